@@ -1,0 +1,1 @@
+"""Closed forms and bounds from the papers: pure functions, no clock, no chance."""

@@ -1,0 +1,37 @@
+"""Every exception doyen raises.
+
+    DoyenError
+    ├── ConfigError            what you configured cannot work; nothing was changed
+    ├── LocalProtocolError     our caller broke the rules; nothing was changed
+    ├── RemoteProtocolError    a peer broke the rules; its message was counted and dropped
+    ├── TransportError         the network or the disk refused; the protocol's state is unharmed
+    └── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
+"""
+
+
+class DoyenError(Exception):
+    """Base of all; catch it to catch everything doyen raises on purpose."""
+
+
+class ConfigError(DoyenError):
+    """A configuration that cannot work.  Raised before anything starts; the message names the culprit."""
+
+
+class LocalProtocolError(DoyenError):
+    """The caller asked for what the protocol forbids.  State is unchanged; mend the call."""
+
+
+class RemoteProtocolError(DoyenError):
+    """A peer sent what it must not.  Counted and dropped by the driver; never reaches the application."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason  # One of a small fixed set, so that counters stay bounded.
+
+
+class TransportError(DoyenError):
+    """A socket or a file failed.  Protocol state is unharmed; retry or choose another address."""
+
+
+class InvariantViolated(DoyenError):
+    """Something that must never be true was true.  Do not catch it: report it with its replay line."""
