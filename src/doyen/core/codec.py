@@ -1,0 +1,102 @@
+"""Messages to bytes and back, with a version.
+
+    datagram = msgpack array [version, group, sender, incarnation, channel, message]
+    message  = msgpack array [type, field, …]          (a tagged, array-like `msgspec.Struct`)
+
+Decoding is in two steps: the envelope, which says whose machine the message is for, then the message, by that
+machine's own types.  Any bytes yield an `Envelope` or a `RemoteProtocolError` with one of the reasons in
+`REASONS`; nothing is allocated beyond what the datagram itself holds.
+
+New fields of a message go last and have defaults, so that neighbours of one version apart understand each other.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from doyen.core.ids import NAME_MAX, Incarnation, NodeId
+from doyen.errors import ConfigError, LocalProtocolError, RemoteProtocolError
+
+VERSION: Final = 1
+DATAGRAM_MAX: Final = (
+    1400  # Fits an Ethernet frame with room for IPv6, a tunnel and a seal; fragments get lost.
+)
+REASONS: Final = ("oversized", "malformed", "version", "group", "channel", "message")
+
+
+class Envelope(Struct, frozen=True, array_like=True):
+    version: int
+    group: str
+    sender: NodeId
+    incarnation: Incarnation
+    channel: str
+    message: Any
+
+
+class _Opened(Struct, frozen=True, array_like=True):
+    version: int
+    group: str
+    sender: str
+    incarnation: int
+    channel: str
+    message: msgspec.Raw
+
+
+class Codec:
+    """One group's language: which machine speaks on which channel."""
+
+    def __init__(self, group: str, *, datagram_max: int = DATAGRAM_MAX) -> None:
+        if not 64 <= datagram_max <= 65_507:
+            raise ConfigError(f"datagram_max {datagram_max} is out of range: give 64 to 65507 bytes")
+        if not group or len(group.encode()) > NAME_MAX:
+            raise ConfigError(f"group {group!r} must have 1 to {NAME_MAX} bytes")
+        self.group, self.datagram_max = group, datagram_max
+        self._decoders: dict[str, Decoder[Any]] = {}
+        self._open: Decoder[_Opened] = Decoder(_Opened)
+        self._encode = Encoder().encode
+
+    def speak(self, channel: str, messages: Any) -> None:
+        """Messages on this channel are of this union of types."""
+        self._decoders[channel] = Decoder(messages)
+
+    def encode(self, sender: NodeId, incarnation: Incarnation, channel: str, message: Any) -> bytes:
+        data = self._encode(Envelope(VERSION, self.group, sender, incarnation, channel, message))
+        if len(data) > self.datagram_max:
+            raise LocalProtocolError(
+                f"a {type(message).__name__} of {len(data):,} bytes does not fit a datagram of "
+                f"{self.datagram_max:,}: make it smaller, or raise datagram_max on every member"
+            )
+        return data
+
+    def decode(self, data: bytes) -> Envelope:
+        if len(data) > self.datagram_max:
+            raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.datagram_max}")
+        try:
+            opened = self._open.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError("malformed", str(error)) from None
+        if opened.version != VERSION:
+            raise RemoteProtocolError("version", f"speaks version {opened.version}, this is {VERSION}")
+        if opened.group != self.group:
+            raise RemoteProtocolError(
+                "group", f"is for group {opened.group[:NAME_MAX]!r}, this is {self.group!r}"
+            )
+        if not 0 < len(opened.sender) <= NAME_MAX or not 0 <= opened.incarnation < 2**63:
+            raise RemoteProtocolError("malformed", "a sender's name or incarnation is out of range")
+        decoder = self._decoders.get(opened.channel)
+        if decoder is None:
+            raise RemoteProtocolError("channel", f"no machine here listens on {opened.channel[:NAME_MAX]!r}")
+        try:
+            message = decoder.decode(opened.message)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError("message", f"on {opened.channel!r}: {error}") from None
+        return Envelope(
+            VERSION,
+            opened.group,
+            NodeId(opened.sender),
+            Incarnation(opened.incarnation),
+            opened.channel,
+            message,
+        )

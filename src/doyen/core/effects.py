@@ -1,0 +1,61 @@
+"""What a machine can do to the world: five verbs, and the values that stand for them.
+
+    machine ──send/multicast──▶ network     ──▶ on_message
+            ──set_timer──────▶ clock        ──▶ on_timer
+            ──emit───────────▶ its node     ──▶ on_<fact> of other machines, and the application
+            ──persist────────▶ disk         ──▶ nothing: a barrier; later effects leave once the record is durable
+
+A machine writes its effects, in order, to the `Out` it was given.  Drivers and the simulator supply a direct
+one (`core.host.Port`); tests a recording one (`doyen.testing.RecordingOut`), which keeps the values below.
+"""
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.ids import Address, NodeId
+
+
+class Out(Protocol):
+    """The whole doorway.  Call it as `out.send(...)` each time: while a record is being made durable the verbs
+    are other functions, so a verb kept aside would slip past the barrier."""
+
+    def send(self, to: NodeId | Address, message: Any) -> None: ...
+
+    def multicast(self, message: Any) -> None:
+        """To every other member of the group; never to its sender."""
+
+    def set_timer(self, timer: Any, at: Instant) -> None:
+        """`on_timer(timer, now)` with now >= at.  None is ever cancelled: carry what it was set for, ignore stale ones."""
+
+    def emit(self, fact: Any) -> None:
+        """Tell the node: after this step, at the same `now`, subscribers get `on_<fact>`."""
+
+    def persist(self, record: Any) -> None:
+        """Everything written after this leaves only once the record is durable; a crash before that loses both."""
+
+
+class Send(Struct, frozen=True):
+    to: NodeId | Address
+    message: Any
+
+
+class Multicast(Struct, frozen=True):
+    message: Any
+
+
+class SetTimer(Struct, frozen=True):
+    timer: Any
+    at: Instant
+
+
+class Emit(Struct, frozen=True):
+    fact: Any
+
+
+class Persist(Struct, frozen=True):
+    record: Any
+
+
+Effect = Send | Multicast | SetTimer | Emit | Persist

@@ -1,0 +1,53 @@
+"""Who is who, and which reign is meant."""
+
+from typing import Final, NewType
+
+from msgspec import Struct
+
+from doyen.errors import ConfigError
+
+NodeId = NewType("NodeId", str)  # A member's name: unique in its group, at most NAME_MAX bytes.
+Incarnation = NewType("Incarnation", int)  # Grows each time the same name starts anew.
+
+NAME_MAX: Final = 64
+TERM_NUMBER_MAX: Final = 2**53  # What any JSON reader can hold; at a thousand terms a second, 285,000 years.
+
+
+class Address(Struct, frozen=True, gc=False, order=True):
+    """Where datagrams go: used for seeds whose names are not known yet."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Term(Struct, frozen=True, gc=False, order=True):
+    """One reign: totally ordered, by number and then by name.
+
+    Weak elections may give one number to two leaders on two sides of a partition; their names tell them apart.
+    """
+
+    number: int
+    leader: NodeId
+
+
+def node_id(name: str) -> NodeId:
+    """A checked name."""
+    if not name or len(name.encode()) > NAME_MAX or not name.isprintable() or name != name.strip():
+        raise ConfigError(
+            f"{name!r} cannot be a member's name: give 1 to {NAME_MAX} printable bytes without outer spaces"
+        )
+    return NodeId(name)
+
+
+def parse_address(text: str, *, default_port: int | None = None) -> Address:
+    """Reads `10.0.0.1:7600`, `[::1]:7600`, `host.example:7600`."""
+    host, colon, port = text.rpartition(":")
+    if text.endswith("]") or (not colon and default_port is not None):
+        host, port = text, str(default_port or "")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise ConfigError(f"{text!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
+    return Address(host, int(port))

@@ -1,0 +1,23 @@
+"""The shape every protocol has."""
+
+from typing import Any, ClassVar, Protocol
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
+
+
+class Machine(Protocol):
+    """Driven by its host, the network and its timers; each input runs to completion and writes to an `Out`.
+
+    No clock, socket, thread or global chance inside: `now` is an argument, `rng` a constructor argument.
+    Further inputs are `on_<fact>(fact, now)`: the host finds them by name (`ViewChanged` → `on_view_changed`).
+    Commands (`resign(now)`, `leave(now)`) are plain methods, run by `Host.command`.
+    """
+
+    MESSAGES: ClassVar[Any]  # The union of the message types this machine sends and understands.
+
+    def start(self, now: Instant) -> None: ...
+
+    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None: ...
+
+    def on_timer(self, timer: Any, now: Instant) -> None: ...

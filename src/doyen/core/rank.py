@@ -1,0 +1,46 @@
+"""What makes one node a better leader than another.
+
+A *standing* is a number, and greater is better; a *claim* is a standing with the name of who holds it, so that
+no two claims are equal and any two nodes agree which is better.  Elections carry claims; where a standing comes
+from (an address, a load, an oracle, a quality factor) is not their business.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from doyen.core.ids import NodeId
+
+Standing: TypeAlias = int | float
+Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
+
+
+class Vitals(Struct, frozen=True, kw_only=True):
+    """What a node knows of itself, as far as ranks ask for it."""
+
+    load: float = 0.0  # Work queued or running; fewer is better.
+    neighbour_count: int = 0
+    delay_sum_s: float = 0.0  # Over all members, as observed.
+    loss_sum: float = 0.0  # Over all members, as observed; 1 per member that is never heard.
+
+
+class ScoreWanted(Struct, frozen=True):
+    """A question to the world: what is my score now?  Answered by `ScoreGiven` with the same number, or never."""
+
+    number: int
+
+
+class ScoreGiven(Struct, frozen=True):
+    number: int
+    value: Standing
+
+
+#: [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
+RANKS: Final[dict[str, Callable[[Vitals], Standing]]] = {
+    "address": lambda vitals: 0,  # All alike: the greatest name wins.
+    "load": lambda vitals: -vitals.load,
+    "neighbours": lambda vitals: vitals.neighbour_count,
+    "delay": lambda vitals: -vitals.delay_sum_s,
+    "loss": lambda vitals: -vitals.loss_sum,
+}

@@ -1,0 +1,87 @@
+"""Who is here: one versioned, read-only view per node, written by its membership machine alone."""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from doyen.core.ids import Address, Incarnation, NodeId
+
+
+class Status(Enum):
+    ALIVE = "alive"
+    SUSPECTED = "suspected"  # Still counts as present: it may yet refute.
+    FAILED = "failed"
+    LEFT = "left"  # On its own word, which is not a failure.
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    node: NodeId
+    incarnation: Incarnation = Incarnation(0)
+    status: Status = Status.ALIVE
+    address: Address | None = None
+    suspicion_count: int = 0  # How often it was suspected: its unhealthiness, to elections that care.
+
+    @property
+    def present(self) -> bool:
+        return self.status in (Status.ALIVE, Status.SUSPECTED)
+
+
+class MembershipView:
+    """What one node believes, now.  The object stays the same; `version` tells whether it changed."""
+
+    __slots__ = ("_members", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._members: dict[NodeId, Member] = {}
+
+    @property
+    def members(self) -> Mapping[NodeId, Member]:
+        return MappingProxyType(self._members)
+
+    def present(self) -> Iterator[Member]:
+        return (member for member in self._members.values() if member.present)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._members
+
+    def __getitem__(self, node: NodeId) -> Member:
+        return self._members[node]
+
+    def copy(self) -> dict[NodeId, Member]:
+        """A snapshot to keep; everything else here shows the present."""
+        return dict(self._members)
+
+
+class ViewEditor:
+    """The membership machine's end of a view; nobody else holds one."""
+
+    __slots__ = ("view",)
+
+    def __init__(self) -> None:
+        self.view = MembershipView()
+
+    def put(self, member: Member) -> bool:
+        """Adds or replaces; says whether anything changed."""
+        members = self.view._members
+        if members.get(member.node) == member:
+            return False
+        members[member.node] = member
+        self.view.version += 1
+        return True
+
+    def drop(self, node: NodeId) -> None:
+        if self.view._members.pop(node, None) is not None:
+            self.view.version += 1
+
+
+class ViewChanged(Struct, frozen=True):
+    """A fact: the members named here are other than they were one version ago."""
+
+    view: MembershipView
+    changed: tuple[NodeId, ...]

@@ -1,0 +1,535 @@
+"""Announce-listen elections: whoever believes to lead says so; whoever hears a better one falls silent.  [LE Ch. 5]
+
+Leadership is soft state.  A leader announces itself every T_A; the others listen, and after T_L of silence take
+leadership back and start anew.  Nothing is acknowledged, nobody is counted: the group converges on the best
+member that can be heard, with one small multicast per interval.  Three variants of one machine:
+
+    LE-A   claims at once                                (suppress_interval = 0)
+    LE-S   claims after a random wait, unless it hears a better claim first
+    LE-M   as LE-S, but the earliest to wake is the best (leader_is = "earliest")
+
+        start ─▶ WAITING ──wake──▶ [ASKING ──silence──▶] LEADING ──every T_A──▶ Announcement
+                    ▲  └── better claim ──▶ FOLLOWING ◀── better claim ──┘
+                    └───── T_L of silence, or Bye ──┘
+
+Every process always names a leader, itself while it waits; it *acts* as one (`LeaderElected`) from its first
+announcement on.  This is a weak election: two sides of a partition have a leader each, and heal by rank.
+
+Deviation [LE Prog. 5.1, 5.2]: equality refreshes the listen timer (as printed only a greater address does, and
+  the leader's own heartbeats would not).  A worse claim is ignored without rebuttal.
+Deviation [LE §5.4.3]: in LE-M an announcement carries its wake-up instant as a value, and a process lifts its own
+  above any it has heard, so that a late joiner or a slow clock cannot usurp a stable leader.
+Deviation: announcements carry a term.  Rank decides, not the term; a leader that hears an equal or a higher one
+  lifts its own above it at its next scheduled announcement.
+Extension [LE §5.7]: Bye, Query, suppress-then-Query, k leaders, gradual ageing; all off by default.
+"""
+
+from enum import Enum
+from random import Random
+from typing import Any, ClassVar, Final, Literal
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import Claim, ScoreGiven, Standing
+from doyen.election.wakeup import Place, RankMap, TimerShape, draw
+from doyen.errors import ConfigError
+
+STANDING_MAX: Final = 2**62
+LEADER_COUNT_MAX: Final = 64
+BYE_COUNT_MAX: Final = 32
+
+# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a group announces and listens; the same on every member."""
+
+    announce_interval: Duration = seconds(1)  #: T_A.  Short: traffic.  Long: slow takeover.
+    listen_timeout: Duration = seconds(
+        3
+    )  #: T_L = k·T_A.  Short: false departures (N−1)(1−l)l^k per T_A.  Long: slow takeover.
+    suppress_interval: Duration = ms(500)  #: T_S.  0 is LE-A: all speak at once.  Long: slow first election.
+    leader_is: Literal["best", "earliest"] = (
+        "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
+    )
+    timer: TimerShape = "uniform"  #: Wake-up distribution; exponential: fewer messages, a later first leader.
+    rank_map: RankMap = "none"  #: Whether a better place wakes earlier.
+    group_size: int = 10  #: N as expected; shapes the exponential timer and the number of Byes, nothing else.
+    leader_count: int = 1  #: k.  A process yields after hearing k better; each knows the k.
+    query_timeout: Duration = (
+        0  #: T_Q ≥ 2Δ; 0 is off.  Ask before the first claim; silence for T_Q means claim.
+    )
+    bye_loss: float = 0.0  #: Loss estimate that the number of Byes is made for.
+    bye_target_prob: float = 0.99  #: Wanted chance that everybody hears a Bye; 0 is off.
+    bye_from_all: bool = False  #: Members that do not lead say Bye too.
+    ageing_after: Duration = (
+        FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
+    )
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, what: str) -> None:
+            if not holds:
+                raise ConfigError(f"announce-listen needs {what}, got {self}")
+
+        need(0 < self.announce_interval < FOREVER, "0 < announce_interval")
+        need(0 < self.listen_timeout, "0 < listen_timeout")
+        need(0 <= self.suppress_interval < FOREVER, "0 <= suppress_interval")
+        need(0 <= self.query_timeout < FOREVER, "0 <= query_timeout")
+        need(1 <= self.leader_count <= LEADER_COUNT_MAX, f"1 <= leader_count <= {LEADER_COUNT_MAX}")
+        need(1 <= self.group_size, "1 <= group_size")
+        need(0 <= self.bye_loss < 1, "0 <= bye_loss < 1")
+        need(0 <= self.bye_target_prob < 1, "0 <= bye_target_prob < 1")
+        need(0 < self.ageing_after, "0 < ageing_after")
+        need(
+            self.leader_is == "best" or self.rank_map == "none",
+            'rank_map = "none" where leader_is = "earliest"',
+        )
+
+    @classmethod
+    def paper(cls) -> "AnnounceConfig":
+        """[LE §5.4] T_S = T_A = 1, T_L = ∞, extensions off.  It breaks the chapter's own T_A ≥ T_S + Δ."""
+        return cls(
+            announce_interval=seconds(1),
+            suppress_interval=seconds(1),
+            listen_timeout=FOREVER,
+            bye_target_prob=0.0,
+        )
+
+    @classmethod
+    def lan(cls, group_size: int) -> "AnnounceConfig":
+        return cls(group_size=group_size)
+
+    @classmethod
+    def wan(cls, group_size: int) -> "AnnounceConfig":
+        """Round trips of 300 ms and a few percent of loss."""
+        return cls(
+            announce_interval=seconds(2),
+            listen_timeout=seconds(10),
+            suppress_interval=seconds(1),
+            group_size=group_size,
+        )
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Announcement(Struct, frozen=True, gc=False, array_like=True, tag="A"):
+    """I lead.  To everybody, every T_A; to one process in answer to its Query."""
+
+    term: int
+    standing: Standing
+
+    def __post_init__(self) -> None:
+        _check_claim(self.term, self.standing)
+
+
+class Query(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
+    """Who leads?  Carries the asker's own claim, so that it silences worse ones like an announcement."""
+
+    term: int
+    standing: Standing
+
+    def __post_init__(self) -> None:
+        _check_claim(self.term, self.standing)
+
+
+class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
+    """I am leaving; whoever named me should look for another."""
+
+    term: int
+
+    def __post_init__(self) -> None:
+        _check_claim(self.term, 0)
+
+
+def _check_claim(term: int, standing: Standing) -> None:
+    if not (
+        0 <= term <= TERM_NUMBER_MAX and -STANDING_MAX <= standing <= STANDING_MAX
+    ):  # Also false for nan.
+        raise ValueError(f"term {term} or standing {standing} is out of range")
+
+
+# ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WakeUp(Struct, frozen=True, gc=False):
+    wait_no: int
+
+
+class AnswerOverdue(Struct, frozen=True, gc=False):
+    wait_no: int
+
+
+class AnnounceDue(Struct, frozen=True, gc=False):
+    reign_no: int
+
+
+class ReplyDue(Struct, frozen=True, gc=False):
+    announce_no: int
+
+
+class ListenDue(Struct, frozen=True, gc=False): ...
+
+
+class Status(Enum):
+    ABSENT = "absent"  # Not started, or left.
+    WAITING = "waiting"  # Names itself; speaks when its wake-up comes.
+    ASKING = "asking"  # Awake; waits for an answer to its Query.
+    LEADING = "leading"
+    FOLLOWING = "following"
+
+
+# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Announce:
+    """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
+
+    __slots__ = (
+        "_announce_no",
+        "_bar",
+        "_claim",
+        "_common_seed",
+        "_election_no",
+        "_floor",
+        "_heard_at",
+        "_lift",
+        "_listening",
+        "_mine",
+        "_out",
+        "_reign_no",
+        "_rng",
+        "_said",
+        "_table",
+        "_wait_no",
+        "config",
+        "me",
+        "place",
+        "standing",
+        "status",
+        "term_number",
+    )
+    MESSAGES: ClassVar[Any] = Announcement | Query | Bye
+
+    def __init__(
+        self,
+        me: NodeId,
+        config: AnnounceConfig,
+        out: Out,
+        rng: Random,
+        *,
+        standing: Standing | None = 0,  # None: not eligible.
+        place: Place | None = None,
+        common_seed: int = 0,
+    ) -> None:
+        self.me, self.config = me, config
+        self.standing, self.place = standing, place
+        self._out, self._rng, self._common_seed = out, rng, common_seed
+        self.status = Status.ABSENT
+        self.term_number = 0  # The greatest seen; this process's own reign is numbered above it.
+        self._claim: Claim | None = None  # Mine, while I contend or lead.
+        self._mine: Announcement | None = None  # What I announce, while I lead.
+        self._table: list[
+            Claim
+        ] = []  # The leaders I name, best first, myself included while I contend; at most k.
+        self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
+        self._said: dict[NodeId, Announcement] = {}  # By the others in the table: the last that each said,
+        self._heard_at: dict[NodeId, Instant] = {}  # and when.
+        self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
+        self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
+        self._lift = self._listening = False
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        if self.standing is None:
+            self.status, self._bar = Status.FOLLOWING, _NOBODY
+        else:
+            self._become_waiting(now, self.config.suppress_interval)
+
+    def on_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
+        if message.__class__ is not Announcement:
+            self._on_rare_message(sender, message, now)
+            return
+        # The hot path: in a settled group every input is a leader's next announcement.
+        said = self._said.get(sender)
+        if said is not None:
+            self._heard_at[sender] = now
+            if message is not said and message != said:
+                self._renew(sender, message, now)
+        elif (message.standing, sender) > self._bar:
+            self._admit(sender, message, now)
+        else:
+            self._hear_worse(sender, message, now)
+
+    def on_timer(
+        self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | ListenDue, now: Instant
+    ) -> None:
+        match timer:
+            case AnnounceDue() if timer.reign_no == self._reign_no:
+                self._announce(now)
+            case WakeUp() if timer.wait_no == self._wait_no:
+                self._wake(now)
+            case AnswerOverdue() if timer.wait_no == self._wait_no:
+                self._become_leader(now)
+            case ReplyDue() if timer.announce_no == self._announce_no and self._mine is not None:
+                self._out.multicast(self._mine)
+            case ListenDue():
+                self._listen(now)
+            case _:
+                pass  # Set for a wait or a reign that is over.
+
+    def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
+        """The application's word on what this process is worth; it counts from the next announcement on."""
+        self.standing = fact.value
+        if self.config.leader_is == "earliest" or self.status is Status.ABSENT:
+            return
+        if self._claim is None:
+            self._prefer_myself(now)
+        else:
+            self._replace(self.me, (fact.value, self.me))
+            if self._mine is not None:
+                self._mine = Announcement(self._mine.term, fact.value)
+
+    def leave(self, now: Instant) -> None:
+        """The command of a process that ends in order: it says Bye if it leads (or if all do), and falls silent."""
+        if self.status is Status.ABSENT:
+            return
+        if self.status is Status.LEADING or self.config.bye_from_all:
+            for _ in range(bye_count(self.config)):
+                self._out.multicast(Bye(self.term_number))
+        self._become_absent()
+
+    # Queries.
+
+    @property
+    def leader(self) -> NodeId | None:
+        """The best this process names: itself while it waits; None if it is absent, or may not lead and heard nobody."""
+        return self._table[0][1] if self._table else None
+
+    @property
+    def leaders(self) -> tuple[NodeId, ...]:
+        return tuple(node for _, node in self._table)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.status is Status.LEADING
+
+    # Transitions: each the sole writer of its state.
+
+    def _become_waiting(self, now: Instant, spread: Duration) -> None:
+        assert self.status in (Status.ABSENT, Status.FOLLOWING) and self.standing is not None
+        self.status = Status.WAITING
+        self._wait_no += 1
+        self._election_no += 1
+        wake_at = now + self._draw(spread)
+        # [LE §5.4.3] LE-M: the instant is the claim, and never better than one heard.
+        standing = self.standing if self.config.leader_is == "best" else min(-wake_at, self._floor - 1)
+        self._enter((max(standing, -STANDING_MAX), self.me))
+        if spread == 0:
+            self._wake(now)
+        else:
+            self._out.set_timer(WakeUp(self._wait_no), wake_at)
+
+    def _become_asking(self, now: Instant) -> None:
+        assert self.status is Status.WAITING and self._claim is not None
+        self.status = Status.ASKING
+        self._out.multicast(Query(self.term_number, self._claim[0]))
+        self._out.set_timer(AnswerOverdue(self._wait_no), now + self.config.query_timeout)
+
+    def _become_leader(self, now: Instant) -> None:
+        assert self.status in (Status.WAITING, Status.ASKING)
+        self.status = Status.LEADING
+        self._reign_no += 1
+        self._lift = True  # A reign begins above every term seen.
+        self._announce(now)
+
+    def _become_follower(self, reason: str) -> None:
+        assert self.status in (Status.WAITING, Status.ASKING, Status.LEADING)
+        self.status = Status.FOLLOWING
+        self._wait_no += 1
+        self._reign_no += 1
+        self._claim = None
+        if self._mine is not None:
+            self._out.emit(LeaderLost(Term(self._mine.term, self.me), reason))
+            self._mine = None
+
+    def _become_absent(self) -> None:
+        if self.status is not Status.FOLLOWING:
+            self._become_follower("left")
+        self.status = Status.ABSENT
+        self._table, self._bar = [], _UNBEATABLE
+        self._said.clear()
+        self._heard_at.clear()
+
+    # Steps.
+
+    def _draw(self, spread: Duration) -> Duration:
+        if spread == 0:
+            return 0
+        config, seed = self.config, self._common_seed + self._election_no
+        return int(
+            draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread
+        )
+
+    def _wake(self, now: Instant) -> None:
+        # [LE §5.7] Query only at the outset; a process that lost its leader knows that there is none.
+        if self.config.query_timeout and self._election_no == 1:
+            self._become_asking(now)
+        else:
+            self._become_leader(now)
+
+    def _announce(self, now: Instant) -> None:
+        assert self._claim is not None
+        if self._lift or self._mine is None:
+            self._lift = False
+            self.term_number = min(self.term_number + 1, TERM_NUMBER_MAX)
+            self._mine = Announcement(self.term_number, self._claim[0])
+            self._out.emit(LeaderElected(Term(self.term_number, self.me)))
+        self._announce_no += 1
+        self._out.multicast(self._mine)
+        self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
+
+    def _listen(self, now: Instant) -> None:
+        """[LE Prog. 5.2 l. 11] Drops leaders silent for T_L; one timer serves all, and re-arms itself."""
+        self._listening = False
+        silent = [node for node, at in self._heard_at.items() if now - at >= self.config.listen_timeout]
+        for node in silent:
+            self._drop(node, "silent")
+        if silent:
+            self._take_back(now, self.config.suppress_interval)
+        self._keep_listening()
+
+    def _keep_listening(self) -> None:
+        if self._heard_at and not self._listening and self.config.listen_timeout < FOREVER:
+            self._listening = True
+            self._out.set_timer(ListenDue(), min(self._heard_at.values()) + self.config.listen_timeout)
+
+    def _take_back(self, now: Instant, spread: Duration) -> None:
+        """There is room in the table: whoever may lead contends for it."""
+        if self.status is Status.FOLLOWING and self.standing is not None:
+            self._become_waiting(now, spread)
+
+    def _admit(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+        """A claim good enough to be named enters, and the worst leaves a full table."""
+        if sender == self.me:
+            return  # My own name from the network: an echo or a namesake; neither can depose me.
+        if message.term > self.term_number:
+            self.term_number = message.term
+        if self.config.leader_is == "earliest":
+            self._floor = min(self._floor, message.standing)
+        if len(self._table) == self.config.leader_count:
+            self._displace(self._table[-1][1])
+        self._said[sender], self._heard_at[sender] = message, now
+        self._enter((message.standing, sender))
+        self._out.emit(LeaderElected(Term(self.term_number, sender)))
+        self._keep_listening()
+
+    def _renew(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+        """A leader I name says something new: a higher term, or another standing."""
+        said, self._said[sender] = self._said[sender], message
+        if message.term > self.term_number:
+            self.term_number = message.term
+        if message.standing != said.standing:
+            self._replace(sender, (message.standing, sender))
+            self._prefer_myself(now)
+
+    def _hear_worse(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+        """Ignored without rebuttal, but for its term, its wake-up, and my leader's age."""
+        if message.term >= self.term_number:
+            self.term_number = message.term
+            self._lift = self._mine is not None
+        if self._bar is _UNBEATABLE:
+            return  # I am absent.
+        if self.config.leader_is == "earliest":
+            self._floor = min(self._floor, message.standing)
+            if self.status in (Status.WAITING, Status.ASKING):  # It woke before me, whatever its clock says.
+                self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
+                if (message.standing, sender) > self._bar:
+                    self._admit(sender, message, now)
+        elif self.config.ageing_after < FOREVER:
+            # [LE §5.1.3, note 1] A leader long silent has aged: any fresh claim takes its place.
+            worst = self._table[-1][1]
+            if now - self._heard_at.get(worst, now) >= self.config.ageing_after:
+                self._drop(worst, "silent")
+                self._admit(sender, message, now)
+
+    def _prefer_myself(self, now: Instant) -> None:
+        """My standing rose, or a leader's fell: if I belong in the table now, I contend."""
+        if self.status is Status.FOLLOWING and self.standing is not None and self.config.leader_is == "best":
+            if (self.standing, self.me) > self._bar:
+                if len(self._table) == self.config.leader_count:
+                    self._displace(self._table[-1][1])
+                self._become_waiting(now, self.config.suppress_interval)
+
+    def _on_rare_message(self, sender: NodeId, message: Query | Bye, now: Instant) -> None:
+        match message:
+            case Bye() if sender in self._said:
+                # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.
+                self._drop(sender, "left")
+                self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
+            case Query():
+                self._on_query(sender, message, now)
+            case _:
+                pass
+
+    def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
+        """[LE §5.7] The asker's claim counts like an announcement; a leader that is better answers it."""
+        if sender in self._said or (query.standing, sender) > self._bar or self._mine is None:
+            self.on_message(sender, Announcement(query.term, query.standing), now)
+        elif not self.config.suppress_interval:
+            self._out.send(sender, self._mine)
+        else:
+            # Suppress, then Query: replies are suppressed too, by my own next announcement or by a better leader's.
+            patience = int(self._rng.random() * (self.config.query_timeout // 2))
+            self._out.set_timer(ReplyDue(self._announce_no), now + patience)
+
+    # The table.
+
+    def _enter(self, claim: Claim) -> None:
+        if claim[1] == self.me:
+            self._claim = claim
+        table = self._table
+        table.append(claim)
+        if len(table) > 1:
+            table.sort(reverse=True)
+        self._bar = table[-1] if len(table) == self.config.leader_count else _NOBODY
+
+    def _replace(self, node: NodeId, claim: Claim) -> None:
+        self._table = [held for held in self._table if held[1] != node]
+        self._enter(claim)
+
+    def _displace(self, node: NodeId) -> None:
+        """A better claim takes its place.  Of one leader among several, or of myself, the node is told."""
+        if node == self.me:
+            self._table = [held for held in self._table if held[1] != node]
+            self._become_follower("outranked")
+        elif self.config.leader_count > 1:
+            self._drop(node, "outranked")
+        else:  # Its successor's LeaderElected says it all.
+            self._table = []
+            del self._said[node], self._heard_at[node]
+
+    def _drop(self, node: NodeId, reason: str) -> None:
+        self._table = [held for held in self._table if held[1] != node]
+        self._bar = _NOBODY
+        del self._heard_at[node]
+        self._out.emit(LeaderLost(Term(self._said.pop(node).term, node), reason))
+
+
+_NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))
+_UNBEATABLE: Final[Claim] = (STANDING_MAX + 1, NodeId(""))
+
+
+def bye_count(config: AnnounceConfig) -> int:
+    """[LE §5.7] The least r with (1 − l^r)^(N−1) ≥ target: everybody hears one of r Byes."""
+    if config.bye_target_prob == 0:
+        return 0
+    for count in range(1, BYE_COUNT_MAX):
+        if (1 - config.bye_loss**count) ** max(config.group_size - 1, 1) >= config.bye_target_prob:
+            return count
+    return BYE_COUNT_MAX
