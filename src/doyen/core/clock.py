@@ -45,15 +45,11 @@ def parse_duration(text: str | float) -> Duration:
         return FOREVER
     found = _TEXT.fullmatch(text)
     if not found:
-        raise ConfigError(
-            f"{text!r} is not a duration: give a number and a unit, e.g. 200ms, 1.5s, 2min, or inf"
-        )
+        raise ConfigError(f"{text!r} is not a duration: give a number and a unit, e.g. 200ms, 1.5s, 2min, or inf")
     number, unit = float(found[1]), _UNITS[found[2] or "s"]
     duration = number * unit
     if isnan(duration) or not isfinite(duration) or duration >= FOREVER:
-        raise ConfigError(
-            f"{text!r} is too long a duration: the longest is {FOREVER // 10**9} s; say inf for ever"
-        )
+        raise ConfigError(f"{text!r} is too long a duration: the longest is {FOREVER // 10**9} s; say inf for ever")
     return round(duration)
 
 

@@ -20,9 +20,7 @@ from doyen.core.ids import NAME_MAX, Incarnation, NodeId
 from doyen.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 
 VERSION: Final = 1
-DATAGRAM_MAX: Final = (
-    1400  # Fits an Ethernet frame with room for IPv6, a tunnel and a seal; fragments get lost.
-)
+DATAGRAM_MAX: Final = 1400  # Fits an Ethernet frame with room for IPv6, a tunnel and a seal; fragments get lost.
 REASONS: Final = ("oversized", "malformed", "version", "group", "channel", "message")
 
 
@@ -80,9 +78,7 @@ class Codec:
         if opened.version != VERSION:
             raise RemoteProtocolError("version", f"speaks version {opened.version}, this is {VERSION}")
         if opened.group != self.group:
-            raise RemoteProtocolError(
-                "group", f"is for group {opened.group[:NAME_MAX]!r}, this is {self.group!r}"
-            )
+            raise RemoteProtocolError("group", f"is for group {opened.group[:NAME_MAX]!r}, this is {self.group!r}")
         if not 0 < len(opened.sender) <= NAME_MAX or not 0 <= opened.incarnation < 2**63:
             raise RemoteProtocolError("malformed", "a sender's name or incarnation is out of range")
         decoder = self._decoders.get(opened.channel)

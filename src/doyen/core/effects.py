@@ -27,7 +27,7 @@ class Out(Protocol):
         """To every other member of the group; never to its sender."""
 
     def set_timer(self, timer: Any, at: Instant) -> None:
-        """`on_timer(timer, now)` with now >= at.  None is ever cancelled: carry what it was set for, ignore stale ones."""
+        """`on_timer(timer, now)` with now >= at.  None is cancelled: it carries what it was set for."""
 
     def emit(self, fact: Any) -> None:
         """Tell the node: after this step, at the same `now`, subscribers get `on_<fact>`."""

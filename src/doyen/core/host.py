@@ -15,6 +15,7 @@ Everything real is behind `World`, supplied by the driver or the simulator.
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from doyen.core.clock import Instant
@@ -23,9 +24,7 @@ from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
-FACTS_PER_STEP_MAX = (
-    10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
-)
+FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
 
 
 class Verbs(NamedTuple):
@@ -51,7 +50,19 @@ class World(Protocol):
 class Port:
     """One machine's place in its node, and the `Out` it writes to."""
 
-    __slots__ = ("_held", "channel", "emit", "host", "machine", "multicast", "persist", "send", "set_timer")
+    __slots__ = (
+        "_held",
+        "channel",
+        "emit",
+        "fire",
+        "hear",
+        "host",
+        "machine",
+        "multicast",
+        "persist",
+        "send",
+        "set_timer",
+    )
 
     send: Callable[[NodeId | Address, Any], None]
     multicast: Callable[[Any], None]
@@ -59,10 +70,14 @@ class Port:
     emit: Callable[[Any], None]
     persist: Callable[[Any], None]
 
+    # Its inlets: the machine's own methods, unless the world puts itself in between (a paused node, a skewed clock).
+    hear: Callable[[NodeId, Any, Instant], None]
+    fire: Callable[[Any, Instant], None]
+
     def __init__(self, host: "Host", channel: str) -> None:
         self.host, self.channel = host, channel
         self.machine: Machine
-        self._held: list[tuple[str, tuple[Any, ...]]] = []
+        self._held: list[tuple[str, tuple[Any, ...]]]  # While closed.
         self._open()
 
     def _open(self) -> None:
@@ -74,6 +89,7 @@ class Port:
 
     def _close(self, record: Any) -> None:
         """The verbs are held until the record is durable, `persist` included, so that order is kept."""
+        self._held = []
         hold = self._held.append
         self.send = lambda to, message: hold(("send", (to, message)))
         self.multicast = lambda message: hold(("multicast", (message,)))
@@ -86,12 +102,10 @@ class Port:
         """The world's word that the last `persist` reached the disk: what was held leaves, in order."""
         if self.persist == self._close:
             raise LocalProtocolError(f"channel {self.channel!r} was not waiting for its disk")
-        held, self._held = self._held, []
+        held = self._held
         self._open()
         for verb, arguments in held:
-            getattr(self, verb)(
-                *arguments
-            )  # Another `persist` among them closes the port again, and holds the rest.
+            getattr(self, verb)(*arguments)  # Another `persist` among them closes the port again, and holds the rest.
         self.host.settle(now)
 
 
@@ -116,6 +130,7 @@ class Host:
             )
         port = Port(self, channel)
         port.machine = build(port)
+        port.hear, port.fire = port.machine.on_message, port.machine.on_timer
         self.ports[channel] = port
         self._subscribers.clear()
         return port
@@ -130,11 +145,11 @@ class Host:
         if port is None:
             self.unknown_channel_count += 1
             return
-        port.machine.on_message(sender, message, now)
+        port.hear(sender, message, now)
         self.settle(now)
 
     def on_timer(self, port: Port, timer: Any, now: Instant) -> None:
-        port.machine.on_timer(timer, now)
+        port.fire(timer, now)
         self.settle(now)
 
     def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None:
@@ -154,16 +169,19 @@ class Host:
         facts = self.facts
         if not facts:
             return
+        alone = len(self.ports) == 1  # The usual case in large simulations: nobody else to tell.
+        if alone and len(facts) == 1:
+            port, fact = facts.pop()
+            self.world.observe(port, fact, now)
         carried = 0
         while carried < len(facts):
             port, fact = facts[carried]
             carried += 1
-            assert carried <= FACTS_PER_STEP_MAX, (
-                f"machines of {self.node} answer each other's facts for ever: {fact}"
-            )
-            for subscriber, handle in self._subscribers_of(type(fact)):
-                if subscriber is not port:
-                    handle(fact, now)
+            assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other's facts for ever: {fact}"
+            if not alone:
+                for subscriber, handle in self._subscribers_of(type(fact)):
+                    if subscriber is not port:
+                        handle(fact, now)
             self.world.observe(port, fact, now)
         facts.clear()
 
@@ -176,6 +194,7 @@ class Host:
         return found
 
 
+@cache
 def handler_name(fact: type) -> str:
     """`ViewChanged` → `on_view_changed`."""
     return "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", fact.__name__).lower()

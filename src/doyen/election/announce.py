@@ -53,22 +53,16 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         3
     )  #: T_L = k·T_A.  Short: false departures (N−1)(1−l)l^k per T_A.  Long: slow takeover.
     suppress_interval: Duration = ms(500)  #: T_S.  0 is LE-A: all speak at once.  Long: slow first election.
-    leader_is: Literal["best", "earliest"] = (
-        "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
-    )
+    leader_is: Literal["best", "earliest"] = "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
     timer: TimerShape = "uniform"  #: Wake-up distribution; exponential: fewer messages, a later first leader.
     rank_map: RankMap = "none"  #: Whether a better place wakes earlier.
     group_size: int = 10  #: N as expected; shapes the exponential timer and the number of Byes, nothing else.
     leader_count: int = 1  #: k.  A process yields after hearing k better; each knows the k.
-    query_timeout: Duration = (
-        0  #: T_Q ≥ 2Δ; 0 is off.  Ask before the first claim; silence for T_Q means claim.
-    )
+    query_timeout: Duration = 0  #: T_Q ≥ 2Δ; 0 is off.  Ask before the first claim; silence for T_Q means claim.
     bye_loss: float = 0.0  #: Loss estimate that the number of Byes is made for.
     bye_target_prob: float = 0.99  #: Wanted chance that everybody hears a Bye; 0 is off.
     bye_from_all: bool = False  #: Members that do not lead say Bye too.
-    ageing_after: Duration = (
-        FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
-    )
+    ageing_after: Duration = FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
 
     def __post_init__(self) -> None:
         def need(holds: bool, what: str) -> None:
@@ -147,9 +141,7 @@ class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
 
 
 def _check_claim(term: int, standing: Standing) -> None:
-    if not (
-        0 <= term <= TERM_NUMBER_MAX and -STANDING_MAX <= standing <= STANDING_MAX
-    ):  # Also false for nan.
+    if not (0 <= term <= TERM_NUMBER_MAX and -STANDING_MAX <= standing <= STANDING_MAX):  # Also false for nan.
         raise ValueError(f"term {term} or standing {standing} is out of range")
 
 
@@ -233,9 +225,7 @@ class Announce:
         self.term_number = 0  # The greatest seen; this process's own reign is numbered above it.
         self._claim: Claim | None = None  # Mine, while I contend or lead.
         self._mine: Announcement | None = None  # What I announce, while I lead.
-        self._table: list[
-            Claim
-        ] = []  # The leaders I name, best first, myself included while I contend; at most k.
+        self._table: list[Claim] = []  # The leaders I name, best first, myself included while I contend; at most k.
         self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
         self._said: dict[NodeId, Announcement] = {}  # By the others in the table: the last that each said,
         self._heard_at: dict[NodeId, Instant] = {}  # and when.
@@ -266,9 +256,7 @@ class Announce:
         else:
             self._hear_worse(sender, message, now)
 
-    def on_timer(
-        self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | ListenDue, now: Instant
-    ) -> None:
+    def on_timer(self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | ListenDue, now: Instant) -> None:
         match timer:
             case AnnounceDue() if timer.reign_no == self._reign_no:
                 self._announce(now)
@@ -308,7 +296,7 @@ class Announce:
 
     @property
     def leader(self) -> NodeId | None:
-        """The best this process names: itself while it waits; None if it is absent, or may not lead and heard nobody."""
+        """The best this process names: itself while it waits; None if it is absent, or only follows and heard nobody."""
         return self._table[0][1] if self._table else None
 
     @property
@@ -372,9 +360,9 @@ class Announce:
         if spread == 0:
             return 0
         config, seed = self.config, self._common_seed + self._election_no
-        return int(
-            draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread
-        )
+        if config.rank_map == "none" and config.timer == "uniform":
+            return int(self._rng.random() * spread)
+        return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)
 
     def _wake(self, now: Instant) -> None:
         # [LE §5.7] Query only at the outset; a process that lost its leader knows that there is none.
@@ -466,7 +454,7 @@ class Announce:
                     self._displace(self._table[-1][1])
                 self._become_waiting(now, self.config.suppress_interval)
 
-    def _on_rare_message(self, sender: NodeId, message: Query | Bye, now: Instant) -> None:
+    def _on_rare_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
         match message:
             case Bye() if sender in self._said:
                 # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.

@@ -17,9 +17,7 @@ from doyen.errors import ConfigError
 TimerShape = Literal["uniform", "exponential"]
 RankMap = Literal["none", "likely", "perfect"]
 
-LIKELY_STRENGTH = (
-    2.0  # Ours: the best draws the square of what the middle draws, the worst its root, and so on.
-)
+LIKELY_STRENGTH = 2.0  # Ours: the best draws the square of what the middle draws, the worst its root, and so on.
 
 
 class Place(Struct, frozen=True):
@@ -41,9 +39,7 @@ def fraction(shape: TimerShape, group_size: int, u: float) -> float:
     return log1p(u * (e * group_size - 1.0)) / (log(group_size) + 1.0)
 
 
-def draw(
-    shape: TimerShape, group_size: int, rank_map: RankMap, place: Place | None, rng: Random, seed: int
-) -> float:
+def draw(shape: TimerShape, group_size: int, rank_map: RankMap, place: Place | None, rng: Random, seed: int) -> float:
     """One wake-up, as a fraction of the suppression interval.
 
     `seed` is the same on every member of the group for one election: the perfect map needs no message, only a

@@ -1,0 +1,229 @@
+"""Runs one node's machines on real sockets and the machine's clock.
+
+The driver is the world of a `Host`: it turns effects into datagrams, timers and files, and datagrams, due times
+and finished writes back into inputs.  One thread, one step at a time.  It also keeps what only it can know:
+where each member was last heard from, how many datagrams were refused and why.
+
+Time is CLOCK_BOOTTIME, which goes on while the machine sleeps: a node that slept notices on waking.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from doyen.core.clock import FOREVER, Instant
+from doyen.core.codec import Codec
+from doyen.core.host import Host, Port, Verbs
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.errors import RemoteProtocolError, TransportError
+from doyen.net.storage import Storage
+from doyen.net.udp import UdpTransport
+
+log = logging.getLogger("doyen")
+
+PEERS_MAX = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
+LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
+
+Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
+
+
+def boot_time_ns() -> Instant:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Driver:
+    """One node in the real world."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        incarnation: Incarnation,
+        codec: Codec,
+        transport: UdpTransport,
+        *,
+        peers: Iterable[Address] = (),
+        storage: Storage | None = None,
+        observer: Observer | None = None,
+        clock: Callable[[], Instant] = boot_time_ns,
+    ) -> None:
+        self.host = Host(node, self)
+        self.incarnation, self.codec, self.transport = incarnation, codec, transport
+        self.clock, self.storage, self.observer = clock, storage, observer
+        self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
+        self.received_count = self.namesake_count = 0
+        self._seeds = tuple(peers)
+        self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
+        self._timers: list[tuple[Instant, int, Port, Any]] = []
+        self._sequence = count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at: Instant = FOREVER
+        self._complained_at: dict[str, float] = {}
+        self._disk: ThreadPoolExecutor | None = None
+        self._running = False
+        self.failure: BaseException | None = None
+
+    # Life.
+
+    def add(self, channel: str, build: Callable[[Port], Any]) -> Any:
+        """Adds a machine; its message types are taken from its class."""
+        port = self.host.add(channel, build)
+        self.codec.speak(channel, port.machine.MESSAGES)
+        return port.machine
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.transport.open(self._on_datagram)
+        self._running = True
+        self.host.start(self.clock())
+        self._set_alarm()
+
+    def command(self, channel: str, name: str, **arguments: Any) -> None:
+        self.host.command(channel, name, self.clock(), **arguments)
+        self._set_alarm()
+
+    def tell(self, fact: Any, *, channel: str | None = None) -> None:
+        self.host.tell(fact, self.clock(), channel=channel)
+        self._set_alarm()
+
+    def close(self) -> None:
+        """Silent and still from here on; what machines set or said later is dropped."""
+        self._running = False
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._timers.clear()
+        self.transport.close()
+        if self._disk is not None:
+            self._disk.shutdown(wait=False)
+
+    # The world of the host.
+
+    def verbs(self, port: Port) -> Verbs:
+        return Verbs(partial(self._send, port), partial(self._multicast, port), partial(self._set_timer, port))
+
+    def persist(self, port: Port, record: Any) -> None:
+        if self.storage is None:
+            raise TransportError(f"channel {port.channel!r} must keep a record, but no state directory is configured")
+        if self._disk is None:
+            self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
+        written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, record)
+        written.add_done_callback(partial(self._on_written, port))
+
+    def observe(self, port: Port, fact: Any, now: Instant) -> None:
+        log.debug("%s/%s %s", self.host.node, port.channel, fact)
+        if self.observer is not None:
+            self.observer(port.channel, fact, now)
+
+    # Effects.
+
+    def _send(self, port: Port, to: NodeId | Address, message: Any) -> None:
+        address = to if isinstance(to, Address) else self._addresses.get(to)
+        if address is None:
+            self.refused["no address"] += 1
+        else:
+            self.transport.send(self._encode(port, message), address)
+
+    def _multicast(self, port: Port, message: Any) -> None:
+        data = self._encode(port, message)
+        if self.transport.config.multicast is not None:
+            self.transport.multicast(data)
+        else:  # Fan-out: every seed, and everybody ever heard of.
+            for address in {*self._seeds, *self._addresses.values()} - {self.transport.address}:
+                self.transport.send(data, address)
+
+    def _encode(self, port: Port, message: Any) -> bytes:
+        return self.codec.encode(self.host.node, self.incarnation, port.channel, message)
+
+    def _set_timer(self, port: Port, timer: Any, at: Instant) -> None:
+        if at < FOREVER:
+            heappush(self._timers, (at, next(self._sequence), port, timer))
+
+    # Inputs.
+
+    def _on_datagram(self, data: bytes, source: Address) -> None:
+        if not self._running:
+            return
+        try:
+            envelope = self.codec.decode(data)
+        except RemoteProtocolError as error:
+            self._refuse(error, source)
+            return
+        if envelope.sender == self.host.node:
+            if envelope.incarnation != self.incarnation:
+                self.namesake_count += 1
+                self._complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
+            return  # Our own multicast, heard back.
+        self.received_count += 1
+        self._remember(envelope.sender, source)
+        self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+
+    def _on_alarm(self) -> None:
+        self._alarm, self._alarm_at = None, FOREVER
+        timers = self._timers
+        now = self.clock()
+        for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
+            if not timers or timers[0][0] > now or not self._running:
+                break
+            _, _, port, timer = heappop(timers)
+            self._step(self.host.on_timer, port, timer)
+        self._set_alarm()
+
+    def _on_written(self, port: Port, written: "asyncio.Future[None]") -> None:
+        if not self._running or written.cancelled():
+            return
+        error = written.exception()
+        if error is not None:  # Not durable: what waits for it must never leave.
+            self._fail(error)
+            return
+        self._step(lambda now: port.durable(now))
+
+    def _step(self, entry: Callable[..., None], *arguments: Any) -> None:
+        try:
+            entry(*arguments, self.clock())
+        except Exception as error:
+            self._fail(error)
+            return
+        self._set_alarm()
+
+    def _fail(self, error: BaseException) -> None:
+        """A bug or a dead disk: a node that is not sure of itself falls silent, so that others take over."""
+        log.critical("%s stops: %s", self.host.node, error, exc_info=error)
+        self.failure = error
+        self.close()
+
+    def _set_alarm(self) -> None:
+        if not self._timers or not self._running:
+            return
+        at = self._timers[0][0]
+        if at >= self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = at
+        self._alarm = self._loop.call_later(max(0, at - self.clock()) / 1e9, self._on_alarm)
+
+    # What only the driver knows.
+
+    def _remember(self, node: NodeId, source: Address) -> None:
+        addresses = self._addresses
+        if addresses.get(node) != source:
+            addresses[node] = source
+            if len(addresses) > PEERS_MAX:
+                addresses.popitem(last=False)
+        addresses.move_to_end(node)
+
+    def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
+        self.refused[error.reason] += 1
+        self._complain(error.reason, f"dropped a datagram from {source}: {error}")
+
+    def _complain(self, reason: str, what: str) -> None:
+        now = time.monotonic()
+        if now - self._complained_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
+            self._complained_at[reason] = now
+            log.warning("%s: %s (%d so far)", self.host.node, what, self.refused[reason])

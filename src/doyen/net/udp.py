@@ -1,0 +1,186 @@
+"""Datagrams on real sockets: unicast, and multicast where the network has it.
+
+One socket speaks and hears unicast; its address is the node's.  A second one, where a multicast group is given,
+only hears: several processes of one machine share its port.  Everything is sent from the first, so that a
+receiver learns from the source address alone where to answer.
+
+asyncio reads 256 KiB per datagram unless told otherwise; 64 KiB holds any datagram and is three times as fast.
+"""
+
+import asyncio
+import errno
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+from msgspec import Struct
+
+from doyen.core.ids import Address
+from doyen.errors import ConfigError, TransportError
+
+_READ_MAX = 65_536
+_BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
+
+Heard = Callable[[bytes, Address], None]
+
+
+class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    bind: Address = Address("127.0.0.1", 0)  #: Where this node hears unicast; port 0 lets the system choose.
+    multicast: Address | None = None  #: The group's multicast address and port, or None: no multicast.
+    interface: str = ""  #: Name of the interface for multicast; empty: the one that `bind` belongs to.
+    ttl: int = 1  #: How many routers a multicast may cross; 1 stays on the local network.
+
+    def __post_init__(self) -> None:
+        try:
+            ours = ipaddress.ip_address(self.bind.host)
+            theirs = ipaddress.ip_address(self.multicast.host) if self.multicast else None
+        except ValueError as error:
+            raise ConfigError(f"{error}: give a numeric IPv4 or IPv6 address to listen on") from None
+        if theirs is not None and not theirs.is_multicast:
+            raise ConfigError(f"{theirs} is not a multicast address: give one of 224.0.0.0/4 or ff00::/8")
+        if theirs is not None and ours.version != theirs.version:
+            raise ConfigError(f"bind {ours} and multicast {theirs} are of different IP versions: give two alike")
+        if not 0 <= self.ttl <= 255:
+            raise ConfigError(f"ttl {self.ttl} is out of range: give 0 to 255")
+
+
+class UdpTransport:
+    """Opened by `open`, closed by `close`; hands every datagram heard to one callable."""
+
+    def __init__(self, config: UdpConfig) -> None:
+        self.config = config
+        self.sent_count = self.sent_bytes = self.refused_count = 0
+        self._endpoints: list[asyncio.DatagramTransport] = []
+
+    @property
+    def address(self) -> Address:
+        """Where this node really listens."""
+        name = self._endpoints[0].get_extra_info("sockname")
+        return Address(name[0], name[1])
+
+    async def open(self, heard: Heard) -> None:
+        sockets = [_unicast_socket(self.config)]
+        try:
+            if self.config.multicast is not None:
+                sockets.append(_multicast_socket(self.config, self.config.multicast))
+            loop = asyncio.get_running_loop()
+            for made in sockets:
+                endpoint, _ = await loop.create_datagram_endpoint(lambda: _Ear(heard), sock=made)
+                cast(Any, endpoint).max_size = _READ_MAX
+                self._endpoints.append(endpoint)
+        except BaseException:
+            for made in sockets:
+                made.close()
+            raise
+
+    def send(self, data: bytes, to: Address) -> None:
+        if not self._endpoints:
+            return  # Closed: a late effect of a node that is going away.
+        self.sent_count += 1
+        self.sent_bytes += len(data)
+        try:
+            self._endpoints[0].sendto(data, (to.host, to.port))
+        except (OSError, ValueError):
+            self.refused_count += 1  # No route, a bad address: to a datagram protocol that is loss.
+
+    def multicast(self, data: bytes) -> None:
+        assert self.config.multicast is not None
+        self.send(data, self.config.multicast)
+
+    def close(self) -> None:
+        for endpoint in self._endpoints:
+            endpoint.close()
+        self._endpoints = []
+
+
+class _Ear(asyncio.DatagramProtocol):
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
+        self._heard(data, Address(addr[0], addr[1]))
+
+    def error_received(self, exc: Exception) -> None:
+        pass  # An ICMP "nobody listens there": the protocols' own timers find out who is gone.
+
+
+def _unicast_socket(config: UdpConfig) -> socket.socket:
+    family = _family(config.bind.host)
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        made.bind((config.bind.host, config.bind.port))
+        if config.multicast is not None:
+            index = _interface_index(config)
+            if family == socket.AF_INET:
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ttl)
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # Others on this machine hear us.
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _mreqn(config, index))
+            else:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, config.ttl)
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+    except OSError as error:
+        made.close()
+        raise TransportError(f"cannot listen on {config.bind}: {_advice(error)}") from None
+    return made
+
+
+def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
+    family = _family(group.host)
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        made.bind((group.host, group.port))  # Bound to the group: nothing else at this port reaches us.
+        index = _interface_index(config)
+        if family == socket.AF_INET:
+            membership = socket.inet_aton(group.host) + _mreqn(config, index)[4:]
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        else:
+            membership = socket.inet_pton(socket.AF_INET6, group.host) + index.to_bytes(4, "little")
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+    except OSError as error:
+        made.close()
+        raise TransportError(
+            f"cannot join multicast {group} on {config.interface or config.bind.host}: {_advice(error)}"
+        ) from None
+    return made
+
+
+def _mreqn(config: UdpConfig, index: int) -> bytes:
+    """struct ip_mreqn: group, local address, interface."""
+    local = b"\0\0\0\0" if index else socket.inet_aton(config.bind.host)
+    return b"\0\0\0\0" + local + index.to_bytes(4, "little")
+
+
+def _interface_index(config: UdpConfig) -> int:
+    if not config.interface:
+        return 0
+    try:
+        return socket.if_nametoindex(config.interface)
+    except OSError:
+        known = ", ".join(name for _, name in socket.if_nameindex())
+        raise TransportError(f"there is no interface {config.interface!r} here (there are {known})") from None
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _advice(error: OSError) -> str:
+
+    match error.errno:
+        case errno.EADDRNOTAVAIL:
+            return "this machine has no such address (see `ip address`)"
+        case errno.EADDRINUSE:
+            return "the port is taken: choose another, or 0 for any free one"
+        case errno.EACCES:
+            return "not permitted: choose a port above 1023"
+        case errno.ENODEV:
+            return "no interface there can multicast: name one with interface="
+        case _:
+            return str(error)

@@ -1,0 +1,188 @@
+"""Where nodes are and who hears whom: a graph, and shortest routes over it.
+
+    complete ring bus star tree torus grid geometric clusters edges
+
+A topology of N nodes has the indices 0…N−1.  Routes are shortest by length (hops, or metres where nodes have
+places), ties by the lowest index, so that the same graph always gives the same routes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from math import ceil, dist, isqrt, sqrt
+from typing import Literal
+
+from msgspec import Struct
+
+from doyen.errors import ConfigError
+from doyen.sim.streams import Stream
+
+Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geometric", "clusters", "edges"]
+Link = tuple[int, int]
+
+DRAWS_MAX = 1000  # A random placement is drawn anew until it is connected, so often at the most.
+
+
+class TopologyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    shape: Shape = "complete"
+    arity: int = 2  #: tree: children per node.
+    reach_m: float = 4.0  #: geometric, clusters: how far a radio carries, in metres.
+    density: float = 0.22  #: geometric, clusters: nodes per square metre.
+    cluster_count: int = 5  #: clusters: how many; nodes are spread over them unevenly.
+    edges: tuple[tuple[int, int], ...] = ()  #: edges: the graph itself.
+
+    def __post_init__(self) -> None:
+        if self.arity < 1 or self.reach_m <= 0 or self.density <= 0 or self.cluster_count < 1:
+            raise ConfigError(f"topology: need arity, cluster_count >= 1 and reach_m, density > 0, got {self}")
+        if bool(self.edges) != (self.shape == "edges"):
+            raise ConfigError("topology: shape = 'edges' and a list of edges go together")
+
+
+class Topology:
+    """A graph of nodes 0…N−1 with routes; `complete` needs neither links nor routes."""
+
+    def __init__(self, size: int, links: Iterable[Link] | None, places: Sequence[tuple[float, float]] = ()) -> None:
+        self.size, self.places = size, tuple(places)
+        self.complete = links is None
+        self._neighbours: list[list[int]] = [[] for _ in range(0 if links is None else size)]
+        for a, b in sorted({(min(link), max(link)) for link in links or ()}):
+            if not (0 <= a < b < size):
+                raise ConfigError(f"topology: link {a}-{b} is not between two of the nodes 0 to {size - 1}")
+            self._neighbours[a].append(b)
+            self._neighbours[b].append(a)
+        self._trees: dict[int, dict[int, int]] = {}
+        self._down: set[int] = set()
+
+    def neighbours(self, node: int) -> list[int]:
+        return [n for n in range(self.size) if n != node] if self.complete else self._neighbours[node]
+
+    def links(self) -> list[Link]:
+        return [(a, b) for a in range(self.size) for b in self.neighbours(a) if a < b]
+
+    def grow(self) -> int:
+        """One more node, linked to none (or, in a complete graph, to all)."""
+        self.size += 1
+        if not self.complete:
+            self._neighbours.append([])
+        return self.size - 1
+
+    def set_down(self, node: int, down: bool) -> None:
+        """A node that is down forwards nothing."""
+        if not self.complete:
+            (self._down.add if down else self._down.discard)(node)
+            self.forget_routes()
+
+    def forget_routes(self) -> None:
+        self._trees.clear()
+
+    def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
+        """The hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
+        if self.complete:
+            return [(a, b)]
+        tree = self._trees.get(a)
+        if tree is None:
+            tree = self._trees[a] = self._shortest_tree(a, cut)
+        if b not in tree:
+            return None
+        hops = []
+        while b != a:
+            hops.append((tree[b], b))
+            b = tree[b]
+        return hops[::-1]
+
+    def distances(self, a: int) -> dict[int, int]:
+        """Hop counts from a to every node it reaches."""
+        return {b: len(self.path(a, b) or ()) for b in range(self.size) if self.path(a, b) is not None}
+
+    def connected(self) -> bool:
+        return self.complete or len(self.distances(0)) == self.size
+
+    def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
+        parent, best = {root: root}, {root: 0.0}
+        queue, done = [(0.0, root)], set()
+        while queue:
+            length, node = heappop(queue)
+            if node in done:
+                continue
+            done.add(node)
+            if node in self._down and node != root:
+                continue
+            for other in self._neighbours[node]:
+                if (node, other) in cut:
+                    continue
+                through = length + (dist(self.places[node], self.places[other]) if self.places else 1.0)
+                if through < best.get(other, float("inf")):
+                    best[other], parent[other] = through, node
+                    heappush(queue, (through, other))
+        return parent
+
+
+def build(config: TopologyConfig, size: int, rng: Stream) -> Topology:
+    """The graph that a configuration describes."""
+    match config.shape:
+        case "complete":
+            return Topology(size, None)
+        case "ring":
+            return Topology(size, [(i, (i + 1) % size) for i in range(size)] if size > 2 else _line(size))
+        case "bus":
+            return Topology(size, _line(size))
+        case "star":
+            return Topology(size, [(0, i) for i in range(1, size)])
+        case "tree":
+            return Topology(size, [((i - 1) // config.arity, i) for i in range(1, size)])
+        case "torus" | "grid":
+            return _grid(size, wrap=config.shape == "torus")
+        case "geometric":
+            return _drawn(size, config, lambda side: [(rng.random() * side, rng.random() * side) for _ in range(size)])
+        case "clusters":
+            return _drawn(size, config, lambda side: _clusters(size, config, side, rng))
+        case "edges":
+            return Topology(size, config.edges)
+
+
+def _line(size: int) -> list[Link]:
+    return [(i, i + 1) for i in range(size - 1)]
+
+
+def _grid(size: int, *, wrap: bool) -> Topology:
+    """As square as it gets: rows × columns with rows the largest divisor of N up to its root."""
+    rows = next(r for r in range(isqrt(size), 0, -1) if size % r == 0)
+    columns = size // rows
+    links = []
+    for row in range(rows):
+        for column in range(columns):
+            here = row * columns + column
+            if column + 1 < columns or (wrap and columns > 2):
+                links.append((here, row * columns + (column + 1) % columns))
+            if row + 1 < rows or (wrap and rows > 2):
+                links.append((here, (row + 1) % rows * columns + column))
+    places = [] if wrap else [(2.5 * (i % columns), 2.5 * (i // columns)) for i in range(size)]
+    return Topology(size, links, places)
+
+
+def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[tuple[float, float]]]) -> Topology:
+    """Places are drawn anew until everybody can reach everybody."""
+    side = sqrt(size / config.density)
+    for _ in range(DRAWS_MAX):
+        places = place(side)
+        near = [(a, b) for a in range(size) for b in range(a) if dist(places[a], places[b]) <= config.reach_m]
+        topology = Topology(size, near, places)
+        if topology.connected():
+            return topology
+    raise ConfigError(
+        f"topology: {DRAWS_MAX} placements of {size} nodes were all disconnected: raise reach_m ({config.reach_m} m) "
+        f"or density ({config.density}/m²)"
+    )
+
+
+def _clusters(size: int, config: TopologyConfig, side: float, rng: Stream) -> list[tuple[float, float]]:
+    """Crowds of growing size around random centres, each as wide as a radio reaches."""
+    count = min(config.cluster_count, size)
+    weights = [i + 2 for i in range(count)]
+    centres = [(rng.random() * side, rng.random() * side) for _ in range(count)]
+    places: list[tuple[float, float]] = []
+    for centre, weight in zip(centres, weights, strict=True):
+        for _ in range(ceil(size * weight / sum(weights))):
+            x = centre[0] + (rng.random() - 0.5) * config.reach_m
+            y = centre[1] + (rng.random() - 0.5) * config.reach_m
+            places.append((min(max(x, 0.0), side), min(max(y, 0.0), side)))
+    return places[:size]
