@@ -1,11 +1,11 @@
 """Every exception doyen raises.
 
-    DoyenError
-    ├── ConfigError            what you configured cannot work; nothing was changed
-    ├── LocalProtocolError     our caller broke the rules; nothing was changed
-    ├── RemoteProtocolError    a peer broke the rules; its message was counted and dropped
-    ├── TransportError         the network or the disk refused; the protocol's state is unharmed
-    └── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
+DoyenError
+├── ConfigError            what you configured cannot work; nothing was changed
+├── LocalProtocolError     our caller broke the rules; nothing was changed
+├── RemoteProtocolError    a peer broke the rules; its message was counted and dropped
+├── TransportError         the network or the disk refused; the protocol's state is unharmed
+└── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
 """
 
 
@@ -14,7 +14,15 @@ class DoyenError(Exception):
 
 
 class ConfigError(DoyenError):
-    """A configuration that cannot work.  Raised before anything starts; the message names the culprit."""
+    """A configuration that cannot work.  Raised before anything starts; the message names the culprit.
+
+    Where one field is to blame, `field` is its name and `complaint` the rest of the sentence, so that a command can
+    name the flag instead, and a file its table.
+    """
+
+    def __init__(self, complaint: str, *, field: str | None = None) -> None:
+        super().__init__(complaint if field is None else f"{field} {complaint}")
+        self.complaint, self.field = complaint, field
 
 
 class LocalProtocolError(DoyenError):

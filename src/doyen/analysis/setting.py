@@ -34,7 +34,7 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
             if not holds:
-                raise ConfigError(f"{field} {getattr(self, field)} {wanted}")
+                raise ConfigError(f"{getattr(self, field)} {wanted}", field=field)
 
         need(1 <= self.nodes <= NODES_MAX, "nodes", f"is out of range: give 1 to {NODES_MAX}")
         need(0 <= self.loss <= 1, "loss", "is not a probability: give a number from 0 to 1")

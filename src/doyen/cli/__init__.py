@@ -1,0 +1,78 @@
+"""The command `doyen`: one file per subcommand, loaded when it is used."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from doyen.errors import ConfigError, DoyenError
+
+# The name of a subcommand, and the one line that `doyen --help` shows for it.
+COMMANDS = {
+    "up": "A local cluster to play with: elects, loses its leader, elects again.",
+    "agent": "One process of a group.",
+    "sim": "Simulate an election, or a scenario file.",
+    "analyze": "Evaluate the papers' closed forms.",
+    "papers": "Reproduce the papers' tables and figures.",
+    "bench": "Measure doyen beside its peers.",
+    "advise": "Choose timers for your network.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"doyen.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="doyen")
+def app() -> None:
+    """A membership list and a leader for any set of processes."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Exit codes: 0 done; 2 bad input, with one line that names it; 1 anything else."""
+    try:
+        result: Any = app.main(arguments, standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.UsageError as error:
+        _fail(_one_line(error), 2)
+    except click.ClickException as error:
+        _fail(error.format_message(), 1)
+    except ConfigError as error:
+        _fail(str(error), 2)
+    except DoyenError as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _one_line(error: click.UsageError) -> str:
+    text = " ".join(error.format_message().split())
+    if isinstance(error, click.MissingParameter | click.BadParameter | click.NoSuchOption) or error.ctx is None:
+        return text
+    return f"{text} (see {error.ctx.command_path} --help)"
+
+
+def _fail(text: str, code: int) -> None:
+    click.echo(f"doyen: {text}", err=True)
+    sys.exit(code)

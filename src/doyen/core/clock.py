@@ -2,12 +2,14 @@
 
 import re
 from math import isfinite, isinf, isnan
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta
 
 from doyen.errors import ConfigError
 
 Instant: TypeAlias = int  # Nanoseconds on one node's own clock; only differences mean anything elsewhere.
-Duration: TypeAlias = int  # Nanoseconds.
+Duration: TypeAlias = Annotated[int, Meta(extra={"unit": "duration"})]  # Nanoseconds; read and written as `200ms`.
 
 FOREVER: Final[Duration] = 2**62  # Never scheduled; far enough that adding it to an instant stays in 64 bits.
 

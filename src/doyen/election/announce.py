@@ -296,7 +296,7 @@ class Announce:
 
     @property
     def leader(self) -> NodeId | None:
-        """The best this process names: itself while it waits; None if it is absent, or only follows and heard nobody."""
+        """The best this process names: itself while it waits; None if it is absent or only follows, unheard."""
         return self._table[0][1] if self._table else None
 
     @property

@@ -11,6 +11,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -141,7 +142,7 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
             membership = socket.inet_aton(group.host) + _mreqn(config, index)[4:]
             made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         else:
-            membership = socket.inet_pton(socket.AF_INET6, group.host) + index.to_bytes(4, "little")
+            membership = socket.inet_pton(socket.AF_INET6, group.host) + index.to_bytes(4, sys.byteorder)
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
     except OSError as error:
         made.close()
@@ -154,7 +155,7 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
 def _mreqn(config: UdpConfig, index: int) -> bytes:
     """struct ip_mreqn: group, local address, interface."""
     local = b"\0\0\0\0" if index else socket.inet_aton(config.bind.host)
-    return b"\0\0\0\0" + local + index.to_bytes(4, "little")
+    return b"\0\0\0\0" + local + index.to_bytes(4, sys.byteorder)
 
 
 def _interface_index(config: UdpConfig) -> int:

@@ -1,0 +1,3 @@
+from doyen.cli import main
+
+main()

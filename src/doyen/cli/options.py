@@ -1,0 +1,121 @@
+"""Flags made from a configuration's fields, so that no option is typed twice."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from doyen.core.clock import format_duration, parse_duration, to_seconds
+from doyen.core.config import Option, is_duration, options, read_value
+from doyen.errors import ConfigError
+
+S = TypeVar("S", bound=Struct)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class DurationText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """`200ms`, `1.5s`, `inf`: nanoseconds, or seconds as a float for fields that end in `_s`."""
+
+    name = "duration"
+
+    def __init__(self, *, as_seconds: bool) -> None:
+        self.as_seconds = as_seconds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            duration = parse_duration(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        return to_seconds(duration) if self.as_seconds else duration
+
+
+def flag_of(option: Option) -> str:
+    """`network.loss.prob` → `--network-loss-prob`; `listen_s` → `--listen`."""
+    return "--" + "-".join(option.path).removesuffix("_s").replace("_", "-")
+
+
+def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
+    """One flag per field of the Struct; what is not given keeps the Struct's default."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options(kind)):
+            if option.name not in leave_out:
+                click.option(flag_of(option), _key(option), **_how(option))(function)
+        return function
+
+    return decorate
+
+
+def chosen(kind: type[S], given: dict[str, Any]) -> S:
+    """The Struct, from what `flags` collected; complaints name the flag."""
+    tree: dict[str, Any] = {}
+    by_field = {option.path[-1]: flag_of(option) for option in options(kind)}
+    for option in options(kind):
+        value = given.get(_key(option))
+        if value is not None:
+            table = tree
+            for part in option.path[:-1]:
+                table = table.setdefault(part, {})
+            table[option.path[-1]] = value
+    try:
+        return _build(kind, tree)
+    except ConfigError as error:
+        if error.field in by_field:
+            raise ConfigError(f"{by_field[error.field]} {error.complaint}") from None
+        raise
+
+
+def _build(kind: type[S], tree: dict[str, Any]) -> S:
+    tables = {option.path[0] for option in options(kind) if len(option.path) > 1}
+    hints = {name: kind.__annotations__[name] for name in tables}
+    return kind(**{k: _build(hints[k], v) if k in tables else v for k, v in tree.items()})
+
+
+def _key(option: Option) -> str:
+    return "__".join(option.path)
+
+
+def _how(option: Option) -> dict[str, Any]:
+    in_seconds = option.path[-1].endswith("_s")
+    how: dict[str, Any] = {"default": None, "help": _help(option, in_seconds)}
+    if in_seconds or is_duration(option.type):
+        how["type"] = DurationText(as_seconds=in_seconds)
+    elif option.choices:
+        how["type"] = click.Choice(option.choices)
+    elif option.type is bool:
+        how["is_flag"] = True
+        how["flag_value"] = True
+    elif option.type in (int, float, str):
+        how["type"] = option.type
+    else:
+        how["type"] = _Parsed(option)
+    return how
+
+
+class _Parsed(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "value"
+
+    def __init__(self, option: Option) -> None:
+        self.option = option
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return read_value(self.option.type, value, value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _help(option: Option, in_seconds: bool) -> str:
+    default = option.default
+    if in_seconds and isinstance(default, float | int):
+        shown = "inf" if default == float("inf") else f"{default:g}s"
+    elif is_duration(option.type):
+        shown = format_duration(default)
+    else:
+        shown = str(default).lower() if isinstance(default, bool) else str(default)
+    return f"{option.doc} [{shown}]" if option.doc else f"[{shown}]"

@@ -1,0 +1,181 @@
+"""A group of real processes on this machine: started, killed and watched through their own words.
+
+Each member is a `doyen agent` with a process id of its own; what it tells on its standard output, with the
+instants of the clock that all processes of a machine share, is all that is known of it here.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from doyen.agent.node import Told
+from doyen.core.clock import Instant, format_duration
+from doyen.election.announce import AnnounceConfig
+from doyen.errors import TransportError
+from doyen.net.driver import boot_time_ns
+
+_TOLD = msgspec.json.Decoder(Told)
+
+
+class MemberState(Struct):
+    """One process, by what it last told."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    leader: str | None = None
+    term: int = 0
+    since: Instant = 0  # When it came to name this leader, on the machine's clock.
+    status: str = "starting"
+    sent: int = 0
+    received: int = 0
+    started: bool = False
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+
+class LocalCluster:
+    """Processes of one group; use it as an async context manager, and nothing is left behind."""
+
+    def __init__(
+        self,
+        group: str,
+        config: AnnounceConfig,
+        *,
+        flags: Sequence[str] = (),  # How members reach each other: `--multicast …` or `--seed …`.
+        on_told: Callable[[Told], None] | None = None,
+    ) -> None:
+        self.group, self.config, self.members = group, config, dict[str, MemberState]()
+        self._flags, self._on_told = list(flags), on_told
+        self._changed = asyncio.Condition()
+        self._readers: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "LocalCluster":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self, name: str, *flags: str, wrap: Sequence[str] = ()) -> MemberState:
+        """`wrap` goes before the command, e.g. `ip netns exec NAME`."""
+        command = [*wrap, sys.executable, "-m", "doyen", "agent", "--group", self.group, "--name", name]
+        command += [*config_flags(self.config), *self._flags, *flags]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        )
+        member = self.members[name] = MemberState(name, process)
+        reader = asyncio.create_task(self._read(member))
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+        return member
+
+    def kill(self, name: str) -> Instant:
+        """SIGKILL, by its process id; returns the instant."""
+        self.members[name].process.send_signal(signal.SIGKILL)
+        return boot_time_ns()
+
+    async def stop(self) -> None:
+        """SIGTERM to all, SIGKILL to those that do not end."""
+        living = [member.process for member in self.members.values() if member.alive]
+        for process in living:
+            process.terminate()
+        for process in living:
+            try:
+                await asyncio.wait_for(process.wait(), 5)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        await asyncio.gather(*self._readers)
+
+    def alive(self) -> list[MemberState]:
+        return [member for member in self.members.values() if member.alive]
+
+    def agreed(self) -> str | None:
+        """The leader that all living members name, if it is one of them."""
+        living = self.alive()
+        named = {member.leader for member in living}
+        leader = next(iter(named)) if len(named) == 1 else None
+        return leader if leader is not None and any(member.name == leader for member in living) else None
+
+    async def agreement(self, timeout_s: float, *, on: str | None = None, unchanged_s: float = 0.0) -> Instant:
+        """Waits until all name one living leader (`on`, if given) for so long; returns since when they do."""
+        async with asyncio.timeout(timeout_s), self._changed:
+            while True:
+                leader = self.agreed()
+                if leader is None or (on is not None and leader != on):
+                    await self._changed.wait()
+                    continue
+                since = max(member.since for member in self.alive())
+                rest_s = unchanged_s - (boot_time_ns() - since) / 1e9
+                if rest_s <= 0:
+                    return since
+                try:
+                    await asyncio.wait_for(self._changed.wait(), rest_s)
+                except TimeoutError:
+                    continue
+
+    async def until_started(self, timeout_s: float = 20.0) -> None:
+        async with asyncio.timeout(timeout_s), self._changed:
+            await self._changed.wait_for(lambda: all(m.started or not m.alive for m in self.members.values()))
+        dead = [member for member in self.members.values() if not member.started]
+        if dead:
+            raise TransportError(
+                f"{dead[0].name} (pid {dead[0].pid}) ended with {dead[0].process.returncode} at its start"
+            )
+
+    async def _read(self, member: MemberState) -> None:
+        assert member.process.stdout is not None
+        async for line in member.process.stdout:
+            await self._hear(member, _TOLD.decode(line))
+        await member.process.wait()
+        async with self._changed:
+            member.status = "dead"
+            self._changed.notify_all()
+
+    async def _hear(self, member: MemberState, told: Told) -> None:
+        member.status, member.sent, member.received = told.status, told.sent, told.received
+        if told.event == "started":
+            member.started = True
+        leader = None if told.event == "lost" else told.leader
+        if told.event in ("elected", "lost"):
+            if leader != member.leader:
+                member.since = told.clock
+            member.leader, member.term = leader, told.term or member.term
+        if self._on_told is not None:
+            self._on_told(told)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def config_flags(config: AnnounceConfig) -> list[str]:
+    """The command-line flags that make this configuration; only what differs from the default."""
+    flags: list[str] = []
+    default = AnnounceConfig()
+    for name in AnnounceConfig.__struct_fields__:
+        value = getattr(config, name)
+        if value == getattr(default, name):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(flag)
+        elif name.endswith(("_interval", "_timeout", "_after")):
+            flags += [flag, format_duration(value)]
+        else:
+            flags += [flag, str(value)]
+    return flags
+
+
+def multicast_on_loopback() -> list[str]:
+    """Flags for a group of its own on this machine: an address from the process id, so that two clusters do not meet."""
+    pid = os.getpid()
+    return ["--bind", "127.0.0.1:0", "--multicast", f"239.192.{pid >> 8 & 255}.{pid & 255}:{20000 + pid % 20000}"]
