@@ -1,0 +1,46 @@
+# One short command each.  Everything lives in .venv; nothing outside it is changed, but for apt packages as root.
+SHELL := /bin/bash
+PY := .venv/bin/python
+ARGS ?=
+
+.PHONY: up setup test lint soak bench-sim bench-kill papers clean
+
+up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
+	@.venv/bin/doyen up $(ARGS)
+
+setup: .venv/.all  ## .venv with everything.
+
+test: .venv/.all  ## Format, lint, types and the whole suite.
+	.venv/bin/ruff format --check src tests
+	.venv/bin/ruff check src tests
+	.venv/bin/mypy
+	.venv/bin/pytest -m "not soak" $(ARGS)
+
+lint: .venv/.all
+	.venv/bin/ruff format src tests && .venv/bin/ruff check --fix src tests && .venv/bin/mypy
+
+soak: .venv/.all  ## Many seeds: takes its time.
+	.venv/bin/pytest -m soak $(ARGS)
+
+bench-sim: .venv/.all  ## The simulator beside SimPy.
+	.venv/bin/doyen bench sim $(ARGS)
+
+bench-kill: .venv/.all  ## 50 leaders killed on loopback.
+	.venv/bin/doyen bench kill $(ARGS)
+
+papers: .venv/.all  ## Every table and figure, beside the published one.
+	.venv/bin/doyen papers run $(ARGS)
+
+.venv/bin/python:
+	@bash scripts/venv.sh
+
+.venv/.up: .venv/bin/python pyproject.toml
+	@.venv/bin/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/.all: .venv/bin/python pyproject.toml scripts/setup.sh
+	@bash scripts/setup.sh
+	@touch $@ .venv/.up
+
+clean:
+	rm -rf .venv .venvs report .mypy_cache .ruff_cache .pytest_cache .hypothesis
