@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from doyen.errors import ConfigError
 
-Variant = Literal["le-a", "le-s", "le-m", "sup", "al"]
+Variant = Literal["le-a", "le-s", "le-m", "sup", "al", "sup-al-receipt", "sup-al-redraw", "sup-al-spread"]
 LossModel = Literal["none", "correlated", "uncorrelated", "load"]
 Timer = Literal["uniform", "exponential"]
 Event = Literal["start", "leader-departs", "false-departure", "joiner-better", "joiner-worse"]
