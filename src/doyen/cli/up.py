@@ -16,7 +16,24 @@ from doyen.election.announce import AnnounceConfig
 from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.net.driver import boot_time_ns
 
-NAMES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay", "kit", "lynx", "mole", "newt", "owl", "pug"]
+NAMES = [
+    "ant",
+    "bee",
+    "cat",
+    "dog",
+    "elk",
+    "fox",
+    "gnu",
+    "hen",
+    "ibis",
+    "jay",
+    "kit",
+    "lynx",
+    "mole",
+    "newt",
+    "owl",
+    "pug",
+]
 PAUSE_S = 5.0  # Between the acts.
 
 

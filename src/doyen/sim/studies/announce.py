@@ -20,8 +20,9 @@ Messages and rounds are then counted from the event on.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -38,9 +39,11 @@ from doyen.errors import ConfigError
 from doyen.sim.engine import SimNode, Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.streams import Streams
+from doyen.sim.studies.runs import Figure, figure, run_many
 from doyen.sim.topology import Topology
-from doyen.sim.trace import Trace
+from doyen.sim.trace import Trace, combined_hash
 
+Engine = Literal["machine", "kernel"]
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
 CHANNEL: Final = "election"
@@ -48,6 +51,20 @@ FORMS: Final[dict[str, Form]] = {"sup-al-receipt": "receipt", "sup-al-redraw": "
 HORIZON_ROUNDS: Final = 10_000
 WINDOW_ROUNDS: Final = 100  # Over which inconsistency is measured.
 RECEIPT_ROUNDS: Final = 50  # After which SUP+AL by receipt is judged.
+
+
+_FIGURES: Final = (
+    "tmax",
+    "messages",
+    "rounds",
+    "avg_rounds",
+    "first_tmax",
+    "first_messages",
+    "reestablishment",
+    "inconsistent",
+    "leaders",
+)
+KERNEL_SLICE: Final = 10_000
 
 
 class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +102,94 @@ def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions
     """One run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
+
+
+class FirstRound(Struct, frozen=True):
+    tmax: Figure | None
+    messages: Figure | None
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """Figures over many runs; what never happened is None."""
+
+    setting: Setting
+    runs: int
+    seed: int
+    engine: Engine
+    converged: int
+    tmax: Figure | None
+    messages: Figure | None
+    rounds: Figure | None
+    avg_rounds: Figure | None
+    first_round: FirstRound
+    reestablishment: Figure | None
+    inconsistent: Figure | None
+    leaders: Figure | None
+    trace_hash: str | None  # Of the runs' hashes in run order; the kernels make no trace.
+
+
+def study(
+    setting: Setting,
+    *,
+    runs: int,
+    seed: int,
+    jobs: int = 0,
+    engine: Engine = "machine",
+    extensions: Extensions = Extensions(),  # noqa: B008  (frozen)
+    progress: Callable[[int], None] | None = None,
+) -> Summary:
+    """One cell: many runs of one setting, by the machines or by the kernels."""
+    refuse(setting, extensions)
+    if engine == "kernel":
+        return _by_kernel(setting, runs, seed, extensions, progress)
+    results = run_many(partial(simulate, setting, extensions=extensions), runs, seed, jobs=jobs, progress=progress)
+    columns = {name: [getattr(result, name) for result in results] for name in _FIGURES}
+    hashes = combined_hash([result.trace_hash for result in results])
+    return _summary(setting, runs, seed, engine, sum(result.converged for result in results), columns, hashes)
+
+
+def _by_kernel(
+    setting: Setting, runs: int, seed: int, extensions: Extensions, progress: Callable[[int], None] | None
+) -> Summary:
+    if extensions != Extensions():
+        raise ConfigError("kernel knows none of the extensions: give --engine machine", field="engine")
+    try:
+        from doyen.sim import kernels
+    except ImportError as error:
+        raise ConfigError(f"kernel needs numpy and numba ({error}): pip install 'doyen[sim]'", field="engine") from None
+    if runs < 1:
+        raise ConfigError(f"{runs} is too few: give at least 1", field="runs")
+    parts = []
+    for first in range(0, runs, KERNEL_SLICE):
+        parts.append(kernels.run(setting, min(KERNEL_SLICE, runs - first), seed, first_run=first))
+        if progress is not None:
+            progress(min(KERNEL_SLICE, runs - first))
+    result = kernels.join(parts)
+    columns = {name: [None if x != x else x for x in getattr(result, name).tolist()] for name in _FIGURES}
+    return _summary(setting, runs, seed, "kernel", int(result.converged.sum()), columns, None)
+
+
+def _summary(
+    setting: Setting,
+    runs: int,
+    seed: int,
+    engine: Engine,
+    converged: int,
+    columns: dict[str, list[float | None]],
+    trace_hash: str | None,
+) -> Summary:
+    figures = {name: figure(values) for name, values in columns.items()}
+    first = FirstRound(figures.pop("first_tmax"), figures.pop("first_messages"))
+    return Summary(
+        setting=setting,
+        runs=runs,
+        seed=seed,
+        engine=engine,
+        converged=converged,
+        first_round=first,
+        trace_hash=trace_hash,
+        **figures,
+    )
 
 
 def refuse(setting: Setting, extensions: Extensions) -> None:
@@ -241,7 +346,8 @@ class _Experiment:
 
         def on_lost(node: SimNode, now: Instant) -> None:
             if not lost:
-                lost.append((node, now, self.sim.message_count))
+                sent_now = sum(1 for times in self.sent_at if times and times[-1] == now)  # LE-A: at once.
+                lost.append((node, now, self.sim.message_count - sent_now))
 
         def found() -> bool:
             doubt.update(self.sim.now, self.counts[leader.name] < self.living)

@@ -1,0 +1,33 @@
+"""What goes where: the answer to standard output, everything else to standard error."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from doyen.sim.studies.runs import Figure
+
+
+def print_json(value: Any) -> None:
+    """Exactly one object; floats that are not numbers become null."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, where somebody looks at it."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    with click.progressbar(length=total, label=what, file=sys.stderr, show_pos=True) as bar:
+        yield bar.update
+
+
+def show(figure: Figure | None, unit: str = "") -> str:
+    if figure is None:
+        return "never"
+    spread = "" if figure.stderr is None else f" ± {figure.stderr:.2g}"
+    return f"{figure.mean:.4g}{spread}{unit}"

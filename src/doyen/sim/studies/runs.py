@@ -1,0 +1,72 @@
+"""Many runs of one experiment: over all cores, with results that do not depend on how they were shared out."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from hashlib import blake2b
+from math import sqrt
+from typing import TypeVar
+
+from msgspec import Struct
+
+from doyen.errors import ConfigError
+
+R = TypeVar("R")
+
+CHUNK_MAX = 50
+
+
+class Figure(Struct, frozen=True):
+    """A mean over runs, and its standard error (None for a single run)."""
+
+    mean: float
+    stderr: float | None
+
+
+def figure(values: Iterable[float | None]) -> Figure | None:
+    """None where it never happened."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    if len(known) == 1:
+        return Figure(mean, None)
+    variance = sum((value - mean) ** 2 for value in known) / (len(known) - 1)
+    return Figure(mean, sqrt(variance / len(known)))
+
+
+def run_seed(seed: int, run: int) -> int:
+    """The seed of one run of many: unrelated for neighbouring runs and seeds."""
+    return int.from_bytes(blake2b(f"{seed}/{run}".encode(), digest_size=8).digest(), "little")
+
+
+def run_many(
+    once: Callable[[int], R], runs: int, seed: int, *, jobs: int = 0, progress: Callable[[int], None] | None = None
+) -> list[R]:
+    """`once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
+    if runs < 1:
+        raise ConfigError(f"{runs} is too few: give at least 1", field="runs")
+    if jobs < 0:
+        raise ConfigError(f"{jobs} is not a number of processes: give 0 (one per core) or more", field="jobs")
+    jobs = min(jobs or os.cpu_count() or 1, runs)
+    seeds = [run_seed(seed, run) for run in range(runs)]
+    size = max(1, min(CHUNK_MAX, runs // (4 * jobs) or 1))
+    chunks = [seeds[i : i + size] for i in range(0, runs, size)]
+    results: list[R] = []
+    for part in _parts(once, chunks, jobs):
+        results += part
+        if progress is not None:
+            progress(len(part))
+    return results
+
+
+def _parts(once: Callable[[int], R], chunks: Sequence[list[int]], jobs: int) -> Iterator[list[R]]:
+    if jobs == 1:
+        yield from (_chunk(once, chunk) for chunk in chunks)
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            yield from pool.map(_chunk, [once] * len(chunks), chunks)
+
+
+def _chunk(once: Callable[[int], R], seeds: list[int]) -> list[R]:
+    return [once(seed) for seed in seeds]
