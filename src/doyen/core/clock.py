@@ -11,7 +11,8 @@ from doyen.errors import ConfigError
 Instant: TypeAlias = int  # Nanoseconds on one node's own clock; only differences mean anything elsewhere.
 Duration: TypeAlias = Annotated[int, Meta(extra={"unit": "duration"})]  # Nanoseconds; read and written as `200ms`.
 
-FOREVER: Final[Duration] = 2**62  # Never scheduled; far enough that adding it to an instant stays in 64 bits.
+FOREVER: Final[Duration] = 2**62  # Far enough that adding it to an instant stays in 64 bits.
+NEVER: Final[Instant] = 2**61  # From here on nothing is scheduled: any clock's now + FOREVER is beyond.
 
 _UNITS: Final = {
     "ns": 1,

@@ -3,7 +3,7 @@
     machine ──send/multicast──▶ network     ──▶ on_message
             ──set_timer──────▶ clock        ──▶ on_timer
             ──emit───────────▶ its node     ──▶ on_<fact> of other machines, and the application
-            ──persist────────▶ disk         ──▶ nothing: a barrier; later effects leave once the record is durable
+            ──persist────────▶ disk         ──▶ nothing: a barrier; what tells of the record waits
 
 A machine writes its effects, in order, to the `Out` it was given.  Drivers and the simulator supply a direct
 one (`core.host.Port`); tests a recording one (`doyen.testing.RecordingOut`), which keeps the values below.
@@ -33,7 +33,7 @@ class Out(Protocol):
         """Tell the node: after this step, at the same `now`, subscribers get `on_<fact>`."""
 
     def persist(self, record: Any) -> None:
-        """Everything written after this leaves only once the record is durable; a crash before that loses both."""
+        """Messages and facts written after this leave only once the record is durable; a crash before loses both."""
 
 
 class Send(Struct, frozen=True):

@@ -7,14 +7,19 @@ machine it is meant for, and carries facts between machines, which never call ea
     input ─▶ machine step ─▶ effects leave through the port
                    └─ emit ─▶ queue ─▶ after the step, same `now`: on_<fact> of every other subscriber ─▶ …
 
-`persist` is a barrier.  While a record is on its way to the disk, the port *holds* every later effect of its
-channel, facts and timers included; `durable()` lets them go in order.  A crash drops record and effects alike.
+Whatever the world does in answer to a fact while facts are being carried (a command, a told fact) waits until
+they all are.
+
+`persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
+messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
+effects alike.  Timers are not held, they reach only the machine itself; and a fact that takes something back
+(`urgent`) is told at once, and again in its turn, for a leader whose disk hangs must still stop in time.
 
 Everything real is behind `World`, supplied by the driver or the simulator.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +30,8 @@ from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
 FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
+
+Handler = Callable[[Any, Instant], None]
 
 
 class Verbs(NamedTuple):
@@ -41,7 +48,7 @@ class World(Protocol):
     def verbs(self, port: "Port") -> Verbs: ...
 
     def persist(self, port: "Port", record: Any) -> None:
-        """Make it durable, then call `port.durable(now)`."""
+        """Make it durable, then call `port.durable(now)`.  The record is taken as it is now."""
 
     def observe(self, port: "Port", fact: Any, now: Instant) -> None:
         """A fact, after the machines of the node have seen it: for the application, logs and checkers."""
@@ -55,6 +62,7 @@ class Port:
         "channel",
         "emit",
         "fire",
+        "follows",
         "hear",
         "host",
         "machine",
@@ -74,27 +82,37 @@ class Port:
     hear: Callable[[NodeId, Any, Instant], None]
     fire: Callable[[Any, Instant], None]
 
-    def __init__(self, host: "Host", channel: str) -> None:
+    def __init__(self, host: "Host", channel: str, follows: Iterable[str] | None) -> None:
         self.host, self.channel = host, channel
+        self.follows = None if follows is None else frozenset(follows)  # Whose facts it hears; None: everybody's.
         self.machine: Machine
         self._held: list[tuple[str, tuple[Any, ...]]]  # While closed.
         self._open()
 
     def _open(self) -> None:
         """The verbs go straight to the world."""
-        facts = self.host.facts
         self.send, self.multicast, self.set_timer = self.host.world.verbs(self)
-        self.emit = lambda fact: facts.append((self, fact))
+        self.emit = self._emit
         self.persist = self._close
 
+    def _emit(self, fact: Any) -> None:
+        host = self.host
+        if not host.facts:
+            host.unsettled.append(host)
+        host.facts.append((self, fact))
+
+    def _emit_urgent(self, fact: Any) -> None:
+        if getattr(fact, "urgent", False):
+            self._emit(fact)
+        self._held.append(("emit", (fact,)))
+
     def _close(self, record: Any) -> None:
-        """The verbs are held until the record is durable, `persist` included, so that order is kept."""
+        """What would tell of the record is held until it is durable, `persist` included, so that order is kept."""
         self._held = []
         hold = self._held.append
         self.send = lambda to, message: hold(("send", (to, message)))
         self.multicast = lambda message: hold(("multicast", (message,)))
-        self.set_timer = lambda timer, at: hold(("set_timer", (timer, at)))
-        self.emit = lambda fact: hold(("emit", (fact,)))
+        self.emit = self._emit_urgent
         self.persist = lambda record: hold(("persist", (record,)))
         self.host.world.persist(self, record)
 
@@ -108,37 +126,66 @@ class Port:
             getattr(self, verb)(*arguments)  # Another `persist` among them closes the port again, and holds the rest.
         self.host.settle(now)
 
+    def silence(self) -> None:
+        """Nothing comes in, nothing leaves: the node is dead, whatever its machine goes on to say."""
+        self.send = self.multicast = self.set_timer = self.emit = self.persist = _nothing
+        self.hear = self.fire = _nothing
+
 
 class Host:
     """One node: its name, its machines, and the way facts travel between them."""
 
-    __slots__ = ("_subscribers", "facts", "node", "ports", "unknown_channel_count", "world")
+    __slots__ = (
+        "_later",
+        "_settling",
+        "_subscribers",
+        "facts",
+        "node",
+        "ports",
+        "unknown_channel_count",
+        "unsettled",
+        "world",
+    )
 
-    def __init__(self, node: NodeId, world: World, facts: list[tuple[Port, Any]] | None = None) -> None:
+    def __init__(self, node: NodeId, world: World, unsettled: "list[Host] | None" = None) -> None:
         self.node, self.world = node, world
         self.ports: dict[str, Port] = {}
-        # Emitted in this step, not yet carried.  The simulator shares one list among its nodes: one step at a time.
-        self.facts: list[tuple[Port, Any]] = [] if facts is None else facts
+        self.facts: list[tuple[Port, Any]] = []  # Emitted, not yet carried.
+        # Hosts that have facts: the simulator shares one list, to see at a glance whether a step told anything.
+        self.unsettled: list[Host] = [] if unsettled is None else unsettled
         self.unknown_channel_count = 0
-        self._subscribers: dict[type, list[tuple[Port, Callable[[Any, Instant], None]]]] = {}
+        self._subscribers: dict[tuple[type, str], list[Handler]] = {}
+        self._later: list[Callable[[Instant], None]] = []
+        self._settling = False
 
-    def add(self, channel: str, build: Callable[[Port], Machine]) -> Port:
-        """Gives a machine a channel; `build` makes the machine around its port."""
+    def add(self, channel: str, build: Callable[[Port], Machine], *, follows: Iterable[str] | None = None) -> Port:
+        """Gives a machine a channel; `build` makes the machine around its port.
+
+        `follows` names the channels whose facts it hears, where a node has several that tell the same kind.
+        """
         if channel in self.ports or not 0 < len(channel) <= CHANNEL_MAX:
             raise ConfigError(
                 f"channel {channel!r} is taken, empty or longer than {CHANNEL_MAX}: give each machine its own"
             )
-        port = Port(self, channel)
+        port = Port(self, channel, follows)
         port.machine = build(port)
         port.hear, port.fire = port.machine.on_message, port.machine.on_timer
         self.ports[channel] = port
         self._subscribers.clear()
         return port
 
+    # Inputs.
+
     def start(self, now: Instant) -> None:
+        """Starts every machine; only then are the facts of their first steps carried."""
         for port in list(self.ports.values()):
             port.machine.start(now)
-            self.settle(now)
+        self.settle(now)
+
+    def start_late(self, port: Port, now: Instant) -> None:
+        """A machine that was added to a node that runs already."""
+        port.machine.start(now)
+        self.settle(now)
 
     def on_message(self, channel: str, sender: NodeId, message: Any, now: Instant) -> None:
         port = self.ports.get(channel)
@@ -154,47 +201,75 @@ class Host:
 
     def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None:
         """Runs one of a machine's commands (`resign`, `leave`) as an input of its own."""
-        getattr(self.ports[channel].machine, name)(now=now, **arguments)
-        self.settle(now)
+        if channel not in self.ports:
+            raise LocalProtocolError(
+                f"{self.node} has no machine on channel {channel!r}: one of {', '.join(self.ports)}"
+            )
+        order = getattr(self.ports[channel].machine, name)
+        self._input(lambda now: order(now=now, **arguments), now)
 
     def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None:
         """A fact from the world: an answer to what a machine asked (to its channel), or news for all."""
-        for port, handle in self._subscribers_of(type(fact)):
-            if channel is None or port.channel == channel:
-                handle(fact, now)
-                self.settle(now)
+        for port in list(self.ports.values()):
+            handle: Handler | None = getattr(port.machine, handler_name(fact.__class__), None)
+            if handle is not None and channel in (None, port.channel):
+                self._input(lambda now, handle=handle: handle(fact, now), now)  # type: ignore[misc]
+
+    def _input(self, step: Callable[[Instant], None], now: Instant) -> None:
+        if self._settling:
+            self._later.append(step)  # From within an observer: after the facts that it reacts to.
+        else:
+            step(now)
+            self.settle(now)
+
+    # Facts.
 
     def settle(self, now: Instant) -> None:
         """Carries the facts of a step to their subscribers, and those of the steps that follow from it."""
         facts = self.facts
-        if not facts:
+        if self._settling or not facts:
             return
-        alone = len(self.ports) == 1  # The usual case in large simulations: nobody else to tell.
-        if alone and len(facts) == 1:
-            port, fact = facts.pop()
-            self.world.observe(port, fact, now)
-        carried = 0
-        while carried < len(facts):
-            port, fact = facts[carried]
-            carried += 1
-            assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other's facts for ever: {fact}"
-            if not alone:
-                for subscriber, handle in self._subscribers_of(type(fact)):
-                    if subscriber is not port:
-                        handle(fact, now)
-            self.world.observe(port, fact, now)
-        facts.clear()
+        self._settling = True
+        try:
+            alone = len(self.ports) == 1  # The usual case in large simulations: nobody else to tell.
+            carried = 0
+            while True:
+                while carried < len(facts):
+                    port, fact = facts[carried]
+                    carried += 1
+                    assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other for ever: {fact}"
+                    if not alone:
+                        for handle in self._subscribers_of(fact.__class__, port):
+                            handle(fact, now)
+                    self.world.observe(port, fact, now)
+                if not self._later:
+                    break
+                self._later.pop(0)(now)
+        finally:
+            facts.clear()
+            self._later.clear()
+            self._settling = False
+            self.unsettled.remove(self)
 
-    def _subscribers_of(self, kind: type) -> list[tuple[Port, Callable[[Any, Instant], None]]]:
-        found = self._subscribers.get(kind)
+    def _subscribers_of(self, kind: type, teller: Port) -> list[Handler]:
+        found = self._subscribers.get((kind, teller.channel))
         if found is None:
             name = handler_name(kind)
-            found = [(p, getattr(p.machine, name)) for p in self.ports.values() if hasattr(p.machine, name)]
-            self._subscribers[kind] = found
+            found = self._subscribers[kind, teller.channel] = [
+                getattr(port.machine, name)
+                for port in self.ports.values()
+                if port is not teller
+                and hasattr(port.machine, name)
+                and (port.follows is None or teller.channel in port.follows)
+            ]
         return found
 
 
+def _nothing(*_: Any) -> None:
+    pass
+
+
 @cache
-def handler_name(fact: type) -> str:
+def handler_name(fact: type[Any]) -> str:
     """`ViewChanged` → `on_view_changed`."""
     return "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", fact.__name__).lower()

@@ -15,6 +15,8 @@ class Machine(Protocol):
     """
 
     MESSAGES: ClassVar[Any]  # The union of the message types this machine sends and understands.
+    # A machine that persists also has RECORD, the type of what it keeps, and takes `restored` by constructor.
+    # What must be told apart between two lives of one sender (its incarnation) the messages carry themselves.
 
     def start(self, now: Instant) -> None: ...
 

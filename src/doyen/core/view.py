@@ -53,6 +53,9 @@ class MembershipView:
     def __getitem__(self, node: NodeId) -> Member:
         return self._members[node]
 
+    def __repr__(self) -> str:
+        return f"MembershipView(version={self.version}, {sum(1 for _ in self.present())} of {len(self)} present)"
+
     def copy(self) -> dict[NodeId, Member]:
         """A snapshot to keep; everything else here shows the present."""
         return dict(self._members)

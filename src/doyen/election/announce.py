@@ -197,6 +197,7 @@ class Announce:
         "_rng",
         "_said",
         "_table",
+        "_told",
         "_wait_no",
         "config",
         "me",
@@ -228,7 +229,8 @@ class Announce:
         self._table: list[Claim] = []  # The leaders I name, best first, myself included while I contend; at most k.
         self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
         self._said: dict[NodeId, Announcement] = {}  # By the others in the table: the last that each said,
-        self._heard_at: dict[NodeId, Instant] = {}  # and when.
+        self._heard_at: dict[NodeId, Instant] = {}  # when,
+        self._told: dict[NodeId, Term] = {}  # and the term under which the node was told of it.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
         self._lift = self._listening = False
@@ -273,15 +275,17 @@ class Announce:
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         """The application's word on what this process is worth; it counts from the next announcement on."""
-        self.standing = fact.value
+        if fact.value != fact.value:
+            return  # Not a number: no news.
+        self.standing = min(max(fact.value, -STANDING_MAX), STANDING_MAX)
         if self.config.leader_is == "earliest" or self.status is Status.ABSENT:
             return
         if self._claim is None:
             self._prefer_myself(now)
         else:
-            self._replace(self.me, (fact.value, self.me))
+            self._replace(self.me, (self.standing, self.me))
             if self._mine is not None:
-                self._mine = Announcement(self._mine.term, fact.value)
+                self._mine = Announcement(self._mine.term, self.standing)
 
     def leave(self, now: Instant) -> None:
         """The command of a process that ends in order: it says Bye if it leads (or if all do), and falls silent."""
@@ -353,6 +357,7 @@ class Announce:
         self._table, self._bar = [], _UNBEATABLE
         self._said.clear()
         self._heard_at.clear()
+        self._told.clear()
 
     # Steps.
 
@@ -414,7 +419,8 @@ class Announce:
             self._displace(self._table[-1][1])
         self._said[sender], self._heard_at[sender] = message, now
         self._enter((message.standing, sender))
-        self._out.emit(LeaderElected(Term(self.term_number, sender)))
+        self._told[sender] = term = Term(self.term_number, sender)
+        self._out.emit(LeaderElected(term))
         self._keep_listening()
 
     def _renew(self, sender: NodeId, message: Announcement, now: Instant) -> None:
@@ -500,13 +506,13 @@ class Announce:
             self._drop(node, "outranked")
         else:  # Its successor's LeaderElected says it all.
             self._table = []
-            del self._said[node], self._heard_at[node]
+            del self._said[node], self._heard_at[node], self._told[node]
 
     def _drop(self, node: NodeId, reason: str) -> None:
         self._table = [held for held in self._table if held[1] != node]
         self._bar = _NOBODY
-        del self._heard_at[node]
-        self._out.emit(LeaderLost(Term(self._said.pop(node).term, node), reason))
+        del self._said[node], self._heard_at[node]
+        self._out.emit(LeaderLost(self._told.pop(node), reason))
 
 
 _NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))

@@ -18,11 +18,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from doyen.core.clock import FOREVER, Instant
+from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.errors import RemoteProtocolError, TransportError
+from doyen.core.view import ViewChanged
+from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
@@ -51,13 +52,15 @@ class Driver:
         peers: Iterable[Address] = (),
         storage: Storage | None = None,
         observer: Observer | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
         clock: Callable[[], Instant] = boot_time_ns,
     ) -> None:
         self.host = Host(node, self)
         self.incarnation, self.codec, self.transport = incarnation, codec, transport
-        self.clock, self.storage, self.observer = clock, storage, observer
+        self.clock, self.storage = clock, storage
+        self._observer, self._on_failure = observer, on_failure
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
-        self.received_count = self.namesake_count = 0
+        self.received_count = 0
         self._seeds = tuple(peers)
         self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
         self._timers: list[tuple[Instant, int, Port, Any]] = []
@@ -71,26 +74,42 @@ class Driver:
 
     # Life.
 
-    def add(self, channel: str, build: Callable[[Port], Any]) -> Any:
-        """Adds a machine; its message types are taken from its class."""
-        port = self.host.add(channel, build)
+    def add(self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None) -> Any:
+        """Adds a machine; its message types are taken from its class.  One that comes later starts at once."""
+        port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
+        if self._running:
+            self._step(self.host.start_late, port)
         return port.machine
+
+    def restored(self, channel: str, kind: Any) -> Any:
+        """What a machine persisted in an earlier life, or None; for its constructor."""
+        return None if self.storage is None else self.storage.load(channel, kind)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         await self.transport.open(self._on_datagram)
         self._running = True
-        self.host.start(self.clock())
+        try:
+            self.host.start(self.clock())
+        except BaseException:
+            self.close()
+            raise
         self._set_alarm()
 
     def command(self, channel: str, name: str, **arguments: Any) -> None:
+        self._check_running(name)
         self.host.command(channel, name, self.clock(), **arguments)
         self._set_alarm()
 
     def tell(self, fact: Any, *, channel: str | None = None) -> None:
+        self._check_running(f"{type(fact).__name__} for it")
         self.host.tell(fact, self.clock(), channel=channel)
         self._set_alarm()
+
+    def _check_running(self, what: str) -> None:
+        if not self._running:
+            raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {what}: start it first")
 
     def close(self) -> None:
         """Silent and still from here on; what machines set or said later is dropped."""
@@ -112,36 +131,53 @@ class Driver:
             raise TransportError(f"channel {port.channel!r} must keep a record, but no state directory is configured")
         if self._disk is None:
             self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
-        written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, record)
+        data = self.storage.encode(record)  # As it is now, whatever becomes of it while the disk is busy.
+        written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, data)
         written.add_done_callback(partial(self._on_written, port))
 
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
-        if self.observer is not None:
-            self.observer(port.channel, fact, now)
+        if isinstance(fact, ViewChanged):
+            self._learn(fact)
+        if self._observer is not None:
+            try:
+                self._observer(port.channel, fact, now)
+            except Exception:  # The application's bug, not the protocol's: the node goes on.
+                log.exception("%s: the observer failed on %s", self.host.node, fact)
 
     # Effects.
 
     def _send(self, port: Port, to: NodeId | Address, message: Any) -> None:
+        if to == self.host.node:  # To oneself: at once, and surely, but after this step.
+            self._loop.call_soon(self._on_own_message, port.channel, message)
+            return
         address = to if isinstance(to, Address) else self._addresses.get(to)
+        data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
-        else:
-            self.transport.send(self._encode(port, message), address)
+        elif data is not None:
+            self.transport.send(data, address)
 
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
+        if data is None:
+            return
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
         else:  # Fan-out: every seed, and everybody ever heard of.
             for address in {*self._seeds, *self._addresses.values()} - {self.transport.address}:
                 self.transport.send(data, address)
 
-    def _encode(self, port: Port, message: Any) -> bytes:
-        return self.codec.encode(self.host.node, self.incarnation, port.channel, message)
+    def _encode(self, port: Port, message: Any) -> bytes | None:
+        try:
+            return self.codec.encode(self.host.node, self.incarnation, port.channel, message)
+        except LocalProtocolError as error:  # Too large to leave: to everybody else that is loss, so say it loudly.
+            self.refused["too large"] += 1
+            self._complain("too large", str(error), logging.ERROR)
+            return None
 
     def _set_timer(self, port: Port, timer: Any, at: Instant) -> None:
-        if at < FOREVER:
+        if at < NEVER:
             heappush(self._timers, (at, next(self._sequence), port, timer))
 
     # Inputs.
@@ -156,12 +192,16 @@ class Driver:
             return
         if envelope.sender == self.host.node:
             if envelope.incarnation != self.incarnation:
-                self.namesake_count += 1
+                self.refused["namesake"] += 1
                 self._complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
             return  # Our own multicast, heard back.
         self.received_count += 1
         self._remember(envelope.sender, source)
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+
+    def _on_own_message(self, channel: str, message: Any) -> None:
+        if self._running:
+            self._step(self.host.on_message, channel, self.host.node, message)
 
     def _on_alarm(self) -> None:
         self._alarm, self._alarm_at = None, FOREVER
@@ -195,7 +235,11 @@ class Driver:
         """A bug or a dead disk: a node that is not sure of itself falls silent, so that others take over."""
         log.critical("%s stops: %s", self.host.node, error, exc_info=error)
         self.failure = error
-        self.close()
+        try:
+            if self._on_failure is not None:
+                self._on_failure(error)  # First of all: whoever acts as leader on this node's word must stop.
+        finally:
+            self.close()
 
     def _set_alarm(self) -> None:
         if not self._timers or not self._running:
@@ -218,12 +262,21 @@ class Driver:
                 addresses.popitem(last=False)
         addresses.move_to_end(node)
 
+    def _learn(self, fact: ViewChanged) -> None:
+        """Where members are, from a view: also those never heard directly."""
+        for node in fact.changed:
+            member = fact.view.members.get(node)
+            if member is None or not member.present:
+                self._addresses.pop(node, None)
+            elif member.address is not None and node != self.host.node:
+                self._remember(node, member.address)
+
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1
         self._complain(error.reason, f"dropped a datagram from {source}: {error}")
 
-    def _complain(self, reason: str, what: str) -> None:
+    def _complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:
         now = time.monotonic()
         if now - self._complained_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
             self._complained_at[reason] = now
-            log.warning("%s: %s (%d so far)", self.host.node, what, self.refused[reason])
+            log.log(level, "%s: %s (%d so far)", self.host.node, what, self.refused[reason])

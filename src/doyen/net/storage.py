@@ -31,14 +31,17 @@ class Storage:
                 f"state directory {directory}: {error.strerror}: give another, or its rights"
             ) from None
 
-    def save(self, channel: str, record: Any) -> None:
-        """Returns once the record is on the disk; the old one stays whole until then."""
+    def encode(self, record: Any) -> bytes:
         body = msgspec.msgpack.encode((_VERSION, record))
+        return zlib.crc32(body).to_bytes(4, "big") + body
+
+    def save(self, channel: str, data: bytes) -> None:
+        """Returns once the encoded record is on the disk; the old one stays whole until then."""
         path = self._path(channel)
         beside = path.with_suffix(".new")
         try:
             with open(beside, "wb") as file:
-                file.write(zlib.crc32(body).to_bytes(4, "big") + body)
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)

@@ -4,6 +4,9 @@ One socket speaks and hears unicast; its address is the node's.  A second one, w
 only hears: several processes of one machine share its port.  Everything is sent from the first, so that a
 receiver learns from the source address alone where to answer.
 
+Addresses are numeric.  A name would be looked up at every datagram, and all would wait for it; so what is no
+address of this transport's IP version is refused before a socket sees it, wherever it came from.
+
 asyncio reads 256 KiB per datagram unless told otherwise; 64 KiB holds any datagram and is three times as fast.
 """
 
@@ -13,6 +16,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
@@ -33,17 +37,35 @@ class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ttl: int = 1  #: How many routers a multicast may cross; 1 stays on the local network.
 
     def __post_init__(self) -> None:
-        try:
-            ours = ipaddress.ip_address(self.bind.host)
-            theirs = ipaddress.ip_address(self.multicast.host) if self.multicast else None
-        except ValueError as error:
-            raise ConfigError(f"{error}: give a numeric IPv4 or IPv6 address to listen on") from None
-        if theirs is not None and not theirs.is_multicast:
-            raise ConfigError(f"{theirs} is not a multicast address: give one of 224.0.0.0/4 or ff00::/8")
-        if theirs is not None and ours.version != theirs.version:
-            raise ConfigError(f"bind {ours} and multicast {theirs} are of different IP versions: give two alike")
+        ours = _numeric(self.bind, "bind")
+        if ours.is_multicast:
+            raise ConfigError(
+                f"{ours} is a multicast address: give this node's own, and this one as multicast", field="bind"
+            )
         if not 0 <= self.ttl <= 255:
-            raise ConfigError(f"ttl {self.ttl} is out of range: give 0 to 255")
+            raise ConfigError(f"{self.ttl} is out of range: give 0 to 255", field="ttl")
+        if self.multicast is None:
+            return
+        theirs = _numeric(self.multicast, "multicast")
+        if not theirs.is_multicast:
+            raise ConfigError(
+                f"{theirs} is not a multicast address: give one of 224.0.0.0/4 or ff00::/8", field="multicast"
+            )
+        if ours.version != theirs.version:
+            raise ConfigError(
+                f"{theirs} and bind {ours} are of different IP versions: give two alike", field="multicast"
+            )
+        if self.multicast.port == 0:
+            raise ConfigError(f"{self.multicast} needs a port: the same on every member", field="multicast")
+
+    def check_peer(self, peer: Address, field: str = "seed") -> None:
+        """Raises `ConfigError` for an address that this transport could never send to."""
+        if _numeric(peer, field).version != ipaddress.ip_address(self.bind.host).version:
+            raise ConfigError(
+                f"{peer} and bind {self.bind.host} are of different IP versions: give two alike", field=field
+            )
+        if not 0 < peer.port < 65536:
+            raise ConfigError(f"{peer} needs a port: the one that member listens on", field=field)
 
 
 class UdpTransport:
@@ -53,6 +75,8 @@ class UdpTransport:
         self.config = config
         self.sent_count = self.sent_bytes = self.refused_count = 0
         self._endpoints: list[asyncio.DatagramTransport] = []
+        self._family = _family(config.bind.host)
+        self._group: Any = None  # The multicast group as the socket wants it.
 
     @property
     def address(self) -> Address:
@@ -65,29 +89,34 @@ class UdpTransport:
         try:
             if self.config.multicast is not None:
                 sockets.append(_multicast_socket(self.config, self.config.multicast))
+                self._group = sockets[1].getsockname()
             loop = asyncio.get_running_loop()
             for made in sockets:
-                endpoint, _ = await loop.create_datagram_endpoint(lambda: _Ear(heard), sock=made)
+                endpoint, _ = await loop.create_datagram_endpoint(lambda: _Ear(heard, self), sock=made)
                 cast(Any, endpoint).max_size = _READ_MAX
                 self._endpoints.append(endpoint)
         except BaseException:
+            self.close()
             for made in sockets:
                 made.close()
             raise
 
     def send(self, data: bytes, to: Address) -> None:
-        if not self._endpoints:
-            return  # Closed: a late effect of a node that is going away.
-        self.sent_count += 1
-        self.sent_bytes += len(data)
-        try:
-            self._endpoints[0].sendto(data, (to.host, to.port))
-        except (OSError, ValueError):
-            self.refused_count += 1  # No route, a bad address: to a datagram protocol that is loss.
+        self._send(data, _sockaddr(self._family, to))
 
     def multicast(self, data: bytes) -> None:
         assert self.config.multicast is not None
-        self.send(data, self.config.multicast)
+        self._send(data, self._group)
+
+    def _send(self, data: bytes, sockaddr: Any) -> None:
+        if not self._endpoints:
+            return  # Closed: a late effect of a node that is going away.
+        if sockaddr is None:  # asyncio would close the socket over some of these.
+            self.refused_count += 1
+            return
+        self.sent_count += 1
+        self.sent_bytes += len(data)
+        self._endpoints[0].sendto(data, sockaddr)
 
     def close(self) -> None:
         for endpoint in self._endpoints:
@@ -96,14 +125,15 @@ class UdpTransport:
 
 
 class _Ear(asyncio.DatagramProtocol):
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, heard: Heard, owner: UdpTransport) -> None:
+        self._heard, self._owner = heard, owner
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
         self._heard(data, Address(addr[0], addr[1]))
 
     def error_received(self, exc: Exception) -> None:
-        pass  # An ICMP "nobody listens there": the protocols' own timers find out who is gone.
+        # No route, or an ICMP "nobody listens there": loss, and the protocols' own timers find out who is gone.
+        self._owner.refused_count += 1
 
 
 def _unicast_socket(config: UdpConfig) -> socket.socket:
@@ -136,14 +166,17 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        made.bind((group.host, group.port))  # Bound to the group: nothing else at this port reaches us.
+        # Bound to the group: nothing else at this port reaches us.
         index = _interface_index(config)
+        made.bind((group.host, group.port) if family == socket.AF_INET else (group.host, group.port, 0, index))
         if family == socket.AF_INET:
             membership = socket.inet_aton(group.host) + _mreqn(config, index)[4:]
             made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         else:
             membership = socket.inet_pton(socket.AF_INET6, group.host) + index.to_bytes(4, sys.byteorder)
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:  # Sends nothing, but asks for the route.
+                probe.connect((group.host, group.port, 0, index))
     except OSError as error:
         made.close()
         raise TransportError(
@@ -159,13 +192,46 @@ def _mreqn(config: UdpConfig, index: int) -> bytes:
 
 
 def _interface_index(config: UdpConfig) -> int:
-    if not config.interface:
-        return 0
+    if config.interface:
+        try:
+            return socket.if_nametoindex(config.interface)
+        except OSError:
+            known = ", ".join(name for _, name in socket.if_nameindex())
+            raise TransportError(f"there is no interface {config.interface!r} here (there are {known})") from None
+    return _interface_of_ipv6(config.bind.host) if ":" in config.bind.host else 0  # IPv4 finds it by the address.
+
+
+def _interface_of_ipv6(host: str) -> int:
+    """The interface that has this address; 0, the system's choice, if none has."""
+    address, _, scope = host.partition("%")
+    if scope:
+        return _interface_index(UdpConfig(interface=scope))
+    wanted = socket.inet_pton(socket.AF_INET6, address).hex()
     try:
-        return socket.if_nametoindex(config.interface)
+        with open("/proc/net/if_inet6", encoding="ascii") as lines:
+            known = [line.split() for line in lines]
     except OSError:
-        known = ", ".join(name for _, name in socket.if_nameindex())
-        raise TransportError(f"there is no interface {config.interface!r} here (there are {known})") from None
+        return 0
+    return next((int(index, 16) for found, index, *_ in known if found == wanted), 0)
+
+
+def _numeric(address: Address, field: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        return ipaddress.ip_address(address.host)
+    except ValueError:
+        raise ConfigError(f"{address.host!r} is not a numeric IPv4 or IPv6 address", field=field) from None
+
+
+@lru_cache(maxsize=16_384)
+def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
+    """As the socket wants it, or None if it is none of its own kind; never asks a name server."""
+    if not 0 < to.port < 65536:
+        return None
+    try:
+        found = socket.getaddrinfo(to.host, to.port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, ValueError):  # UnicodeError is a ValueError.
+        return None
+    return found[0][4]
 
 
 def _family(host: str) -> socket.AddressFamily:
@@ -173,7 +239,6 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _advice(error: OSError) -> str:
-
     match error.errno:
         case errno.EADDRNOTAVAIL:
             return "this machine has no such address (see `ip address`)"
@@ -182,6 +247,8 @@ def _advice(error: OSError) -> str:
         case errno.EACCES:
             return "not permitted: choose a port above 1023"
         case errno.ENODEV:
-            return "no interface there can multicast: name one with interface="
+            return "no interface there can multicast: name one that can (see `ip maddress`)"
+        case errno.ENETUNREACH:
+            return "no route: Linux has no IPv6 multicast on loopback; name an interface that can (see `ip maddress`)"
         case _:
             return str(error)

@@ -1,7 +1,8 @@
 """Made-up time: the same machines, a queue of events, and a network that can do anything on request.
 
 Events are ordered by (time, deliveries before timers, sequence), so that an arrival at the very instant of a
-deadline wins, and two runs of one seed are the same to the last byte of their trace.
+deadline wins, and two runs of one seed are the same to the last byte of their trace.  What the world does (churn,
+cuts, finished writes) is ordered among the timers: after the deliveries of its instant.
 
 Where the speed comes from: a multicast over a plain network is *one* queue entry, whose hearers are chosen by a
 mask when it arrives; deliveries that are sent in the order of their arrival (any fixed delay) need no heap, only
@@ -10,169 +11,101 @@ inlets while it lasts; records are hashed in large pieces and never formatted un
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import compress, count
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from msgspec.msgpack import Encoder
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
 
 from doyen.core.clock import FOREVER, Duration, Instant
-from doyen.core.codec import Codec
-from doyen.core.host import Host, Port, Verbs
+from doyen.core.codec import DATAGRAM_MAX, Codec
+from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.link import LinkChanged
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.sim.network import Network
-from doyen.sim.streams import Stream, Streams
+from doyen.sim.node import Clock, Setup, SimNode
+from doyen.sim.streams import Streams
 from doyen.sim.trace import PACK, Kind, Trace
 
-Watcher = Callable[["SimNode", str, Any, Instant], None]  # (node, channel, fact, now): told of every fact.
-State = Literal["down", "up", "paused", "slow"]
+Watcher = Callable[[SimNode, str, Any, Instant], None]  # (node, channel, fact or message, now)
+DROP: Final = -1  # A filter's verdict.
+Filter = Callable[
+    [SimNode, str, SimNode, Any], Duration
+]  # (sender, channel, receiver, message) → extra delay, or DROP.
 
 _SEND, _MULTICAST, _ARRIVE, _TIMER = int(Kind.SEND), int(Kind.MULTICAST), int(Kind.ARRIVE), int(Kind.TIMER)
-_DURABLE, _WORLD, _FACT = int(Kind.DURABLE), int(Kind.WORLD), int(Kind.FACT)
+_FLUSH_AT: Final = 1 << 16
 
 
-class Clock:
-    """A node's own clock: offset from true time, and a rate that is not quite one."""
+class Traffic(Struct):
+    """What was sent on one channel; a multicast is one message."""
 
-    __slots__ = ("offset", "rate")
-
-    def __init__(self, offset: Duration = 0, drift: float = 0.0) -> None:
-        self.offset, self.rate = offset, 1.0 + drift
-
-    def local(self, true: Instant) -> Instant:
-        return self.offset + true if self.rate == 1.0 else self.offset + int(true * self.rate)
-
-    def true(self, local: Instant) -> Instant:
-        """The first true instant at which this clock shows at least `local`."""
-        if self.rate == 1.0:
-            return local - self.offset
-        guess = int((local - self.offset) / self.rate)
-        while self.local(guess) < local:
-            guess += 1
-        return guess
-
-
-class SimNode:
-    """One simulated node: the world of its host."""
-
-    __slots__ = (
-        "backlog",
-        "busy_until",
-        "clock",
-        "disk",
-        "host",
-        "incarnation",
-        "index",
-        "name",
-        "setup",
-        "sim",
-        "state",
-        "step_delay",
-    )
-
-    def __init__(self, sim: "Simulation", name: NodeId, index: int, setup: "Setup", clock: Clock | None) -> None:
-        self.sim, self.name, self.index, self.setup = sim, name, index, setup
-        self.clock = clock
-        self.host: Host | None = None
-        self.state: State = "down"
-        self.incarnation = Incarnation(0)
-        self.disk: dict[str, Any] = {}  # What is durable, by channel.
-        self.backlog: list[Callable[[Instant], None]] = []  # Inputs that wait while the node is paused.
-        self.step_delay: Duration = 0  # slow: how long each input takes.
-        self.busy_until: Instant = 0
-
-    def rng(self, purpose: str = "protocol") -> Stream:
-        """The chance of this node for one purpose; a restarted node goes on to other draws."""
-        purpose = purpose if self.incarnation == 1 else f"{purpose}#{self.incarnation}"
-        return self.sim.streams.of(purpose, self.index)
-
-    def now(self) -> Instant:
-        return self.sim.now if self.clock is None else self.clock.local(self.sim.now)
-
-    # The world of a host.
-
-    def verbs(self, port: Port) -> Verbs:
-        sim, channel, clock = self.sim, port.channel, self.clock
-        timers, sequence = sim._timers, sim._sequence
-
-        def set_timer(timer: Any, at: Instant) -> None:
-            if at < FOREVER:
-                heappush(timers, (at if at > sim.now else sim.now, next(sequence), port, timer))
-
-        def set_skewed_timer(timer: Any, at: Instant) -> None:
-            assert clock is not None
-            if at < FOREVER:
-                heappush(timers, (max(clock.true(at), sim.now), next(sequence), port, timer))
-
-        return Verbs(
-            partial(sim._send, self, channel),
-            partial(sim._multicast, self, channel),
-            set_timer if clock is None else set_skewed_timer,
-        )
-
-    def persist(self, port: Port, record: Any) -> None:
-        self.sim._persist(self, port, record)
-
-    def observe(self, port: Port, fact: Any, now: Instant) -> None:
-        sim = self.sim
-        if sim.trace.lines is not None:
-            sim.trace.line(sim.now, Kind.FACT, self.name, fact)
-        for watch in sim.watchers:
-            watch(self, port.channel, fact, sim.now)
-
-
-Setup = Callable[[SimNode, Host], None]  # Adds a node's machines to its host; called at each (re)start.
+    messages: int = 0
+    bytes: int = 0
+    hops: int = 0
+    hop_bytes: int = 0  # Bytes summed over the links they crossed.
 
 
 class _Audience:
-    """Who hears a multicast on one channel now, in order of their indices."""
+    """Who hears a multicast on one channel now, in the order of their indices."""
 
-    __slots__ = ("hears", "nodes", "positions")
+    __slots__ = ("ports", "positions")
 
     def __init__(self, ports: list[tuple[SimNode, Port]]) -> None:
-        self.nodes = [node for node, _ in ports]
-        self.hears = [port.hear for _, port in ports]
-        self.positions = {node.index: i for i, node in enumerate(self.nodes)}
+        self.ports = [port for _, port in ports]
+        self.positions = {node.index: i for i, (node, _) in enumerate(ports)}
 
 
 class Simulation:
-    """One run."""
+    """One run: nodes, a network, and time."""
 
     def __init__(
-        self, network: Network, streams: Streams, *, trace: Trace | None = None, disk_delay: Duration = 0
+        self,
+        network: Network,
+        streams: Streams,
+        *,
+        trace: Trace | None = None,
+        disk_delay: Duration = 0,
+        datagram_max: int = DATAGRAM_MAX,
+        wire: bool = False,  # Messages go through the codec and back, as on a real network.
     ) -> None:
         self.network, self.streams = network, streams
         self.trace = trace or Trace()
-        self.disk_delay = disk_delay
+        self.disk_delay, self.datagram_max, self.wire = disk_delay, datagram_max, wire
         self.now: Instant = 0
         self.nodes: list[SimNode] = []
         self.by_name: dict[NodeId, SimNode] = {}
-        self.watchers: list[Watcher] = []
-        self.send_watchers: list[Callable[[SimNode, str, Any, Instant], None]] = []
+        self.watchers: list[Watcher] = []  # Told of every fact.
+        self.send_watchers: list[Watcher] = []  # Told of every message as it leaves.
         self.checks: list[Callable[[Instant], None]] = []  # Called after every event.
+        self.filters: list[Filter] = []  # Asked for every delivery, once there is one.
         self.stopped = False
-        self.sent_at: Instant = 0  # Of the message being delivered.
-        self.event_count = self.delivery_count = self.message_count = self.byte_count = self.hop_count = 0
-        self._sequence = count(1)
+        self.sent_at: Instant = 0  # When the message being delivered was sent.
+        self.event_count = self.delivery_count = self.message_count = 0
+        self.traffic: dict[str, Traffic] = {}
+        self.sequence = count(1)
+        self.timers: list[tuple[Any, ...]] = []  # Timers and the world's own plans: a heap.
         self._ordered: deque[tuple[Any, ...]] = deque()  # Deliveries in the order of their arrival …
         self._arrivals: list[tuple[Any, ...]] = []  # … and those that came out of it: a heap.
-        self._timers: list[tuple[Any, ...]] = []  # Timers and the world's own plans: a heap.
-        self._facts: list[tuple[Port, Any]] = []
+        self._unsettled: list[Host] = []
         self._audiences: dict[str, _Audience] = {}
-        self._held: list[tuple[SimNode, str, SimNode, Any]] = []  # On clogged links.
+        self._clogged: list[tuple[SimNode, str, SimNode, Any]] = []
+        self._writes: list[tuple[SimNode, Port, bytes]] = []  # On their way to a disk.
         self._encode = Encoder().encode
+        self._decoders: dict[str, Decoder[Any]] = {}
         self._overheads: dict[tuple[str, str], int] = {}
-        self.set_network(network)
+        self.network_changed()
 
-    def set_network(self, network: Network) -> None:
-        """Also to be called when the network's faults changed: the plain case is decided here, once."""
-        self.network, self._plain = network, network.plain
-        self._delay = network.config.delay.mean
-        self._loaded = network.config.loss.model == "load"
-        self._loss = 0.0 if network.config.loss.model == "none" else network.config.loss.prob
+    def network_changed(self) -> None:
+        """The plain case is decided here, once, and not at every message."""
+        config = self.network.config
+        self._plain = self.network.plain and not self.filters
+        self._delay = config.delay.mean
+        self._loaded = config.loss.model == "load"
+        self._lossy = config.loss.model != "none" and config.loss.prob > 0
 
     # Nodes.
 
@@ -183,206 +116,261 @@ class Simulation:
         index = len(self.nodes)
         if index >= self.network.topology.size:
             self.network.topology.grow()
+        self.network.topology.set_down(index, True)
         node = SimNode(self, name, index, setup, clock)
         self.nodes.append(node)
         self.by_name[name] = node
         return node
 
     def start(self, node: SimNode) -> None:
-        assert node.state == "down"
+        assert node.host is None, f"{node.name} runs already"
         node.incarnation = Incarnation(node.incarnation + 1)
-        node.state = "up"
-        node.host = host = Host(node.name, node, self._facts)
+        node.host = host = Host(node.name, node, self._unsettled)
         node.setup(node, host)
+        if node.clock is not None or node.step_delay:
+            node.set_state("slow" if node.step_delay else "up")
+        else:
+            node.state = "up"
         self._audiences.clear()
         self.network.topology.set_down(node.index, False)
-        if node.clock is not None:
-            self._reconnect(node)
+        self._note("start", node)
         host.start(node.now())
 
-    def crash(self, node: SimNode, *, keep_disk: bool = True) -> None:
-        """Stops at once, mid-sentence: what is not durable is lost; so is the disk, unless it is kept."""
+    def crash(
+        self, node: SimNode, *, disk: Literal["kept", "lost"] = "kept", writes: Literal["lost", "done"] = "lost"
+    ) -> None:
+        """Stops at once, mid-sentence.  Records on their way to the disk are lost, or done with nobody told."""
         if node.host is None:
             return
+        self._note("crash", node)
+        for write in [w for w in self._writes if w[0] is node]:
+            self._writes.remove(write)
+            if writes == "done":
+                node.disk[write[1].channel] = write[2]
         for port in node.host.ports.values():
-            port.hear, port.fire = _deaf, _deaf_timer
-            port.send = port.multicast = port.set_timer = port.emit = port.persist = (
-                _mute  # A held effect must not leave.
-            )
-        node.host, node.state = None, "down"
-        node.backlog.clear()
-        if not keep_disk:
+            port.silence()
+        node.host = None
+        node.set_state("down")
+        if disk == "lost":
             node.disk.clear()
         self._audiences.clear()
         self.network.topology.set_down(node.index, True)
 
     def command(self, node: SimNode, channel: str, name: str, **arguments: Any) -> None:
-        if node.host is not None:
-            node.host.command(channel, name, node.now(), **arguments)
+        host = node.host
+        if host is not None:
+            node.enter(lambda now: host.command(channel, name, now, **arguments))
+
+    def tell(self, node: SimNode, fact: Any, *, channel: str | None = None) -> None:
+        """A fact from the world: an answer, news of a link, a membership recorded elsewhere."""
+        host = node.host
+        if host is not None:
+            node.enter(lambda now: host.tell(fact, now, channel=channel))
 
     def pause(self, node: SimNode) -> None:
         """The process is stopped but not dead: inputs pile up, timers are late."""
         if node.state in ("up", "slow"):
-            node.state = "paused"
-            self._reconnect(node)
+            node.set_state("paused")
 
     def resume(self, node: SimNode) -> None:
         if node.state == "paused":
-            node.state = "slow" if node.step_delay else "up"
-            backlog, node.backlog = node.backlog, []
-            self._reconnect(node)
-            for entry in backlog:
-                entry(self.now)
+            node.set_state("slow" if node.step_delay else "up")
 
     def slow_down(self, node: SimNode, step_delay: Duration) -> None:
         """Every input waits its turn and takes so long; 0 ends it."""
         node.step_delay = step_delay
         if node.state in ("up", "slow"):
-            node.state = "slow" if step_delay else "up"
-            self._reconnect(node)
+            node.set_state("slow" if step_delay else "up")
 
-    def _reconnect(self, node: SimNode) -> None:
-        """Puts the world between the network and the machines while the node is not itself."""
-        assert node.host is not None
-        self._audiences.clear()
-        for port in node.host.ports.values():
-            machine = port.machine
-            if node.state == "up" and node.clock is None:
-                port.hear, port.fire = machine.on_message, machine.on_timer
-            else:
-                port.hear, port.fire = self._inlets(node, port)
+    def set_clock(self, node: SimNode, clock: Clock) -> None:
+        """A clock that is stepped, or begins to drift; only for nodes that were added with one."""
+        if node.clock is None:
+            raise LocalProtocolError(f"{node.name} was added without a clock of its own: add it with clock=Clock()")
+        node.clock = clock
 
-    def _inlets(self, node: SimNode, port: Port) -> tuple[Callable[..., None], Callable[..., None]]:
-        host, machine = node.host, port.machine
-        assert host is not None
+    def up(self) -> Iterator[SimNode]:
+        return (node for node in self.nodes if node.host is not None)
 
-        def enter(step: Callable[[Instant], None]) -> None:
-            if node.state == "paused":
-                self.network.faults["late by pause"] += 1
-                node.backlog.append(lambda now: enter(step))
-            elif node.state == "slow":
-                self.network.faults["slow step"] += 1
-                node.busy_until = max(node.busy_until, self.now) + node.step_delay
-                self.at(node.busy_until, lambda: take(step), f"{node.name} gets to it")
-            else:
-                take(step)
+    # The network's faults.
 
-        def take(step: Callable[[Instant], None]) -> None:
-            if node.host is host:
-                now = node.now()
-                step(now)
-                host.settle(now)
+    def cut(
+        self, name: str, links: Iterable[tuple[SimNode, SimNode]], *, both_ways: bool = True, tell: bool = False
+    ) -> None:
+        """These links carry nothing, what is on them included, until `heal(name)`."""
+        pairs = [(a.index, b.index) for a, b in links]
+        self.network.cut(name, pairs + [(b, a) for a, b in pairs] if both_ways else pairs)
+        self.network_changed()
+        if tell:
+            self._tell_links(pairs, up=False)
 
-        def hear(sender: NodeId, message: Any, now: Instant) -> None:
-            enter(lambda now: machine.on_message(sender, message, now))
+    def partition(self, name: str, *sides: Iterable[SimNode]) -> None:
+        """Nobody of one side reaches anybody of another."""
+        groups = [list(side) for side in sides]
+        self.network.block(
+            name, ((a.index, b.index) for g in groups for h in groups if g is not h for a in g for b in h)
+        )
+        self.network_changed()
 
-        def fire(timer: Any, now: Instant) -> None:
-            enter(lambda now: machine.on_timer(timer, now))
+    def block(self, name: str, pairs: Iterable[tuple[SimNode, SimNode]]) -> None:
+        """One way and end to end: the first of each pair does not reach the second."""
+        self.network.block(name, ((a.index, b.index) for a, b in pairs))
+        self.network_changed()
 
-        return hear, fire
+    def heal(self, name: str, *, tell: bool = False) -> None:
+        healed = self.network.heal(name)
+        self.network_changed()
+        if tell:
+            self._tell_links([(a, b) for a, b in sorted(healed) if a < b], up=True)
+
+    def clog(self, name: str, pairs: Iterable[tuple[SimNode, SimNode]]) -> None:
+        """These links hold what they are given, until `release(name)` lets it go."""
+        self.network.clog(name, ((a.index, b.index) for a, b in pairs))
+        self.network_changed()
+
+    def release(self, name: str) -> None:
+        self.network.release(name)
+        self.network_changed()
+        held, self._clogged = self._clogged, []
+        for node, channel, receiver, message in held:
+            self._travel(node, channel, receiver, message, 0)
+
+    def _tell_links(self, pairs: Iterable[tuple[int, int]], *, up: bool) -> None:
+        for a, b in pairs:
+            self.tell(self.nodes[a], LinkChanged(self.nodes[b].name, up))
+            self.tell(self.nodes[b], LinkChanged(self.nodes[a].name, up))
 
     # Effects.
 
-    def _note_send(self, kind: int, node: SimNode, peer: int, channel: str, message: Any) -> None:
+    def send(self, node: SimNode, channel: str, to: NodeId | Address, message: Any) -> None:
+        name = NodeId(to.host) if isinstance(to, Address) else to  # In made-up worlds a node's address is its name.
+        receiver = self.by_name.get(name)
+        if receiver is None:
+            self.network.faults["unknown receiver"] += 1
+            return
+        size, message = self._leave(_SEND, node, receiver.index, channel, message)
+        if self.trace.lines is not None:
+            self.trace.line(self.now, Kind.SEND, f"{node.name} → {name}", message)
+        if receiver is node:
+            self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
+        elif self._plain:
+            if not self._lossy or not self.network.loses(node.index, self.now):
+                self._arrive(self.now + self._delay, node, channel, receiver, message)
+            self._count_hops(channel, 1, size)
+        else:
+            self._travel(node, channel, receiver, message, size)
+
+    def multicast(self, node: SimNode, channel: str, message: Any) -> None:
+        size, message = self._leave(_MULTICAST, node, -1, channel, message)
+        if self.trace.lines is not None:
+            self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
+        if self._plain:
+            self._arrive(self.now + self._delay, node, channel, None, message)
+            self._count_hops(channel, 1, size)
+        else:
+            self._spread(node, channel, message, size)
+
+    def _leave(self, kind: int, node: SimNode, peer: int, channel: str, message: Any) -> tuple[int, Any]:
         data = self._encode(message)
         buffer = self.trace.buffer
         buffer += PACK(self.now, 0, kind, node.index, peer)
         buffer += data
-        self.message_count += 1
         overhead = self._overheads.get((node.name, channel))
         if overhead is None:
-            codec = Codec("sim", datagram_max=65_507)
-            overhead = len(codec.encode(node.name, node.incarnation, channel, None)) - 1
-            self._overheads[node.name, channel] = overhead
-        self.byte_count += overhead + len(data)
+            overhead = self._overhead(node, channel)
+        size = overhead + len(data)
+        if size > self.datagram_max:
+            raise LocalProtocolError(
+                f"{node.name} sends a {type(message).__name__} of {size:,} bytes; datagrams hold {self.datagram_max:,}"
+            )
+        self.message_count += 1
+        traffic = self.traffic.get(channel)
+        if traffic is None:
+            traffic = self.traffic[channel] = Traffic()
+        traffic.messages += 1
+        traffic.bytes += size
+        if self._loaded:
+            self.network.note_send(self.now)
         for watch in self.send_watchers:
             watch(node, channel, message, self.now)
+        if self.wire:
+            message = self._decoder(node, channel).decode(data)
+        return size, message
 
-    def _send(self, node: SimNode, channel: str, to: NodeId | Address, message: Any) -> None:
-        if isinstance(to, Address):
-            to = NodeId(to.host)  # In made-up worlds a node's address is its name.
-        receiver = self.by_name.get(to)
-        if receiver is None:
-            self.network.faults["unknown receiver"] += 1
-            return
-        self._note_send(_SEND, node, receiver.index, channel, message)
-        if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.SEND, f"{node.name} → {to}", message)
-        if self._plain:
-            self.hop_count += 1
-            if self._loaded:
-                self.network.note_send(self.now)
-            if self._loss and self.network._lost_on(node.index, receiver.index, node.index, self.now):
-                return
-            self._arrive(self.now + self._delay, node, channel, receiver, message)
-        else:
-            self._route(node, channel, receiver, message)
-
-    def _route(self, node: SimNode, channel: str, receiver: SimNode, message: Any) -> None:
-        network = self.network
-        if self._loaded:
-            network.note_send(self.now)
+    def _travel(self, node: SimNode, channel: str, receiver: SimNode, message: Any, size: int) -> None:
+        network, extra = self.network, 0
         if network.is_clogged(node.index, receiver.index):
             network.faults["clog"] += 1
-            self._held.append((node, channel, receiver, message))
+            self._clogged.append((node, channel, receiver, message))
             return
-        hops, delays = network.route(node.index, receiver.index, self.now)
-        self.hop_count += hops
+        for asked in self.filters:
+            verdict = asked(node, channel, receiver, message)
+            if verdict == DROP:
+                network.faults["filter"] += 1
+                return
+            extra += verdict
+        hops, delays, path = network.route(node.index, receiver.index, self.now)
+        self._count_hops(channel, hops, size)
         for delay in delays:
-            self._arrive(self.now + delay, node, channel, receiver, message)
+            self._arrive(self.now + delay + extra, node, channel, receiver, message, path)
 
-    def _multicast(self, node: SimNode, channel: str, message: Any) -> None:
-        self._note_send(_MULTICAST, node, -1, channel, message)
-        if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
+    def _spread(self, node: SimNode, channel: str, message: Any, size: int) -> None:
+        """A multicast where receivers differ: along the tree of shortest paths."""
         network = self.network
-        if self._loaded:
-            network.note_send(self.now)
-        if self._plain:
-            self.hop_count += 1
-            self._arrive(self.now + self._delay, node, channel, None, message)
-            return
-        others = [other for other in self.nodes if other is not node and other.host is not None]
-        for other in others:
-            if network.is_clogged(node.index, other.index):
-                network.faults["clog"] += 1
-                self._held.append((node, channel, other, message))
-        open_to = [o.index for o in others if not network.is_clogged(node.index, o.index)]
-        hops, arrivals = network.tree(node.index, open_to, self.now)
-        self.hop_count += hops
-        for index, delays in arrivals.items():
+        others = [o for o in self.nodes if o is not node and o.host is not None and channel in o.host.ports]
+        plain = [o for o in others if not self.filters and not network.is_clogged(node.index, o.index)]
+        hops, arrivals = network.tree(node.index, [o.index for o in plain], self.now)
+        self._count_hops(channel, hops, size)
+        for index, (delays, path) in arrivals.items():
             for delay in delays:
-                self._arrive(self.now + delay, node, channel, self.nodes[index], message)
+                self._arrive(self.now + delay, node, channel, self.nodes[index], message, path)
+        for other in others if self.filters else (o for o in others if network.is_clogged(node.index, o.index)):
+            self._travel(node, channel, other, message, size)
 
-    def _arrive(self, at: Instant, node: SimNode, channel: str, receiver: SimNode | None, message: Any) -> None:
-        entry = (at, next(self._sequence), node, channel, receiver, message, self.now)
+    def _arrive(
+        self,
+        at: Instant,
+        node: SimNode,
+        channel: str,
+        receiver: SimNode | None,
+        message: Any,
+        path: list[tuple[int, int]] | None = None,
+    ) -> None:
+        entry = (at, next(self.sequence), node, channel, receiver, message, self.now, path)
         ordered = self._ordered
         if not ordered or at >= ordered[-1][0]:
             ordered.append(entry)
         else:
             heappush(self._arrivals, entry)
 
-    def _persist(self, node: SimNode, port: Port, record: Any) -> None:
-        host = node.host
+    def _count_hops(self, channel: str, hops: int, size: int) -> None:
+        traffic = self.traffic[channel]
+        traffic.hops += hops
+        traffic.hop_bytes += hops * size
+
+    def write(self, node: SimNode, port: Port, data: bytes) -> None:
+        entry = (node, port, data)
+        self._writes.append(entry)
 
         def durable() -> None:
-            if node.host is host:
-                node.disk[port.channel] = record
-                port.durable(node.now())
+            if entry in self._writes:  # Else the node crashed meanwhile.
+                self._writes.remove(entry)
+                node.disk[port.channel] = data
+                node.enter(port.durable)
 
-        heappush(
-            self._timers,
-            (self.now + self.disk_delay, next(self._sequence), None, (durable, f"{node.name}/{port.channel} durable")),
-        )
+        self.at(self.now + self.disk_delay, durable, f"{node.name}/{port.channel} durable")
 
-    def release_held(self) -> None:
-        """What clogged links held goes on its way, as far as they are open now."""
-        held, self._held = self._held, []
-        for node, channel, receiver, message in held:
-            if self.network.is_clogged(node.index, receiver.index):
-                self._held.append((node, channel, receiver, message))
-            else:
-                self._route(node, channel, receiver, message)
+    def _overhead(self, node: SimNode, channel: str) -> int:
+        """The envelope's bytes, by the real codec."""
+        codec = Codec("sim", datagram_max=65_507)
+        overhead = len(codec.encode(node.name, node.incarnation, channel, None)) - 1
+        self._overheads[node.name, channel] = overhead
+        return overhead
+
+    def _decoder(self, node: SimNode, channel: str) -> Decoder[Any]:
+        if channel not in self._decoders:
+            assert node.host is not None
+            self._decoders[channel] = Decoder(node.host.ports[channel].machine.MESSAGES)
+        return self._decoders[channel]
 
     # Time.
 
@@ -390,30 +378,28 @@ class Simulation:
         """Plans something that the world does, to happen after the deliveries of that instant."""
         if when < self.now:
             raise LocalProtocolError(f"{what}: {when} ns is in the past (now is {self.now} ns)")
-        heappush(self._timers, (when, next(self._sequence), None, (act, what)))
+        heappush(self.timers, (when, next(self.sequence), None, (act, what)))
 
     def run(self, until: Instant = FOREVER) -> None:
         """Runs until that instant (included), until nothing is left, or until a watcher sets `stopped`."""
-        ordered, arrivals, timers, facts = self._ordered, self._arrivals, self._timers, self._facts
+        ordered, arrivals, timers, unsettled = self._ordered, self._arrivals, self.timers, self._unsettled
         trace, checks, buffer = self.trace, self.checks, self.trace.buffer
-        lines = trace.lines is not None
-        pack, events = PACK, 0
-        delivery: deque[tuple[Any, ...]] | list[tuple[Any, ...]] | None
+        lines, pack, events = trace.lines is not None, PACK, 0
         while not self.stopped:
-            if ordered and (not arrivals or ordered[0] < arrivals[0]):
-                delivery, at = ordered, ordered[0][0]
-            elif arrivals:
-                delivery, at = arrivals, arrivals[0][0]
+            if not ordered:
+                queue: Any = arrivals
+            elif not arrivals or ordered[0] < arrivals[0]:
+                queue = ordered
             else:
-                delivery, at = None, FOREVER
+                queue = arrivals
+            at = queue[0][0] if queue else FOREVER
             if timers and timers[0][0] < at:
-                at = timers[0][0]
-                delivery = None
-            if at > until or at == FOREVER:
+                at, queue = timers[0][0], timers
+            if at > until or at >= FOREVER:
                 break
             self.now = at
             events += 1
-            if delivery is None:
+            if queue is timers:
                 _, sequence, port, timer = heappop(timers)
                 if port is None:
                     self._act(sequence, timer)
@@ -422,15 +408,13 @@ class Simulation:
                     if lines:
                         trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
                     port.fire(timer, at)
-                    if facts:
-                        facts[0][0].host.settle(at)
+                    while unsettled:
+                        unsettled[-1].settle(at)
             else:
-                entry = ordered.popleft() if delivery is ordered else heappop(arrivals)
-                self._deliver(*entry)
-            if checks:
-                for check in checks:
-                    check(at)
-            if len(buffer) > 65536:
+                self._deliver(*(ordered.popleft() if queue is ordered else heappop(arrivals)))
+            for check in checks:
+                check(at)
+            if len(buffer) > _FLUSH_AT:
                 trace.flush()
         self.event_count += events
         if not self.stopped and until < FOREVER:
@@ -438,14 +422,17 @@ class Simulation:
 
     def _act(self, sequence: int, plan: tuple[Callable[[], Any], str]) -> None:
         act, what = plan
-        kind = Kind.DURABLE if what.endswith("durable") else Kind.WORLD
+        kind = Kind.DURABLE if what.endswith(" durable") else Kind.WORLD
         self.trace.buffer += PACK(self.now, sequence, kind, -1, 0) + what.encode()
         if self.trace.lines is not None:
             self.trace.line(self.now, kind, "", what)
         act()
-        if self._facts:
-            host = self._facts[0][0].host
-            host.settle(host.world.now())  # type: ignore[attr-defined]
+
+    def _note(self, what: str, node: SimNode) -> None:
+        """A start or a crash, whoever caused it."""
+        self.trace.buffer += PACK(self.now, 0, Kind.WORLD, node.index, node.incarnation) + what.encode()
+        if self.trace.lines is not None:
+            self.trace.line(self.now, Kind.WORLD, node.name, what)
 
     def _deliver(
         self,
@@ -456,35 +443,18 @@ class Simulation:
         receiver: SimNode | None,
         message: Any,
         sent_at: Instant,
+        path: list[tuple[int, int]] | None,
     ) -> None:
         self.sent_at = sent_at
-        facts, sender = self._facts, node.name
         if receiver is None:
-            audience = self._audiences.get(channel)
-            if audience is None:
-                audience = self._audiences[channel] = self._audience(channel)
-            hears = audience.hears
-            position = audience.positions.get(node.index)
-            if position is None:  # Its sender is gone, its words are not.
-                mask = self.network.mask(node.index, len(hears), len(hears) + 1, sent_at)[:-1]
-            else:
-                mask = self.network.mask(node.index, position, len(hears), sent_at)
-            self.trace.buffer += PACK(at, sequence, _ARRIVE, node.index, -1) + mask
-            heard = len(mask) - mask.count(0)
-            self.delivery_count += heard
-            if self.trace.lines is not None:
-                self.trace.line(at, Kind.ARRIVE, f"{sender} → {heard} of {len(mask)}", message)
-            for hear in compress(hears, mask):
-                hear(sender, message, at)
-                if facts:
-                    facts[0][0].host.settle(at)
+            self._deliver_to_all(at, sequence, node, channel, message, sent_at)
             return
         self.trace.buffer += PACK(at, sequence, _ARRIVE, receiver.index, node.index)
         host = receiver.host
         if host is None:
             self.network.faults["receiver down"] += 1
             return
-        if not self._plain and self.network.is_cut(node.index, receiver.index):
+        if not self._plain and self.network.cut_since(node.index, receiver.index, path):
             self.network.faults["cut in flight"] += 1
             return
         port = host.ports.get(channel)
@@ -492,28 +462,44 @@ class Simulation:
             host.unknown_channel_count += 1
             return
         if self.trace.lines is not None:
-            self.trace.line(at, Kind.ARRIVE, f"{sender} → {receiver.name}", message)
+            self.trace.line(at, Kind.ARRIVE, f"{node.name} → {receiver.name}", message)
         self.delivery_count += 1
-        port.hear(sender, message, at)
-        if facts:
-            host.settle(at)
+        port.hear(node.name, message, at)
+        unsettled = self._unsettled
+        while unsettled:
+            unsettled[-1].settle(at)
+
+    def _deliver_to_all(
+        self, at: Instant, sequence: int, node: SimNode, channel: str, message: Any, sent_at: Instant
+    ) -> None:
+        audience = self._audiences.get(channel)
+        if audience is None:
+            audience = self._audiences[channel] = self._audience(channel)
+        size = len(audience.ports)
+        position = audience.positions.get(node.index)
+        if position is None:  # Its sender is gone, its words are not.
+            mask = self.network.mask(node.index, size, size + 1, sent_at)[:size]
+        else:
+            mask = self.network.mask(node.index, position, size, sent_at)
+        if not self._plain:
+            for index, place in audience.positions.items():
+                if mask[place] and self.network.cut_since(node.index, index, None):
+                    self.network.faults["cut in flight"] += 1
+                    mask[place] = 0
+        buffer = self.trace.buffer
+        buffer += PACK(at, sequence, _ARRIVE, node.index, -1)
+        buffer += mask
+        heard = size - mask.count(0)
+        self.delivery_count += heard
+        if self.trace.lines is not None:
+            self.trace.line(at, Kind.ARRIVE, f"{node.name} → {heard} of {size}", message)
+        sender, unsettled = node.name, self._unsettled
+        for port in compress(audience.ports, mask):
+            port.hear(sender, message, at)
+            while unsettled:
+                unsettled[-1].settle(at)
 
     def _audience(self, channel: str) -> _Audience:
         return _Audience(
             [(n, n.host.ports[channel]) for n in self.nodes if n.host is not None and channel in n.host.ports]
         )
-
-    def up(self) -> Iterable[SimNode]:
-        return (node for node in self.nodes if node.host is not None)
-
-
-def _deaf(sender: NodeId, message: Any, now: Instant) -> None:
-    pass
-
-
-def _deaf_timer(timer: Any, now: Instant) -> None:
-    pass
-
-
-def _mute(*arguments: Any) -> None:
-    pass

@@ -22,6 +22,10 @@ DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
 
 
+Pairs = frozenset[tuple[int, int]]
+Path = list[tuple[int, int]]
+
+
 class Delay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One hop's travel time."""
 
@@ -72,13 +76,16 @@ class NetworkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     loss: Loss = Loss()
     duplicate_prob: float = 0.0  #: A message arrives twice.
     reorder_prob: float = 0.0  #: A message is held back by up to `reorder_by`, so that later ones overtake it.
-    reorder_by: Duration = ms(200)
+    reorder_by: Duration = ms(200)  #: The longest that a message is held back.
+    fifo: bool = False  #: Nothing overtakes on the way from one node to another, as over TCP.
     corrupt_prob: float = 0.0  #: A message arrives damaged: the receiver's decoder drops it, and counts it.
 
     def __post_init__(self) -> None:
         for name in ("duplicate_prob", "reorder_prob", "corrupt_prob"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"network: {name} {getattr(self, name)} is not a probability: give 0 to 1")
+        if self.fifo and self.reorder_prob:
+            raise ConfigError("network: fifo and reorder_prob contradict each other: choose one")
 
 
 class Faults(Counter[str]):
@@ -98,10 +105,14 @@ class Network:
         self._link_loss: dict[tuple[int, int], float] = {}
         self._in_burst: dict[int, bool] = {}
         self._sent_at: deque[Instant] = deque()  # load: sends within the last window, and in flight.
-        self.cuts: dict[str, frozenset[tuple[int, int]]] = {}  # Named sets of one-way links that carry nothing.
-        self.clogs: dict[str, frozenset[tuple[int, int]]] = {}  # Links that hold what they are given.
-        self._cut: frozenset[tuple[int, int]] = frozenset()
-        self._clogged: frozenset[tuple[int, int]] = frozenset()
+        self._cuts: dict[str, Pairs] = {}  # By name: one-way links that carry nothing; routes avoid them.
+        self._blocks: dict[str, Pairs] = {}  # By name: who does not reach whom, whatever the route.
+        self._clogs: dict[str, Pairs] = {}  # By name: who is held up on the way to whom.
+        self._cut: Pairs = frozenset()
+        self._blocked: Pairs = frozenset()
+        self._clogged: Pairs = frozenset()
+        self.delay_of: dict[tuple[int, int], Duration] = {}  # Per link, where it differs from the common mean.
+        self._last_arrival: dict[tuple[int, int], Instant] = {}  # fifo: nothing overtakes this.
         self._tables: dict[float, bytes] = {}
 
     @property
@@ -113,34 +124,48 @@ class Network:
             and config.delay.model == "constant"
             and config.loss.model in ("none", "uncorrelated", "correlated", "load")
             and not (config.duplicate_prob or config.reorder_prob or config.corrupt_prob)
-            and not (self.cuts or self.clogs)
+            and not (config.fifo or self.delay_of or self._cuts or self._blocks or self._clogs)
         )
 
     # Faults that come and go.
 
     def cut(self, name: str, links: Iterable[tuple[int, int]]) -> None:
-        self.cuts[name] = frozenset(links)
-        self._cut = frozenset().union(*self.cuts.values())
-        self.topology.forget_routes()
+        self._cuts[name] = frozenset(links)
+        self._refresh()
 
-    def heal(self, name: str) -> None:
-        self.cuts.pop(name, None)
-        self._cut = frozenset().union(*self.cuts.values())
-        self.topology.forget_routes()
+    def block(self, name: str, pairs: Iterable[tuple[int, int]]) -> None:
+        self._blocks[name] = frozenset(pairs)
+        self._refresh()
 
-    def clog(self, name: str, links: Iterable[tuple[int, int]]) -> None:
-        self.clogs[name] = frozenset(links)
-        self._clogged = frozenset().union(*self.clogs.values())
+    def clog(self, name: str, pairs: Iterable[tuple[int, int]]) -> None:
+        self._clogs[name] = frozenset(pairs)
+        self._refresh()
+
+    def heal(self, name: str) -> Pairs:
+        """Ends a cut or a block; returns what links it had cut."""
+        healed = self._cuts.pop(name, frozenset())
+        self._blocks.pop(name, None)
+        self._refresh()
+        return healed
 
     def release(self, name: str) -> None:
-        self.clogs.pop(name, None)
-        self._clogged = frozenset().union(*self.clogs.values())
+        self._clogs.pop(name, None)
+        self._refresh()
 
-    def is_cut(self, sender: int, receiver: int) -> bool:
-        return (sender, receiver) in self._cut
+    def _refresh(self) -> None:
+        self._cut = frozenset().union(*self._cuts.values())
+        self._blocked = frozenset().union(*self._blocks.values())
+        self._clogged = frozenset().union(*self._clogs.values())
+        self.topology.forget_routes()
 
     def is_clogged(self, sender: int, receiver: int) -> bool:
         return (sender, receiver) in self._clogged
+
+    def cut_since(self, sender: int, receiver: int, path: Path | None) -> bool:
+        """Whether a message that is under way has lost its way."""
+        if (sender, receiver) in self._blocked:
+            return True
+        return bool(self._cut) and any(hop in self._cut for hop in path or [(sender, receiver)])
 
     # The plain case.
 
@@ -166,6 +191,14 @@ class Network:
             self.faults["loss"] += mask.count(0)
         mask[position] = 0
         return mask
+
+    def loses(self, sender: int, now: Instant) -> bool:
+        """Whether one delivery over one plain hop is lost."""
+        prob = self.config.loss.prob if self.config.loss.model != "load" else self._loaded(now)
+        if self._stream("loss", sender).random() < prob:
+            self.faults["loss"] += 1
+            return True
+        return False
 
     def _independent(self, sender: int, size: int, prob: float) -> bytearray:
         """One byte of chance per receiver; the one value in 256 that cannot decide alone gets a full draw."""
@@ -200,36 +233,33 @@ class Network:
 
     # The general case.
 
-    def route(self, sender: int, receiver: int, now: Instant) -> tuple[int, list[Duration]]:
-        """How many hops were travelled, and after how long the message arrives: never, once, or twice."""
-        if (sender, receiver) in self._cut:
-            self.faults["cut"] += 1
-            return 0, []
-        path = self.topology.path(sender, receiver, self._cut)
+    def route(self, sender: int, receiver: int, now: Instant) -> tuple[int, list[Duration], Path]:
+        """How many hops were travelled, after how long the message arrives (never, once, or twice), and which way."""
+        path = self._path(sender, receiver)
         if path is None:
-            self.faults["no route"] += 1
-            return 0, []
-        delays = self._stream("delay", sender)
+            return 0, [], []
+        in_burst = self._in_a_burst(sender)
         total = 0
         for hop, (a, b) in enumerate(path, start=1):
-            if self._lost_on(a, b, sender, now):
-                return hop, []
-            total += self.config.delay.draw(delays)
-        return len(path), self._disturb(sender, total)
+            if in_burst or self._lost_on(a, b, sender, now):
+                return hop, [], path
+            total += self._delay_on(a, b, sender)
+        return len(path), self._disturb(sender, receiver, total, now), path
 
-    def tree(self, sender: int, receivers: Sequence[int], now: Instant) -> tuple[int, dict[int, list[Duration]]]:
+    def tree(
+        self, sender: int, receivers: Sequence[int], now: Instant
+    ) -> tuple[int, dict[int, tuple[list[Duration], Path]]]:
         """A multicast along shortest paths: each tree edge is travelled, and may lose it, once."""
-        loss = self.config.loss
-        if loss.model == "correlated" and self._stream("loss", sender).random() < loss.prob:
-            self.faults["loss"] += len(receivers)
+        model = self.config.loss.model
+        lost_by_all = model == "correlated" and self._stream("loss", sender).random() < self.config.loss.prob
+        if lost_by_all or self._in_a_burst(sender):
+            self.faults["loss"] += len(receivers) if lost_by_all else 0
             return 1, {}
-        delays = self._stream("delay", sender)
         reached: dict[int, int | None] = {sender: 0}
         hops, arrivals = 0, {}
         for receiver in receivers:
-            path = None if (sender, receiver) in self._cut else self.topology.path(sender, receiver, self._cut)
+            path = self._path(sender, receiver)
             if path is None:
-                self.faults["cut"] += 1
                 continue
             for a, b in path:
                 if b in reached:
@@ -239,18 +269,33 @@ class Network:
                     reached[b] = None
                     continue
                 hops += 1
-                lost = loss.model != "correlated" and self._lost_on(a, b, sender, now)
-                reached[b] = None if lost else before + self.config.delay.draw(delays)
+                lost = model != "correlated" and self._lost_on(a, b, sender, now)
+                reached[b] = None if lost else before + self._delay_on(a, b, sender)
             total = reached[receiver]
             if total is not None:
-                arrivals[receiver] = self._disturb(sender, total)
+                arrivals[receiver] = (self._disturb(sender, receiver, total, now), path)
         return hops, arrivals
+
+    def _path(self, sender: int, receiver: int) -> Path | None:
+        if (sender, receiver) in self._blocked or (self.topology.complete and (sender, receiver) in self._cut):
+            self.faults["cut"] += 1
+            return None
+        path = self.topology.path(sender, receiver, self._cut)
+        if path is None:
+            self.faults["no route"] += 1
+        return path
+
+    def _delay_on(self, a: int, b: int, sender: int) -> Duration:
+        drawn = self.config.delay.draw(self._stream("delay", sender))
+        if not self.delay_of or (a, b) not in self.delay_of:
+            return drawn
+        return max(0, self.delay_of[a, b] + drawn - self.config.delay.mean)
 
     def _lost_on(self, a: int, b: int, sender: int, now: Instant) -> bool:
         loss = self.config.loss
         prob = loss.prob
         match loss.model:
-            case "none":
+            case "none" | "bursts":
                 return False
             case "load":
                 prob = self._loaded(now)
@@ -258,16 +303,17 @@ class Network:
                 if (a, b) not in self._link_loss:
                     self._link_loss[a, b] = 2.0 * prob * self._streams.of("link loss", a * 1_000_003 + b).random()
                 prob = self._link_loss[a, b]
-            case "bursts":
-                return self._in_a_burst(sender)
         if self._stream("loss", sender).random() < prob:
             self.faults["loss"] += 1
             return True
         return False
 
     def _in_a_burst(self, sender: int) -> bool:
-        """Gilbert's two states: in the bad one everything is lost; the share of bad messages is `prob`."""
-        loss, rng = self.config.loss, self._stream("loss", sender)
+        """Gilbert's two states: in the bad one a message is lost to all; the share of bad messages is `prob`."""
+        loss = self.config.loss
+        if loss.model != "bursts":
+            return False
+        rng = self._stream("loss", sender)
         bad = self._in_burst.get(sender, False)
         leave = 1.0 / loss.burst_count
         enter = 1.0 if loss.prob >= 1.0 else min(1.0, leave * loss.prob / (1.0 - loss.prob))
@@ -276,8 +322,12 @@ class Network:
         self.faults["loss"] += bad
         return bad
 
-    def _disturb(self, sender: int, delay: Duration) -> list[Duration]:
+    def _disturb(self, sender: int, receiver: int, delay: Duration, now: Instant) -> list[Duration]:
         config = self.config
+        if config.fifo:
+            earliest = self._last_arrival.get((sender, receiver), 0)
+            delay = max(delay, earliest - now)
+            self._last_arrival[sender, receiver] = now + delay
         if config.corrupt_prob and self._stream("corrupt", sender).random() < config.corrupt_prob:
             self.faults["corrupt"] += 1
             return []

@@ -27,6 +27,7 @@ class Stream(Random):
 
     def __init__(self, key: int) -> None:
         self._state, self._left = key, _CHEAP_DRAWS
+        self.gauss_next = None
 
     def random(self) -> float:
         if self._left == 0:

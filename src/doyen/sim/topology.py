@@ -65,11 +65,22 @@ class Topology:
             self._neighbours.append([])
         return self.size - 1
 
+    def link(self, a: int, b: int) -> None:
+        """A new link, e.g. of a node that has just joined."""
+        assert not self.complete
+        if b not in self._neighbours[a]:
+            self._neighbours[a] = sorted([*self._neighbours[a], b])
+            self._neighbours[b] = sorted([*self._neighbours[b], a])
+            self.forget_routes()
+
     def set_down(self, node: int, down: bool) -> None:
         """A node that is down forwards nothing."""
         if not self.complete:
             (self._down.add if down else self._down.discard)(node)
-            self.forget_routes()
+            # Only routes through it change, or, when it returns, any that might now lead through it.
+            stale = [root for root, tree in self._trees.items() if not down or node in tree.values()]
+            for root in stale:
+                del self._trees[root]
 
     def forget_routes(self) -> None:
         self._trees.clear()
@@ -91,7 +102,7 @@ class Topology:
 
     def distances(self, a: int) -> dict[int, int]:
         """Hop counts from a to every node it reaches."""
-        return {b: len(self.path(a, b) or ()) for b in range(self.size) if self.path(a, b) is not None}
+        return {b: len(path) for b in range(self.size) if (path := self.path(a, b)) is not None}
 
     def connected(self) -> bool:
         return self.complete or len(self.distances(0)) == self.size

@@ -36,8 +36,9 @@ from doyen.election.announce import Announce, AnnounceConfig, Announcement
 from doyen.election.baselines import AnnounceListen, Form, Suppression, SuppressThenAnnounce
 from doyen.election.wakeup import Place, RankMap
 from doyen.errors import ConfigError
-from doyen.sim.engine import SimNode, Simulation
+from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.studies.runs import Figure, figure, run_many
 from doyen.sim.topology import Topology
@@ -424,7 +425,7 @@ class _Experiment:
         variant, config = self.setting.variant, self.config
 
         def build(node: SimNode, port: Port) -> Machine:
-            rng = node.rng()
+            rng = node.rng(CHANNEL)
             if variant == "sup":
                 return Suppression(node.name, config, port, rng)
             if variant == "al":

@@ -1,0 +1,190 @@
+"""One simulated node: the world of its host, with a clock, a disk and a state of its own."""
+
+from collections.abc import Callable
+from functools import partial
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from doyen.core.clock import NEVER, Duration, Instant
+from doyen.core.host import Host, Port, Verbs
+from doyen.core.ids import Incarnation, NodeId
+from doyen.sim.streams import Stream
+from doyen.sim.trace import PACK, Kind
+
+if TYPE_CHECKING:
+    from doyen.sim.engine import Simulation
+
+State = Literal["down", "up", "paused", "slow"]
+Setup = Callable[["SimNode", Host], None]  # Adds a node's machines to its host; called at each (re)start.
+Step = Callable[[Instant], None]
+
+_FACT = int(Kind.FACT)
+
+
+class Clock:
+    """A node's own clock: offset from true time, and a rate that is not quite one."""
+
+    __slots__ = ("offset", "rate")
+
+    def __init__(self, offset: Duration = 0, drift: float = 0.0) -> None:
+        self.offset, self.rate = offset, 1.0 + drift
+
+    def local(self, true: Instant) -> Instant:
+        return self.offset + true if self.rate == 1.0 else self.offset + int(true * self.rate)
+
+    def true(self, local: Instant) -> Instant:
+        """The first true instant at which this clock shows at least `local`."""
+        if self.rate == 1.0:
+            return local - self.offset
+        guess = int((local - self.offset) / self.rate)
+        while self.local(guess) < local:
+            guess += 1
+        return guess
+
+
+class SimNode:
+    """Made by `Simulation.add`; started, stopped and tormented by the simulation."""
+
+    __slots__ = (
+        "_backlog",
+        "_busy_until",
+        "clock",
+        "disk",
+        "host",
+        "incarnation",
+        "index",
+        "name",
+        "setup",
+        "sim",
+        "state",
+        "step_delay",
+    )
+
+    def __init__(self, sim: "Simulation", name: NodeId, index: int, setup: Setup, clock: Clock | None) -> None:
+        self.sim, self.name, self.index, self.setup = sim, name, index, setup
+        self.clock = clock
+        self.host: Host | None = None
+        self.state: State = "down"
+        self.incarnation = Incarnation(0)
+        self.disk: dict[str, bytes] = {}  # What is durable, by channel, as it was written.
+        self.step_delay: Duration = 0  # slow: how long each input takes.
+        self._backlog: list[Step] | None = None  # Inputs that wait while the node is paused.
+        self._busy_until: Instant = 0
+
+    # For setups.
+
+    def rng(self, purpose: str) -> Stream:
+        """The chance of this node for one purpose (a channel); after a restart it goes on to other draws."""
+        return self.sim.streams.of(purpose if self.incarnation == 1 else f"{purpose}#{self.incarnation}", self.index)
+
+    def restored(self, channel: str, kind: Any) -> Any:
+        """What a machine persisted in an earlier life, or None."""
+        data = self.disk.get(channel)
+        return None if data is None else msgspec.msgpack.decode(data, type=kind)
+
+    def now(self) -> Instant:
+        """By its own clock."""
+        return self.sim.now if self.clock is None else self.clock.local(self.sim.now)
+
+    # The world of its host.
+
+    def verbs(self, port: Port) -> Verbs:
+        sim, clock = self.sim, self.clock
+        timers, sequence = sim.timers, sim.sequence
+
+        def set_timer(timer: Any, at: Instant) -> None:
+            if at < NEVER:
+                heappush(timers, (at if at > sim.now else sim.now, next(sequence), port, timer))
+
+        return Verbs(
+            partial(sim.send, self, port.channel),
+            partial(sim.multicast, self, port.channel),
+            set_timer if clock is None else partial(self._set_skewed_timer, port),
+        )
+
+    def persist(self, port: Port, record: Any) -> None:
+        self.sim.write(self, port, msgspec.msgpack.encode(record))
+
+    def observe(self, port: Port, fact: Any, now: Instant) -> None:
+        sim = self.sim
+        trace = sim.trace
+        trace.buffer += PACK(sim.now, 0, _FACT, self.index, 0)
+        if trace.lines is not None:
+            trace.line(sim.now, Kind.FACT, f"{self.name}/{port.channel}", fact)
+        for watch in sim.watchers:
+            watch(self, port.channel, fact, sim.now)
+
+    def _set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
+        if at < NEVER:
+            self._arm(port, timer, at)
+
+    def _arm(self, port: Port, timer: Any, at: Instant) -> None:
+        """By this node's clock, which may be set back meanwhile: then the timer waits again."""
+        clock = self.clock or Clock()
+        when = max(clock.true(at), self.sim.now)
+        heappush(self.sim.timers, (when, next(self.sim.sequence), port, _Skewed(timer, at)))
+
+    # Its state.
+
+    def enter(self, step: Step) -> None:
+        """One input, as far as this node is able to take any: now, later, or never."""
+        host, sim = self.host, self.sim
+        if host is None:
+            return
+        if self.state == "paused":
+            sim.network.faults["late by pause"] += 1
+            assert self._backlog is not None
+            self._backlog.append(step)
+        elif self.state == "slow":
+            sim.network.faults["slow step"] += 1
+            self._busy_until = max(self._busy_until, sim.now) + self.step_delay
+            sim.at(self._busy_until, partial(self._take, host, step), f"{self.name} gets to it")
+        else:
+            self._take(host, step)
+
+    def _take(self, host: Host, step: Step) -> None:
+        if self.host is host:
+            if self.state == "paused":
+                self.enter(step)
+                return
+            now = self.now()
+            step(now)
+            host.settle(now)
+
+    def set_state(self, state: State) -> None:
+        """Puts itself between the world and its machines while it is not quite itself."""
+        self.state = state
+        backlog, self._backlog = self._backlog, [] if state == "paused" else None
+        if self.host is not None:
+            for port in self.host.ports.values():
+                if state == "up" and self.clock is None:
+                    port.hear, port.fire = port.machine.on_message, port.machine.on_timer
+                else:
+                    port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
+        for step in backlog or ():
+            self.enter(step)
+
+    def _hear(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
+        self.enter(lambda now: port.machine.on_message(sender, message, now))
+
+    def _fire(self, port: Port, timer: Any, now: Instant) -> None:
+        if timer.__class__ is _Skewed:
+            if self.now() < timer.at:
+                self._arm(port, timer.timer, timer.at)
+                return
+            timer = timer.timer
+        self.enter(lambda now: port.machine.on_timer(timer, now))
+
+
+class _Skewed:
+    """A timer of a node with a clock of its own."""
+
+    __slots__ = ("at", "timer")
+
+    def __init__(self, timer: Any, at: Instant) -> None:
+        self.timer, self.at = timer, at
+
+    def __repr__(self) -> str:
+        return repr(self.timer)
