@@ -1,0 +1,34 @@
+"""An `Out` that keeps what was written, as values to compare."""
+
+from typing import Any
+
+from doyen.core.clock import Instant
+from doyen.core.effects import Effect, Emit, Multicast, Persist, Send, SetTimer
+from doyen.core.ids import Address, NodeId
+
+
+class RecordingOut:
+    """Compare `effects` as a whole list, then `clear()` before the next step."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+
+    def send(self, to: NodeId | Address, message: Any) -> None:
+        self.effects.append(Send(to, message))
+
+    def multicast(self, message: Any) -> None:
+        self.effects.append(Multicast(message))
+
+    def set_timer(self, timer: Any, at: Instant) -> None:
+        self.effects.append(SetTimer(timer, at))
+
+    def emit(self, fact: Any) -> None:
+        self.effects.append(Emit(fact))
+
+    def persist(self, record: Any) -> None:
+        self.effects.append(Persist(record))
+
+    def take(self) -> list[Effect]:
+        """What was written since the last call."""
+        taken, self.effects = self.effects, []
+        return taken
