@@ -1,11 +1,11 @@
 """The command `doyen`: one file per subcommand, loaded when it is used."""
 
 import sys
-from importlib import import_module
 from typing import Any
 
 import click
 
+from doyen.cli.lazy import LazyGroup
 from doyen.errors import ConfigError, DoyenError
 
 # The name of a subcommand, and the one line that `doyen --help` shows for it.
@@ -20,25 +20,9 @@ COMMANDS = {
 }
 
 
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"doyen.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="doyen")
-def app() -> None:
-    """A membership list and a leader for any set of processes."""
+app = LazyGroup("doyen", __name__, COMMANDS, help="A membership list and a leader for any set of processes.")
+app.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+click.version_option(package_name="doyen")(app)
 
 
 def main(arguments: list[str] | None = None) -> None:

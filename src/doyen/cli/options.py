@@ -1,6 +1,7 @@
 """Flags made from a configuration's fields, so that no option is typed twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -49,10 +50,22 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     return decorate
 
 
+@contextmanager
+def named_by_flag(*kinds: type[Struct]) -> Iterator[None]:
+    """Complaints about a field name its flag."""
+    by_field = {option.path[-1]: flag_of(option) for kind in kinds for option in options(kind)}
+    try:
+        yield
+    except ConfigError as error:
+        if error.field is None:
+            raise
+        flag = by_field.get(error.field, "--" + error.field.replace("_", "-"))
+        raise ConfigError(f"{flag} {error.complaint}") from None
+
+
 def chosen(kind: type[S], given: dict[str, Any]) -> S:
     """The Struct, from what `flags` collected; complaints name the flag."""
     tree: dict[str, Any] = {}
-    by_field = {option.path[-1]: flag_of(option) for option in options(kind)}
     for option in options(kind):
         value = given.get(_key(option))
         if value is not None:
@@ -60,12 +73,8 @@ def chosen(kind: type[S], given: dict[str, Any]) -> S:
             for part in option.path[:-1]:
                 table = table.setdefault(part, {})
             table[option.path[-1]] = value
-    try:
+    with named_by_flag(kind):
         return _build(kind, tree)
-    except ConfigError as error:
-        if error.field in by_field:
-            raise ConfigError(f"{by_field[error.field]} {error.complaint}") from None
-        raise
 
 
 def _build(kind: type[S], tree: dict[str, Any]) -> S:

@@ -81,7 +81,7 @@ class _Show:
         n, t = len(self.names), self.config
         if not self.as_json:
             click.echo(
-                f'doyen {doyen.__version__} · group "demo" · {n} processes on loopback · election: announce-listen LE-S '
+                f'doyen {doyen.__version__} · group "demo" · {n} processes on loopback · announce-listen LE-S '
                 f"(T_A {t.announce_interval // 10**6} ms, T_L {t.listen_timeout // 10**6} ms, "
                 f"T_S {t.suppress_interval // 10**6} ms) · no key: packets are NOT authenticated\n"
             )

@@ -6,9 +6,8 @@ import click
 import msgspec
 
 from doyen.analysis.setting import Setting
-from doyen.cli.options import chosen, flags
+from doyen.cli.options import chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress, show
-from doyen.errors import ConfigError
 from doyen.sim.studies.announce import Engine, Extensions, Summary, simulate, study
 from doyen.sim.studies.runs import run_seed
 from doyen.sim.trace import Trace
@@ -33,15 +32,10 @@ def command(
     runs: int, seed: int, jobs: int, engine: Engine, trace_path: str | None, as_json: bool, **given: Any
 ) -> None:
     setting, extensions = chosen(Setting, given), chosen(Extensions, given)
-    try:
-        with progress(f"{setting.variant} N={setting.nodes}", runs) as advance:
-            summary = study(
-                setting, runs=runs, seed=seed, jobs=jobs, engine=engine, extensions=extensions, progress=advance
-            )
-    except ConfigError as error:
-        if error.field is None:
-            raise
-        raise ConfigError(f"--{error.field.removesuffix('_s').replace('_', '-')} {error.complaint}") from None
+    with named_by_flag(Setting, Extensions), progress(f"{setting.variant} N={setting.nodes}", runs) as advance:
+        summary = study(
+            setting, runs=runs, seed=seed, jobs=jobs, engine=engine, extensions=extensions, progress=advance
+        )
     if trace_path is not None:
         with open(trace_path, "w", encoding="utf-8") as lines:
             simulate(setting, run_seed(seed, 0), extensions=extensions, trace=Trace(lines))

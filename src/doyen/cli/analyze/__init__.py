@@ -1,0 +1,10 @@
+"""`doyen analyze`: what the papers can say without running anything."""
+
+from doyen.cli.lazy import LazyGroup
+
+command = LazyGroup(
+    "analyze",
+    __name__,
+    {"announce": "Announce-listen elections: delays, messages, rounds, inconsistency.  [LE Ch. 5]"},
+    help="Evaluate the papers' closed forms, corrected, or as they were printed.",
+)

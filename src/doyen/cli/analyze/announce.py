@@ -1,0 +1,48 @@
+"""`doyen analyze announce`."""
+
+from math import isfinite
+from typing import Any
+
+import click
+import msgspec
+
+from doyen.analysis.announce import QUANTITIES, NoClosedForm, value
+from doyen.analysis.setting import Setting
+from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.output import print_json
+
+
+@click.command("announce", help="Closed forms for announce-listen elections.  Without --quantity: all that are known.")
+@flags(Setting)
+@click.option("--quantity", type=click.Choice(list(QUANTITIES)), help="What to evaluate.")
+@click.option("--as-printed", is_flag=True, help="By the chapter's own formula, where that is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(quantity: str | None, as_printed: bool, as_json: bool, **given: Any) -> None:
+    setting = chosen(Setting, given)
+    with named_by_flag(Setting):
+        if quantity is not None:
+            values = {quantity: value(setting, quantity, as_printed=as_printed)}
+        else:
+            values = _all_known(setting, as_printed)
+    if as_json:
+        shown: dict[str, Any] = {"value": values[quantity]} if quantity is not None else {"values": values}
+        print_json(msgspec.structs.asdict(setting) | {"quantity": quantity, "as_printed": as_printed} | shown)
+        return
+    for name, number in values.items():
+        click.echo(f"{name:22} {number:<14.8g} {QUANTITIES[name]}")
+
+
+def _all_known(setting: Setting, as_printed: bool) -> dict[str, float]:
+    found = {}
+    for name in QUANTITIES:
+        try:
+            number = value(setting, name, as_printed=as_printed)
+        except NoClosedForm:
+            continue
+        except Exception as error:
+            if type(error).__name__ != "ConfigError":
+                raise
+            continue  # It makes no sense for this event.
+        if isfinite(number):
+            found[name] = number
+    return found
