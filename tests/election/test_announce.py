@@ -1,0 +1,340 @@
+"""One step at a time: whole lists of effects."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from doyen.core import FOREVER, Emit, Multicast, NodeId, ScoreGiven, Send, SetTimer, Term, ms, seconds
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.election.announce import (
+    Announce,
+    AnnounceConfig,
+    AnnounceDue,
+    Announcement,
+    AnswerOverdue,
+    Bye,
+    ListenDue,
+    Query,
+    ReplyDue,
+    Status,
+    WakeUp,
+    bye_count,
+)
+from doyen.errors import ConfigError
+from doyen.testing import RecordingOut
+
+A, B, C, D = (NodeId(name) for name in "abcd")
+T_A, T_L, T_S = seconds(1), seconds(3), ms(500)
+
+
+class FixedChance(Random):
+    """Every draw is one half."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+def process(me: NodeId = B, *, out: RecordingOut, **given: Any) -> Announce:
+    standing, place = given.pop("standing", 0), given.pop("place", None)
+    config = AnnounceConfig(announce_interval=T_A, listen_timeout=T_L, suppress_interval=given.pop("t_s", T_S), **given)
+    return Announce(me, config, out, FixedChance(), standing=standing, place=place)
+
+
+def elected(number: int, leader: NodeId) -> Emit:
+    return Emit(LeaderElected(Term(number, leader)))
+
+
+def lost(number: int, leader: NodeId, reason: str) -> Emit:
+    return Emit(LeaderLost(Term(number, leader), reason))
+
+
+@pytest.fixture
+def out() -> RecordingOut:
+    return RecordingOut()
+
+
+def leading(out: RecordingOut, **given: Any) -> Announce:
+    machine = process(out=out, **given)
+    machine.start(0)
+    machine.on_timer(WakeUp(1), T_S // 2)
+    assert machine.is_leader
+    out.take()
+    return machine
+
+
+def following(out: RecordingOut, leader: NodeId = C, **given: Any) -> Announce:
+    machine = process(out=out, **given)
+    machine.start(0)
+    machine.on_message(leader, Announcement(1, 0), 10)
+    out.take()
+    return machine
+
+
+def test_le_5_1_2_a_process_waits_before_it_claims(out: RecordingOut) -> None:
+    machine = process(out=out)
+    machine.start(0)
+    assert out.take() == [SetTimer(WakeUp(1), at=T_S // 2)]
+    assert machine.leader == B  # Every process always names a leader …
+    assert not machine.is_leader  # … but acts as one only from its first announcement on.
+
+
+def test_le_5_1_1_le_a_claims_at_once(out: RecordingOut) -> None:
+    process(out=out, t_s=0).start(7)
+    assert out.take() == [elected(1, B), Multicast(Announcement(1, 0)), SetTimer(AnnounceDue(1), at=7 + T_A)]
+
+
+def test_le_5_1_a_leader_announces_every_interval(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_timer(AnnounceDue(1), T_A)
+    assert out.take() == [Multicast(Announcement(1, 0)), SetTimer(AnnounceDue(1), at=2 * T_A)]
+
+
+def test_le_5_1_hearing_a_greater_address_gives_up_leadership(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_message(C, Announcement(1, 0), T_A)
+    assert out.take() == [lost(1, B, "outranked"), elected(1, C), SetTimer(ListenDue(), at=T_A + T_L)]
+    machine.on_timer(AnnounceDue(1), T_A + 1)
+    assert out.take() == []  # A stale timer: the reign it was set for is over.
+
+
+def test_a_worse_claim_is_ignored_without_rebuttal(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_message(A, Announcement(0, 0), T_A)
+    assert out.take() == []
+
+
+def test_equality_refreshes_the_listen_timer(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_message(C, Announcement(1, 0), seconds(2))
+    machine.on_timer(ListenDue(), T_L + 10)
+    assert out.take() == [SetTimer(ListenDue(), at=seconds(2) + T_L)]  # One timer, re-armed.
+    assert machine.leader == C
+
+
+def test_le_5_3_2_after_silence_le_s_redraws_and_le_a_announces_at_once(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_timer(ListenDue(), 10 + T_L)
+    assert out.take() == [lost(1, C, "silent"), SetTimer(WakeUp(3), at=10 + T_L + T_S // 2)]
+    assert machine.leader == B
+    machine = following(out, t_s=0)
+    machine.on_timer(ListenDue(), 10 + T_L)
+    now = 10 + T_L
+    assert out.take() == [
+        lost(1, C, "silent"),
+        elected(2, B),
+        Multicast(Announcement(2, 0)),
+        SetTimer(AnnounceDue(3), now + T_A),
+    ]
+
+
+def test_silence_one_instant_short_of_the_timeout_is_not_silence(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_message(C, Announcement(1, 0), 11)
+    machine.on_timer(ListenDue(), 10 + T_L)
+    assert out.take() == [SetTimer(ListenDue(), at=11 + T_L)]
+
+
+def test_a_leader_lifts_its_term_above_an_equal_one_at_its_next_announcement(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_message(A, Announcement(7, 0), T_A // 2)
+    assert out.take() == []  # Without an extra message.
+    machine.on_timer(AnnounceDue(1), T_A)
+    assert out.take() == [elected(8, B), Multicast(Announcement(8, 0)), SetTimer(AnnounceDue(1), at=2 * T_A)]
+
+
+def test_rank_decides_not_the_term(out: RecordingOut) -> None:
+    machine = following(out, C)
+    machine.on_message(C, Announcement(9, 0), 20)
+    machine.on_message(D, Announcement(1, 0), 30)
+    assert out.take() == [elected(9, D)]  # The number is the greatest seen: it never goes back.
+    machine.on_timer(ListenDue(), 30 + T_L)
+    assert out.take()[0] == lost(9, D, "silent")  # Under the term that was told.
+
+
+def test_a_better_standing_beats_a_greater_name(out: RecordingOut) -> None:
+    machine = leading(out, standing=5)
+    machine.on_message(C, Announcement(1, 4.5), T_A)
+    assert machine.is_leader
+    machine.on_message(A, Announcement(1, 6), T_A)
+    assert machine.leader == A
+
+
+# LE-M.
+
+
+def test_le_5_4_3_in_le_m_the_wake_up_instant_is_the_claim(out: RecordingOut) -> None:
+    machine = process(out=out, leader_is="earliest")
+    machine.start(1000)
+    machine.on_timer(WakeUp(1), 1000 + T_S // 2)
+    assert Multicast(Announcement(1, -(1000 + T_S // 2))) in out.take()
+
+
+def test_whoever_is_heard_before_waking_is_better_whatever_its_clock_says(out: RecordingOut) -> None:
+    machine = process(out=out, leader_is="earliest")
+    machine.start(0)
+    late = -seconds(100)  # A clock far ahead of ours: it claims to have woken long after we shall.
+    machine.on_message(A, Announcement(1, late), 5)
+    assert machine.leader == A
+    machine.on_timer(ListenDue(), 5 + T_L)  # A false departure must not usurp it either:
+    machine.on_timer(WakeUp(3), 5 + T_L + T_S // 2)
+    assert Multicast(Announcement(2, late - 1)) in out.take()  # our value is now above its.
+    machine.on_message(A, Announcement(1, late), 5 + T_L + T_S)
+    assert machine.leader == A
+
+
+# Extensions.
+
+
+def test_le_5_7_a_leaving_leader_says_bye_and_receivers_redraw(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.leave(T_A)
+    assert out.take() == [Multicast(Bye(1)), lost(1, B, "left")]
+    assert machine.status is Status.ABSENT
+    machine.on_message(C, Announcement(5, 0), T_A)
+    assert machine.leader is None
+
+    for t_s, spread in ((T_S, T_S), (0, T_A)):  # LE-A too does not announce at once.
+        machine = following(out, t_s=t_s)
+        machine.on_message(C, Bye(1), 50)
+        assert out.take() == [lost(1, C, "left"), SetTimer(WakeUp(3), at=50 + spread // 2)]
+
+
+def test_a_bye_of_somebody_else_changes_nothing(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_message(A, Bye(1), 50)
+    assert out.take() == [] and machine.leader == C
+
+
+@pytest.mark.parametrize(
+    ("loss", "group", "target", "count"), [(0, 10, 0.99, 1), (0.4, 10, 0.99, 8), (0.1, 2, 0.9, 1), (0.5, 2, 0, 0)]
+)
+def test_byes_are_repeated_until_all_hear_one(loss: float, group: int, target: float, count: int) -> None:
+    assert bye_count(AnnounceConfig(bye_loss=loss, group_size=group, bye_target_prob=target)) == count
+    if count > 1:
+        assert (1 - loss**count) ** (group - 1) >= target > (1 - loss ** (count - 1)) ** (group - 1)
+
+
+def test_le_5_7_query_asks_first_and_silence_means_claim(out: RecordingOut) -> None:
+    machine = process(out=out, t_s=0, query_timeout=ms(200))
+    machine.start(0)
+    assert out.take() == [Multicast(Query(0, 0)), SetTimer(AnswerOverdue(1), at=ms(200))]
+    machine.on_timer(AnswerOverdue(1), ms(200))
+    assert out.take()[:2] == [elected(1, B), Multicast(Announcement(1, 0))]
+
+
+def test_a_leader_answers_a_worse_asker_and_yields_to_a_better_one(out: RecordingOut) -> None:
+    machine = process(out=out, t_s=0, query_timeout=ms(200))
+    machine.start(0)
+    machine.on_timer(AnswerOverdue(1), ms(200))
+    out.take()
+    machine.on_message(A, Query(0, 0), ms(300))
+    assert out.take() == [Send(A, Announcement(1, 0))]
+    machine.on_message(C, Query(0, 0), ms(300))
+    assert machine.leader == C
+
+
+def test_suppress_then_query_suppresses_replies_too(out: RecordingOut) -> None:
+    machine = process(out=out, query_timeout=ms(400))
+    machine.start(0)
+    machine.on_timer(WakeUp(1), T_S // 2)
+    machine.on_timer(AnswerOverdue(1), T_S // 2 + ms(400))
+    out.take()
+    machine.on_message(A, Query(0, 0), seconds(1))
+    assert out.take() == [SetTimer(ReplyDue(1), at=seconds(1) + ms(100))]
+    machine.on_timer(ReplyDue(1), seconds(1) + ms(100))
+    assert out.take() == [Multicast(Announcement(1, 0))]
+    machine.on_message(A, Query(0, 0), seconds(1))
+    machine.on_message(C, Announcement(1, 0), seconds(1) + 1)  # A better leader was heard meanwhile.
+    out.take()
+    machine.on_timer(ReplyDue(1), seconds(1) + ms(100))
+    assert out.take() == []
+
+
+def test_with_k_leaders_a_process_yields_after_hearing_k_better(out: RecordingOut) -> None:
+    machine = leading(out, leader_count=2)
+    machine.on_message(C, Announcement(1, 0), T_A)
+    assert machine.is_leader and machine.leaders == (C, B)
+    machine.on_message(A, Announcement(1, 0), T_A)
+    assert machine.leaders == (C, B)
+    machine.on_message(D, Announcement(1, 0), T_A)
+    assert not machine.is_leader and machine.leaders == (D, C)
+    machine.on_timer(ListenDue(), T_A + T_L)
+    assert machine.leaders == (B,)
+
+
+def test_gradual_ageing_lets_any_fresh_claim_replace_a_silent_leader(out: RecordingOut) -> None:
+    machine = following(out, D, ageing_after=seconds(1.5))
+    machine.on_message(C, Announcement(1, 0), seconds(1))
+    assert machine.leader == D
+    machine.on_message(C, Announcement(1, 0), seconds(2))
+    assert machine.leader == C
+
+
+def test_a_better_score_makes_a_follower_contend_and_a_worse_one_of_its_leader_too(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_score_given(ScoreGiven(1, 3), 20)
+    assert out.take() == [SetTimer(WakeUp(3), at=20 + T_S // 2)]
+    machine = following(out)
+    machine.on_message(C, Announcement(2, -1), 20)
+    assert out.take() == [SetTimer(WakeUp(3), at=20 + T_S // 2)]
+
+
+def test_a_leader_whose_score_changes_says_so_at_its_next_announcement(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_score_given(ScoreGiven(1, 9), 20)
+    assert out.take() == []
+    machine.on_timer(AnnounceDue(1), T_A)
+    assert out.take()[0] == Multicast(Announcement(1, 9))
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 2**70])
+def test_a_hopeless_score_cannot_hurt(out: RecordingOut, score: float) -> None:
+    machine = leading(out)
+    machine.on_score_given(ScoreGiven(1, score), 20)
+    machine.on_timer(AnnounceDue(1), T_A)
+    assert machine.is_leader
+
+
+def test_who_may_not_lead_only_follows(out: RecordingOut) -> None:
+    machine = process(out=out, standing=None)
+    machine.start(0)
+    assert out.take() == [] and machine.leader is None
+    machine.on_message(A, Announcement(1, 0), 5)
+    assert machine.leader == A
+    machine.on_timer(ListenDue(), 5 + T_L)
+    assert machine.leader is None and machine.status is Status.FOLLOWING
+
+
+def test_a_namesake_cannot_depose(out: RecordingOut) -> None:
+    machine = leading(out)
+    machine.on_message(B, Announcement(1, 99), 5)
+    assert machine.is_leader and out.take() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"announce_interval": 0},
+        {"announce_interval": FOREVER},
+        {"listen_timeout": 0},
+        {"suppress_interval": -1},
+        {"leader_count": 0},
+        {"leader_count": 65},
+        {"bye_loss": 1.0},
+        {"bye_target_prob": 1.0},
+        {"group_size": 0},
+        {"ageing_after": 0},
+        {"query_timeout": -1},
+        {"leader_is": "earliest", "rank_map": "perfect"},
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        AnnounceConfig(**wrong)
+
+
+@pytest.mark.parametrize("standing", [float("nan"), float("inf"), 2.0**63, -(2**62) - 1])
+def test_hostile_claims_do_not_exist(standing: float) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        Announcement(1, standing)
