@@ -33,6 +33,9 @@ class MemberState(Struct):
     status: str = "starting"
     sent: int = 0
     received: int = 0
+    refused: dict[str, int] = {}
+    address: str | None = None  # Where it listens.
+    heard_at: Instant = 0  # When it wrote the last line read here: what it said holds until then.
     started: bool = False
 
     @property
@@ -81,8 +84,9 @@ class LocalCluster:
 
     def kill(self, name: str) -> Instant:
         """SIGKILL, by its process id; returns the instant."""
+        at = boot_time_ns()  # Before: a takeover must not look shorter than it was.
         self.members[name].process.send_signal(signal.SIGKILL)
-        return boot_time_ns()
+        return at
 
     async def stop(self) -> None:
         """SIGTERM to all, SIGKILL to those that do not end."""
@@ -124,9 +128,13 @@ class LocalCluster:
                 except TimeoutError:
                     continue
 
-    async def until_started(self, timeout_s: float = 20.0) -> None:
+    async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        """Waits until it holds; asked again after every line that a member tells."""
         async with asyncio.timeout(timeout_s), self._changed:
-            await self._changed.wait_for(lambda: all(m.started or not m.alive for m in self.members.values()))
+            await self._changed.wait_for(holds)
+
+    async def until_started(self, timeout_s: float = 20.0) -> None:
+        await self.until(lambda: all(m.started or not m.alive for m in self.members.values()), timeout_s)
         dead = [member for member in self.members.values() if not member.started]
         if dead:
             raise TransportError(
@@ -144,13 +152,15 @@ class LocalCluster:
 
     async def _hear(self, member: MemberState, told: Told) -> None:
         member.status, member.sent, member.received = told.status, told.sent, told.received
+        member.refused = told.refused
         if told.event == "started":
-            member.started = True
+            member.started, member.address = True, told.address
         leader = None if told.event == "lost" else told.leader
         if told.event in ("elected", "lost"):
             if leader != member.leader:
                 member.since = told.clock
             member.leader, member.term = leader, told.term or member.term
+        member.heard_at = told.clock
         if self._on_told is not None:
             self._on_told(told)
         async with self._changed:
@@ -176,6 +186,6 @@ def config_flags(config: AnnounceConfig) -> list[str]:
 
 
 def multicast_on_loopback() -> list[str]:
-    """Flags for a group of its own on this machine: an address from the process id, so that two clusters do not meet."""
+    """Flags for a group of its own: its address is made from the process id, so that two clusters do not meet."""
     pid = os.getpid()
     return ["--bind", "127.0.0.1:0", "--multicast", f"239.192.{pid >> 8 & 255}.{pid & 255}:{20000 + pid % 20000}"]

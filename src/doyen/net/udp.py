@@ -77,12 +77,7 @@ class UdpTransport:
         self._endpoints: list[asyncio.DatagramTransport] = []
         self._family = _family(config.bind.host)
         self._group: Any = None  # The multicast group as the socket wants it.
-
-    @property
-    def address(self) -> Address:
-        """Where this node really listens."""
-        name = self._endpoints[0].get_extra_info("sockname")
-        return Address(name[0], name[1])
+        self.address = config.bind  # Once open: where this node really listens.
 
     async def open(self, heard: Heard) -> None:
         sockets = [_unicast_socket(self.config)]
@@ -95,6 +90,8 @@ class UdpTransport:
                 endpoint, _ = await loop.create_datagram_endpoint(lambda: _Ear(heard, self), sock=made)
                 cast(Any, endpoint).max_size = _READ_MAX
                 self._endpoints.append(endpoint)
+            host, port, *_ = sockets[0].getsockname()
+            self.address = Address(host, port)
         except BaseException:
             self.close()
             for made in sockets:
@@ -132,7 +129,7 @@ class _Ear(asyncio.DatagramProtocol):
         self._heard(data, Address(addr[0], addr[1]))
 
     def error_received(self, exc: Exception) -> None:
-        # No route, or an ICMP "nobody listens there": loss, and the protocols' own timers find out who is gone.
+        # No route, too large, …: to a datagram protocol that is loss; its own timers find out who is gone.
         self._owner.refused_count += 1
 
 

@@ -4,38 +4,22 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
-from importlib import import_module
 from typing import Any, TypeVar
 
-import click
+from doyen.cli.lazy import LazyGroup
 
 T = TypeVar("T")
 
-COMMANDS = {
-    "sim": "The simulator beside SimPy: ratios of CPU time.",
-    "kill": "A real group on loopback: its leader is killed again and again; how long until the next?",
-    "idle": "A real group in network namespaces: what it sends while nothing happens.  Needs root.",
-}
-
-
-class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"doyen.cli.bench.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group("bench", cls=_Commands)
-def command() -> None:
-    """Measure doyen on this machine."""
+command = LazyGroup(
+    "bench",
+    __name__,
+    {
+        "sim": "The simulator beside SimPy: ratios of CPU time.",
+        "kill": "A real group on loopback: its leader is killed again and again; how long until the next?",
+        "idle": "A real group in network namespaces: what it sends while nothing happens.  Needs root.",
+    },
+    help="Measure doyen on this machine.",
+)
 
 
 def run(measurement: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,185 @@
+"""Datagrams on real loopback sockets, and what a transport refuses before a socket sees it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from doyen.core.ids import Address
+from doyen.errors import ConfigError, TransportError
+from doyen.net.udp import UdpConfig, UdpTransport
+
+GROUP = Address("239.192.77.1", 27_601)
+
+
+class Ear:
+    """Collects what is heard, and waits for it."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[tuple[bytes, Address]] = asyncio.Queue()
+
+    def __call__(self, data: bytes, source: Address) -> None:
+        self.queue.put_nowait((data, source))
+
+    async def next(self) -> tuple[bytes, Address]:
+        async with asyncio.timeout(5):
+            return await self.queue.get()
+
+
+@asynccontextmanager
+async def opened(**config: object) -> AsyncIterator[tuple[UdpTransport, Ear]]:
+    ear = Ear()
+    transport = UdpTransport(UdpConfig(**config))  # type: ignore[arg-type]
+    await transport.open(ear)
+    try:
+        yield transport, ear
+    finally:
+        transport.close()
+        await asyncio.sleep(0)  # asyncio closes its sockets one turn later.
+
+
+def test_a_datagram_arrives_with_the_address_to_answer_to() -> None:
+    async def main() -> None:
+        async with opened() as (a, heard_by_a), opened() as (b, heard_by_b):
+            a.send(b"hello", b.address)
+            assert await heard_by_b.next() == (b"hello", a.address)
+            b.send(b"and back", a.address)
+            assert await heard_by_a.next() == (b"and back", b.address)
+            assert (a.sent_count, a.sent_bytes, a.refused_count) == (1, 5, 0)
+
+    asyncio.run(main())
+
+
+def test_a_multicast_reaches_all_and_names_its_sender() -> None:
+    async def main() -> None:
+        async with opened(multicast=GROUP) as (a, heard_by_a), opened(multicast=GROUP) as (_, heard_by_b):
+            a.multicast(b"all")
+            assert await heard_by_b.next() == (b"all", a.address)
+            assert await heard_by_a.next() == (b"all", a.address)  # Itself too: the driver knows its own.
+            assert a.sent_count == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        Address("127.0.0.1", 0),
+        Address("127.0.0.1", 70_000),
+        Address("127.0.0.1", -1),
+        Address("::1", 7600),
+        Address("fe80::1%nowhere", 7600),
+        Address("localhost", 7600),
+        Address("no.such.name.invalid", 7600),
+        Address("a..b", 7600),
+        Address("x" * 500, 7600),
+        Address("nul\0byte", 7600),
+        Address("", 7600),
+        Address("\udcff", 7600),
+    ],
+    ids=repr,
+)
+def test_an_address_of_no_use_is_counted_and_the_socket_lives_on(hostile: Address) -> None:
+    async def main() -> None:
+        async with opened() as (a, _), opened() as (b, heard_by_b):
+            a.send(b"lost", hostile)
+            assert (a.refused_count, a.sent_count) == (1, 0)
+            a.send(b"found", b.address)
+            assert (await heard_by_b.next())[0] == b"found"
+
+    asyncio.run(main())
+
+
+def test_nobody_listening_is_loss_not_an_error() -> None:
+    async def main() -> None:
+        async with opened() as (a, _), opened() as (c, heard_by_c):
+            async with opened() as (b, _):
+                gone = b.address
+            for _ in range(3):
+                a.send(b"anybody?", gone)
+            a.send(b"you?", c.address)
+            assert (await heard_by_c.next())[0] == b"you?"
+
+    asyncio.run(main())
+
+
+def test_what_the_kernel_refuses_is_counted_as_loss() -> None:
+    async def main() -> None:
+        async with opened() as (a, _), opened() as (b, heard_by_b):
+            a.send(b"x" * 65_508, b.address)  # One more than UDP can carry.
+            assert a.refused_count == 1
+            a.send(b"x" * 65_507, b.address)
+            assert len((await heard_by_b.next())[0]) == 65_507
+
+    asyncio.run(main())
+
+
+def test_a_closed_transport_drops_what_is_said_late() -> None:
+    async def main() -> None:
+        async with opened() as (a, _), opened() as (b, _):
+            b.close()
+            b.send(b"late", a.address)
+            assert b.sent_count == 0
+
+    asyncio.run(main())
+
+
+def test_a_taken_port_is_a_clear_error_and_leaves_no_socket_behind() -> None:
+    async def main() -> None:
+        async with opened() as (a, _):
+            with pytest.raises(TransportError, match="the port is taken: choose another"):
+                async with opened(bind=a.address):
+                    pass
+
+    asyncio.run(main())
+
+
+def test_an_address_of_another_machine_is_a_clear_error() -> None:
+    async def main() -> None:
+        with pytest.raises(TransportError, match="no such address"):
+            async with opened(bind=Address("192.0.2.250", 0)):
+                pass
+
+    asyncio.run(main())
+
+
+def test_ipv6_multicast_on_loopback_is_refused_at_the_start_instead_of_being_lonely() -> None:
+    async def main() -> None:
+        with pytest.raises(TransportError, match="no IPv6 multicast on loopback"):
+            async with opened(bind=Address("::1", 0), multicast=Address("ff12::d0", 27_602)):
+                pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [
+        ({"bind": Address("host.example", 0)}, "bind 'host.example' is not a numeric"),
+        ({"bind": Address("239.1.2.3", 0)}, "bind 239.1.2.3 is a multicast address"),
+        ({"multicast": Address("10.0.0.1", 7600)}, "multicast 10.0.0.1 is not a multicast address"),
+        ({"multicast": Address("ff12::1", 7600)}, "multicast ff12::1 and bind 127.0.0.1 are of different IP versions"),
+        ({"multicast": Address("239.1.2.3", 0)}, "multicast 239.1.2.3:0 needs a port"),
+        ({"ttl": 256}, "ttl 256 is out of range"),
+    ],
+)
+def test_a_configuration_that_cannot_work_names_its_field(config: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        UdpConfig(**config)  # type: ignore[arg-type]
+    assert str(raised.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("peer", "complaint"),
+    [
+        (Address("host.example", 7600), "seed 'host.example' is not a numeric"),
+        (Address("::1", 7600), "seed [::1]:7600 and bind 127.0.0.1 are of different IP versions"),
+        (Address("127.0.0.1", 0), "seed 127.0.0.1:0 needs a port"),
+    ],
+)
+def test_a_peer_that_can_never_be_reached_is_refused_before_the_start(peer: Address, complaint: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        UdpConfig().check_peer(peer)
+    assert str(raised.value).startswith(complaint)
+    UdpConfig().check_peer(Address("127.0.0.1", 7600))
