@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from doyen.core.clock import format_duration, parse_duration, to_seconds
-from doyen.core.config import Option, is_duration, options, read_value
+from doyen.core.clock import FOREVER, format_duration, parse_duration, to_seconds
+from doyen.core.config import Option, is_duration, load, options, read_value, shown
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
@@ -44,7 +44,7 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options(kind)):
             if option.name not in leave_out:
-                click.option(flag_of(option), _key(option), **_how(option))(function)
+                click.option(_spelling(option), _key(option), **_how(option))(function)
         return function
 
     return decorate
@@ -77,10 +77,40 @@ def chosen(kind: type[S], given: dict[str, Any]) -> S:
         return _build(kind, tree)
 
 
+def merged(kind: type[S], given: dict[str, Any], data: Any = None, where: str = "") -> S:
+    """The Struct, from a file's tables and the flags, which win; complaints name the file and field, or the flag."""
+    if not isinstance(data, dict | None):
+        raise ConfigError(f"{where} must be a table, not {shown(data)}")
+    tree, by_flag = _copied(data or {}), {}
+    for option in options(kind):
+        value = given.get(_key(option))
+        if value is None:
+            continue
+        table = tree
+        for depth, part in enumerate(option.path[:-1], start=1):
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"{where}: [{'.'.join(option.path[:depth])}] must be a table, not {shown(table)}")
+        if is_duration(option.type):
+            value = "inf" if value >= FOREVER else f"{value}ns"
+        table[option.path[-1]] = value
+        by_flag[option.path] = flag_of(option)
+    return load(kind, tree, where, flags=by_flag)
+
+
+def _copied(tree: Any) -> Any:
+    return {key: _copied(value) for key, value in tree.items()} if isinstance(tree, dict) else tree
+
+
 def _build(kind: type[S], tree: dict[str, Any]) -> S:
     tables = {option.path[0] for option in options(kind) if len(option.path) > 1}
     hints = {name: kind.__annotations__[name] for name in tables}
     return kind(**{k: _build(hints[k], v) if k in tables else v for k, v in tree.items()})
+
+
+def _spelling(option: Option) -> str:
+    flag = flag_of(option)
+    return f"{flag}/--no-{flag[2:]}" if option.type is bool else flag
 
 
 def _key(option: Option) -> str:
@@ -96,7 +126,6 @@ def _how(option: Option) -> dict[str, Any]:
         how["type"] = click.Choice(option.choices)
     elif option.type is bool:
         how["is_flag"] = True
-        how["flag_value"] = True
     elif option.type in (int, float, str):
         how["type"] = option.type
     else:
@@ -114,7 +143,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if not isinstance(value, str):
             return value
         try:
-            return read_value(self.option.type, value, value)
+            return read_value(self.option.type, value, shown(value), text=True)
         except ConfigError as error:
             self.fail(str(error), param, ctx)
 

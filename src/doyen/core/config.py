@@ -6,9 +6,11 @@ said with the name of the field, and what would be right.
 
 import inspect
 import re
+import tomllib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +19,10 @@ from doyen.core.clock import parse_duration
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
+
+SHOWN_MAX: Final = 60
+# A field and its comment, which may stand at the end of a value that takes several lines.
+_FIELD: Final = re.compile(r"^    (\w+): (?:(?!\n    \w)[\s\S])*?#: (.*)$", re.MULTILINE)
 
 
 class Option(Struct, frozen=True):
@@ -50,30 +56,50 @@ def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
     return found
 
 
-def load(kind: type[S], data: Any, where: str, path: tuple[str, ...] = ()) -> S:
-    """A Struct from plain values, e.g. a parsed TOML file; `where` is how errors call it."""
-    spot = f"{where}: [{'.'.join(path)}]" if path else where
+def load(
+    kind: type[S],
+    data: Any,
+    where: str,
+    path: tuple[str, ...] = (),
+    *,
+    flags: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+) -> S:
+    """A Struct from plain values, e.g. a parsed TOML file; `where` is how errors call it.
+
+    `flags` names the flag that a value came from, by its path: complaints about that value name the flag instead.
+    """
+    spot = " ".join(filter(None, (f"{where}:" if where and path else where, f"[{'.'.join(path)}]" if path else "")))
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{spot} must be a table, not {data!r}")
+        raise ConfigError(f"{spot} must be a table, not {shown(data)}")
     hints = _hints(kind)
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
-            raise ConfigError(f"{spot} has no field {key!r}: one of {', '.join(hints)}")
-        if is_table(hints[key]):
-            values[key] = load(hints[key], value, where, (*path, key))
+            raise ConfigError(f"{_before(spot)}has no field {key!r}: one of {', '.join(hints)}")
+        here, hint, item = (*path, key), hints[key], table_item(hints[key])
+        if is_table(hint):
+            values[key] = load(hint, value, where, here, flags=flags)
+        elif item is not None and isinstance(value, list | tuple):
+            values[key] = tuple(
+                entry
+                if isinstance(entry, item)
+                else load(item, entry, flags.get(here, where), (*path, f"{key}[{i}]") if here not in flags else ())
+                for i, entry in enumerate(value)
+            )
         else:
-            values[key] = read_value(hints[key], value, f"{spot} {key} = {value!r}")
+            values[key] = read_value(hint, value, flags.get(here) or f"{_before(spot)}{key} = {shown(value)}")
     try:
         return kind(**values)
     except ConfigError as error:
-        raise ConfigError(f"{spot} {error}") from None
-    except TypeError as error:  # A field without a default is missing.
-        raise ConfigError(f"{spot}: {error}") from None
+        culprit = flags.get((*path, *error.field.split("."))) if error.field is not None else None
+        raise ConfigError(f"{culprit} {error.complaint}" if culprit else f"{_before(spot)}{error}") from None
+    except TypeError:  # A field without a default is missing.
+        missing = next(f.name for f in msgspec.structs.fields(kind) if f.required and f.name not in values)
+        raise ConfigError(f"{_before(spot)}{missing} is missing: {field_docs(kind).get(missing, 'give one')}") from None
 
 
-def read_value(hint: Any, value: Any, what: str) -> Any:
-    """One leaf, from TOML or from a flag's text."""
+def read_value(hint: Any, value: Any, what: str, *, text: bool = False) -> Any:
+    """One leaf, from TOML, or (`text`) from a flag: there, what is not a plain value is written as in TOML."""
     if is_duration(hint):
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise ConfigError(f"{what}: give a duration, e.g. '200ms'")
@@ -84,13 +110,36 @@ def read_value(hint: Any, value: Any, what: str) -> Any:
     named = choices(hint)
     if named and value not in named:
         raise ConfigError(f"{what}: one of {', '.join(named)}")
-    item = _table_item(hint)
-    if item is not None and isinstance(value, list):
-        return tuple(load(item, entry, f"{what.split(' = ')[0]}[{i}]") for i, entry in enumerate(value))
+    if text and get_origin(hint) is tuple:
+        value = _list_from_text(value, what)
+        item = table_item(hint)
+        if item is not None:
+            return tuple(load(item, entry, f"{what}[{i}]") for i, entry in enumerate(value))
     try:
-        return msgspec.convert(value, hint, strict=not isinstance(value, str))
-    except msgspec.ValidationError as error:
+        return msgspec.convert(value, hint, strict=not text)
+    except (msgspec.ValidationError, OverflowError) as error:
         raise ConfigError(f"{what}: {str(error)[0].lower()}{str(error)[1:]}") from None
+
+
+def _list_from_text(text: str, what: str) -> list[Any]:
+    """`[[0, 1], [1, 2]]` as in TOML; `a,b` for names."""
+    if not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        found: list[Any] = tomllib.loads(f"x = {text}")["x"]
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{what}: not a list as in TOML ({error})") from None
+    return found
+
+
+def _before(spot: str) -> str:
+    return "" if not spot else f"{spot} " if spot.endswith("]") else f"{spot}: "
+
+
+def shown(value: Any) -> str:
+    """A value in a complaint: as TOML writes it, and never longer than a line."""
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
 
 
 def is_table(hint: Any) -> bool:
@@ -102,10 +151,10 @@ def is_duration(hint: Any) -> bool:
 
 
 def choices(hint: Any) -> tuple[str, ...]:
-    return get_args(hint) if getattr(hint, "__origin__", None).__class__ and "Literal" in str(hint)[:16] else ()
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def _table_item(hint: Any) -> Any:
+def table_item(hint: Any) -> Any:
     """X of `tuple[X, ...]` where X is a table."""
     arguments = get_args(hint)
     return arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis and is_table(arguments[0]) else None
@@ -124,4 +173,4 @@ def field_docs(kind: type[Struct]) -> dict[str, str]:
         source = inspect.getsource(kind)
     except OSError:
         return {}
-    return {found[1]: found[2].strip() for found in re.finditer(r"^    (\w+): .*?#: (.*)$", source, re.MULTILINE)}
+    return {found[1]: found[2].strip() for found in _FIELD.finditer(source)}

@@ -8,12 +8,13 @@ queue entry per multicast; everything else goes through `routes`, receiver by re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from hashlib import shake_128
-from math import log1p
+from math import inf, log1p
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import FOREVER, Duration, Instant, format_duration, ms
 from doyen.errors import ConfigError
 from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import Topology
@@ -29,15 +30,27 @@ Path = list[tuple[int, int]]
 class Delay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One hop's travel time."""
 
-    model: DelayModel = "constant"
-    mean: Duration = ms(100)  #: Of the distribution; of `uniform`, the middle.
-    spread: Duration = 0  #: uniform: half its width; normal: standard deviation; pareto: scale of its tail.
+    model: DelayModel = "constant"  #: Distribution; `normal` is cut off at 0.
+    mean: Duration = ms(100)  #: Of the distribution; uniform: the middle; pareto: the least, before its tail.
+    spread: Duration = 0  #: uniform: half its width; normal: standard deviation; pareto: the mean of its tail.
+    link_spread: Duration = 0  #: Each link has a mean of its own, drawn once from mean ± link_spread.
 
     def __post_init__(self) -> None:
-        if self.mean < 0 or self.spread < 0:
-            raise ConfigError(f"network.delay: mean and spread must be 0 or more, got {self}")
+        for name in ("mean", "spread", "link_spread"):
+            if not 0 <= getattr(self, name) < FOREVER:
+                raise ConfigError("must be 0 or more, and finite", field=name)
         if self.model == "uniform" and self.spread > self.mean:
-            raise ConfigError(f"network.delay: uniform needs spread <= mean, or delays are negative, got {self}")
+            raise ConfigError(
+                f"{format_duration(self.spread)} is more than mean ({format_duration(self.mean)}): uniform delays "
+                "would be negative",
+                field="spread",
+            )
+        if self.link_spread > self.mean:
+            raise ConfigError(
+                f"{format_duration(self.link_spread)} is more than mean ({format_duration(self.mean)}): some links "
+                "would be faster than none",
+                field="link_spread",
+            )
 
     def draw(self, rng: Stream) -> Duration:
         match self.model:
@@ -56,7 +69,7 @@ class Delay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Loss(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which messages do not arrive."""
 
-    model: LossModel = "none"
+    model: LossModel = "none"  #: Per receiver; per multicast; growing with load; per link; in bursts of a sender.
     prob: float = 0.0  #: Per hop; `links`: the mean over links, each link drawing its own from [0, 2·prob].
     capacity: float = 2000.0  #: load: so many messages together add one more chance `prob` of being lost.
     window: Duration = ms(100)  #: load: messages sent within this time arrive together.
@@ -64,14 +77,26 @@ class Loss(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.prob <= 1:
-            raise ConfigError(f"network.loss: prob {self.prob} is not a probability: give a number from 0 to 1")
+            raise ConfigError(f"{self.prob} is not a probability: give a number from 0 to 1", field="prob")
         if self.model == "links" and self.prob > 0.5:
-            raise ConfigError(f"network.loss: links needs prob <= 0.5 (each draws from [0, 2·prob]), got {self.prob}")
-        if self.capacity <= 0 or self.window < 0 or self.burst_count < 1:
-            raise ConfigError(f"network.loss: need capacity > 0, window >= 0, burst_count >= 1, got {self}")
+            raise ConfigError(f"{self.prob} is too much for links: each draws from [0, 2·prob]", field="prob")
+        if not 0 < self.capacity < inf:
+            raise ConfigError(f"{self.capacity} must be positive and finite", field="capacity")
+        if not 0 <= self.window < FOREVER:
+            raise ConfigError("must be 0 or more, and finite", field="window")
+        if not 1 <= self.burst_count < inf:
+            raise ConfigError(f"{self.burst_count} must be 1 or more, and finite", field="burst_count")
+        if self.model == "bursts" and self.prob < 1 and self.burst_count < self.prob / (1 - self.prob):
+            raise ConfigError(
+                f"{self.burst_count} is too short to lose a share of {self.prob}: give at least "
+                f"prob/(1-prob) = {self.prob / (1 - self.prob):.3g}",
+                field="burst_count",
+            )
 
 
 class NetworkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the links do to messages, all the time."""
+
     delay: Delay = Delay()
     loss: Loss = Loss()
     duplicate_prob: float = 0.0  #: A message arrives twice.
@@ -83,9 +108,15 @@ class NetworkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         for name in ("duplicate_prob", "reorder_prob", "corrupt_prob"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"network: {name} {getattr(self, name)} is not a probability: give 0 to 1")
+                raise ConfigError(f"{getattr(self, name)} is not a probability: give a number from 0 to 1", field=name)
+        if not 0 <= self.reorder_by < FOREVER:
+            raise ConfigError("must be 0 or more, and finite", field="reorder_by")
         if self.fifo and self.reorder_prob:
-            raise ConfigError("network: fifo and reorder_prob contradict each other: choose one")
+            raise ConfigError("contradicts reorder_prob: choose one", field="fifo")
+
+    def without_faults(self) -> "NetworkConfig":
+        """The same delays, and nothing lost, doubled, damaged or overtaken on purpose."""
+        return replace(self, loss=Loss(), duplicate_prob=0.0, reorder_prob=0.0, corrupt_prob=0.0)
 
 
 class Faults(Counter[str]):
@@ -122,6 +153,7 @@ class Network:
         return (
             self.topology.complete
             and config.delay.model == "constant"
+            and not config.delay.link_spread
             and config.loss.model in ("none", "uncorrelated", "correlated", "load")
             and not (config.duplicate_prob or config.reorder_prob or config.corrupt_prob)
             and not (config.fifo or self.delay_of or self._cuts or self._blocks or self._clogs)
@@ -157,6 +189,13 @@ class Network:
         self._blocked = frozenset().union(*self._blocks.values())
         self._clogged = frozenset().union(*self._clogs.values())
         self.topology.forget_routes()
+
+    def reaches(self, sender: int, receiver: int) -> bool:
+        """Whether there is a way at all, as things are now; chance apart."""
+        pair = (sender, receiver)
+        if pair in self._blocked or pair in self._clogged or (self.topology.complete and pair in self._cut):
+            return False
+        return self.topology.path(sender, receiver, self._cut) is not None
 
     def is_clogged(self, sender: int, receiver: int) -> bool:
         return (sender, receiver) in self._clogged
@@ -287,9 +326,28 @@ class Network:
 
     def _delay_on(self, a: int, b: int, sender: int) -> Duration:
         drawn = self.config.delay.draw(self._stream("delay", sender))
-        if not self.delay_of or (a, b) not in self.delay_of:
+        if not self.delay_of and not self.config.delay.link_spread:
             return drawn
-        return max(0, self.delay_of[a, b] + drawn - self.config.delay.mean)
+        return max(0, self.link_delay(a, b) + drawn - self.config.delay.mean)
+
+    def link_delay(self, a: int, b: int) -> Duration:
+        """A link's own mean, the same in both directions."""
+        delay = self.config.delay
+        if (a, b) not in self.delay_of:
+            if not delay.link_spread:
+                return delay.mean
+            u = self._streams.of("link delay", min(a, b) * 1_000_003 + max(a, b)).random()
+            self.delay_of[a, b] = delay.mean + int((2.0 * u - 1.0) * delay.link_spread)
+        return self.delay_of[a, b]
+
+    def link_loss(self, a: int, b: int) -> float:
+        """A link's own chance of losing a message, as far as it is its own."""
+        loss = self.config.loss
+        if loss.model != "links":
+            return 0.0 if loss.model == "none" else loss.prob
+        if (a, b) not in self._link_loss:
+            self._link_loss[a, b] = 2.0 * loss.prob * self._streams.of("link loss", a * 1_000_003 + b).random()
+        return self._link_loss[a, b]
 
     def _lost_on(self, a: int, b: int, sender: int, now: Instant) -> bool:
         loss = self.config.loss
@@ -300,9 +358,7 @@ class Network:
             case "load":
                 prob = self._loaded(now)
             case "links":
-                if (a, b) not in self._link_loss:
-                    self._link_loss[a, b] = 2.0 * prob * self._streams.of("link loss", a * 1_000_003 + b).random()
-                prob = self._link_loss[a, b]
+                prob = self.link_loss(a, b)
         if self._stream("loss", sender).random() < prob:
             self.faults["loss"] += 1
             return True
@@ -316,18 +372,16 @@ class Network:
         rng = self._stream("loss", sender)
         bad = self._in_burst.get(sender, False)
         leave = 1.0 / loss.burst_count
-        enter = 1.0 if loss.prob >= 1.0 else min(1.0, leave * loss.prob / (1.0 - loss.prob))
-        bad = rng.random() >= leave if bad else rng.random() < enter
+        if loss.prob >= 1.0:
+            bad = True
+        else:
+            bad = rng.random() >= leave if bad else rng.random() < leave * loss.prob / (1.0 - loss.prob)
         self._in_burst[sender] = bad
         self.faults["loss"] += bad
         return bad
 
     def _disturb(self, sender: int, receiver: int, delay: Duration, now: Instant) -> list[Duration]:
         config = self.config
-        if config.fifo:
-            earliest = self._last_arrival.get((sender, receiver), 0)
-            delay = max(delay, earliest - now)
-            self._last_arrival[sender, receiver] = now + delay
         if config.corrupt_prob and self._stream("corrupt", sender).random() < config.corrupt_prob:
             self.faults["corrupt"] += 1
             return []
@@ -336,8 +390,20 @@ class Network:
             delay += 1 + int(self._stream("reorder", sender).random() * config.reorder_by)
         if config.duplicate_prob and self._stream("duplicate", sender).random() < config.duplicate_prob:
             self.faults["duplicate"] += 1
-            return [delay, delay + 1 + int(self._stream("duplicate", sender).random() * config.delay.mean)]
-        return [delay]
+            delays = [delay, delay + 1 + int(self._stream("duplicate", sender).random() * config.delay.mean)]
+        else:
+            delays = [delay]
+        return self._in_order(sender, receiver, delays, now) if config.fifo else delays
+
+    def _in_order(self, sender: int, receiver: int, delays: list[Duration], now: Instant) -> list[Duration]:
+        """fifo: whatever would overtake arrives together with what it would overtake, and after it."""
+        last, kept = self._last_arrival.get((sender, receiver), 0), []
+        for delay in delays:
+            self.faults["held in order"] += now + delay < last
+            last = max(now + delay, last)
+            kept.append(last - now)
+        self._last_arrival[sender, receiver] = last
+        return kept
 
     def _stream(self, purpose: str, sender: int) -> Stream:
         stream = self._by_sender.get((purpose, sender))

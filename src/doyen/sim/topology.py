@@ -8,7 +8,7 @@ places), ties by the lowest index, so that the same graph always gives the same 
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from math import ceil, dist, isqrt, sqrt
+from math import ceil, dist, inf, isqrt, sqrt
 from typing import Literal
 
 from msgspec import Struct
@@ -23,18 +23,24 @@ DRAWS_MAX = 1000  # A random placement is drawn anew until it is connected, so o
 
 
 class TopologyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    shape: Shape = "complete"
+    """Who is linked to whom."""
+
+    shape: Shape = "complete"  #: Everything but `complete` is travelled hop by hop.
     arity: int = 2  #: tree: children per node.
     reach_m: float = 4.0  #: geometric, clusters: how far a radio carries, in metres.
     density: float = 0.22  #: geometric, clusters: nodes per square metre.
     cluster_count: int = 5  #: clusters: how many; nodes are spread over them unevenly.
-    edges: tuple[tuple[int, int], ...] = ()  #: edges: the graph itself.
+    edges: tuple[tuple[int, int], ...] = ()  #: edges: the graph itself, as pairs of indices.
 
     def __post_init__(self) -> None:
-        if self.arity < 1 or self.reach_m <= 0 or self.density <= 0 or self.cluster_count < 1:
-            raise ConfigError(f"topology: need arity, cluster_count >= 1 and reach_m, density > 0, got {self}")
+        for name in ("arity", "cluster_count"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{getattr(self, name)} is too few: give at least 1", field=name)
+        for name in ("reach_m", "density"):
+            if not 0 < getattr(self, name) < inf:
+                raise ConfigError(f"{getattr(self, name)} must be positive and finite", field=name)
         if bool(self.edges) != (self.shape == "edges"):
-            raise ConfigError("topology: shape = 'edges' and a list of edges go together")
+            raise ConfigError('and shape = "edges" go together: give both, or neither', field="edges")
 
 
 class Topology:
@@ -46,7 +52,7 @@ class Topology:
         self._neighbours: list[list[int]] = [[] for _ in range(0 if links is None else size)]
         for a, b in sorted({(min(link), max(link)) for link in links or ()}):
             if not (0 <= a < b < size):
-                raise ConfigError(f"topology: link {a}-{b} is not between two of the nodes 0 to {size - 1}")
+                raise ConfigError(f"has {a}-{b}, which is not between two of the nodes 0 to {size - 1}", field="edges")
             self._neighbours[a].append(b)
             self._neighbours[b].append(a)
         self._trees: dict[int, dict[int, int]] = {}
@@ -58,9 +64,11 @@ class Topology:
     def links(self) -> list[Link]:
         return [(a, b) for a in range(self.size) for b in self.neighbours(a) if a < b]
 
-    def grow(self) -> int:
+    def grow(self, place: tuple[float, float] | None = None) -> int:
         """One more node, linked to none (or, in a complete graph, to all)."""
         self.size += 1
+        if self.places:
+            self.places = (*self.places, place or self.places[-1])
         if not self.complete:
             self._neighbours.append([])
         return self.size - 1
@@ -100,9 +108,9 @@ class Topology:
             b = tree[b]
         return hops[::-1]
 
-    def distances(self, a: int) -> dict[int, int]:
-        """Hop counts from a to every node it reaches."""
-        return {b: len(path) for b in range(self.size) if (path := self.path(a, b)) is not None}
+    def distances(self, a: int, cut: frozenset[Link] = frozenset()) -> dict[int, int]:
+        """Hop counts from a to every node it reaches; give the cuts in force, for routes are kept."""
+        return {b: len(path) for b in range(self.size) if (path := self.path(a, b, cut)) is not None}
 
     def connected(self) -> bool:
         return self.complete or len(self.distances(0)) == self.size
@@ -180,8 +188,9 @@ def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[tupl
         if topology.connected():
             return topology
     raise ConfigError(
-        f"topology: {DRAWS_MAX} placements of {size} nodes were all disconnected: raise reach_m ({config.reach_m} m) "
-        f"or density ({config.density}/m²)"
+        f"{config.reach_m} is too short: {DRAWS_MAX} placements of {size} nodes were all disconnected; raise it, or "
+        f"density ({config.density}/m²)",
+        field="reach_m",
     )
 
 
