@@ -1,0 +1,104 @@
+"""What a reproduction is made of.  An item names its tasks; from their results it makes measured cells and plots."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Engine = Literal["kernel", "machine"]
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """How much is spent on each task."""
+
+    runs: int
+    seed: int
+    jobs: int
+    engine: Engine
+
+
+class Task(Struct, frozen=True):
+    """Many runs of one setting.  Equal tasks are run once, whichever items want them."""
+
+    setting: Any  # The study's own, hashable.
+    engine: Engine | None = None  #: None: as the whole run has it.
+    runs_max: int = 0  #: 0: as many as the whole run has.
+
+    def within(self, budget: Budget) -> Budget:
+        runs = min(budget.runs, self.runs_max) if self.runs_max else budget.runs
+        return Budget(runs=runs, seed=budget.seed, jobs=budget.jobs, engine=self.engine or budget.engine)
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """One number of ours, before it is judged."""
+
+    where: str  #: Its name within the item, which `expected.toml` refers to.
+    mean: float | None  #: None: it never happened.
+    stderr: float | None = None
+    formula: float | None = None  #: What a closed form says it is (or, as printed, ought to be).
+    curve: str = ""  #: For figures: the curve, and the place on it.
+    x: float | None = None
+    unit: str = ""
+    setting: dict[str, Any] = {}
+    command: str = ""  #: Measures this cell again; empty where it is made of several.
+    note: str = ""
+
+
+class Curve(Struct, frozen=True, kw_only=True):
+    """Simulated points, and the closed form as a line through them where there is one."""
+
+    label: str  #: As its cells have it in `curve`.
+    legend: str  #: As the plot's legend has it.
+    colour: int  #: Its place in the palette; curves of one protocol share it.
+    xs: list[float]
+    ys: list[float | None]
+    errors: list[float | None]  #: Standard errors.
+    line_xs: list[float] = []
+    line_ys: list[float] = []  #: Empty: no closed form is known.
+    hollow: bool = False  #: Tells apart curves of one colour.
+
+
+class Mark(Struct, frozen=True):
+    """A place on the x axis that the paper names."""
+
+    x: float
+    text: str
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    curves: list[Curve]
+    title: str = ""
+    marks: list[Mark] = []
+    log_y: bool = False
+    labels_at_end: bool = False  #: Instead of a legend, where lines are many and apart.
+
+
+class Plot(Struct, frozen=True, kw_only=True):
+    panels: list[Panel]
+    x_label: str
+    y_label: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    cells: list[Measured]
+    plot: Plot | None = None
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """One figure or table."""
+
+    id: str  #: "le/fig5.8".
+    title: str
+    caption: str  #: What to look for, in a sentence or two.
+    tasks: tuple[Task, ...]
+    outcome: Callable[[Mapping[Task, Any]], Outcome]
+    shown_x: tuple[float, ...] = ()  #: Which points of its curves the small table shows; () is all.
+
+
+class Paper(Struct, frozen=True, kw_only=True):
+    key: str
+    folder: Path  #: Has expected.toml.
+    items: tuple[Item, ...]
+    study: Callable[[Task, Budget, Callable[[int], None] | None], Any]  #: Runs one task.
+    runs: dict[Engine, int]  #: What is enough, by engine.

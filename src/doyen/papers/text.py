@@ -1,0 +1,59 @@
+"""What the terminal shows of an item: a line per cell, as many as the eye takes in."""
+
+from collections.abc import Sequence
+
+from doyen.papers.running import Reproduced
+from doyen.papers.verdict import Cell
+
+__all__ = ["number", "ours", "shown", "table", "tally"]
+
+
+def table(done: Reproduced) -> str:
+    """Aligned columns; what the small table leaves out is in results.json."""
+    cells = shown(done)
+    heads = ["", "published", "expected", "ours", "verdict"]
+    rows = [[cell.where, number(cell.published), number(cell.expected), ours(cell), said(cell)] for cell in cells]
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = ["  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+             for row in [heads, *rows]]  # fmt: skip
+    if len(cells) < len(done.cells):
+        lines.append(f"  … and {len(done.cells) - len(cells)} more cells, all in results.json")
+    return "\n".join([f"{done.item.id}  {done.item.title}: {tally(done.cells)}", *lines])
+
+
+def shown(done: Reproduced) -> list[Cell]:
+    """A few points of each curve, whatever belongs to no curve, and every miss."""
+    xs = done.item.shown_x
+    return [cell for cell in done.cells if not xs or cell.x is None or cell.x in xs or cell.verdict == "miss"]
+
+
+def said(cell: Cell) -> str:
+    return f"{cell.verdict}, explained" if cell.verdict == "miss" and cell.explained else cell.verdict
+
+
+def tally(cells: Sequence[Cell]) -> str:
+    """ "12 in band, 1 miss (explained), 3 beyond the paper"."""
+    count = {name: sum(cell.verdict == name for cell in cells) for name in ("in band", "miss", "beyond the paper")}
+    explained = sum(cell.verdict == "miss" and bool(cell.explained) for cell in cells)
+    parts = [f"{count['in band']} in band"]
+    if count["miss"]:
+        how = "explained" if explained == count["miss"] else f"{explained} explained"
+        parts.append(f"{count['miss']} miss{'es' if count['miss'] > 1 else ''} ({how})")
+    if count["beyond the paper"]:
+        parts.append(f"{count['beyond the paper']} beyond the paper")
+    return ", ".join(parts)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
+
+
+def ours(cell: Cell) -> str:
+    """As many decimals as the standard error bears out."""
+    if cell.ours is None:
+        return "never"
+    unit = f" {cell.unit}" if cell.unit and cell.unit != "messages" else ""
+    if not cell.stderr:
+        return f"{cell.ours:.5g}{unit}"
+    decimals = next((d for d in range(9) if cell.stderr >= 0.95 * 10**-d), 9)
+    return f"{cell.ours:.{decimals}f} ± {cell.stderr:.{decimals}f}{unit}"
