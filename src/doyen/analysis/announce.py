@@ -269,8 +269,7 @@ def _leader_departs(setting: Setting, as_printed: bool) -> float:
         return events.notice_delay(loss, *times)
     if _independent(setting, survivors):
         raise _unknown(setting, "a leader's departure under uncorrelated loss")
-    _refuse_crowded(setting)
-    return at_first + events.regain_delay(wake, contenders, loss, *times)
+    return at_first
 
 
 def _false_departure(setting: Setting, as_printed: bool) -> float:

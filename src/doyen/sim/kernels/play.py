@@ -37,6 +37,7 @@ from doyen.sim.kernels.cell import (
 
 WINDOW_ROUNDS = 100  # Inconsistency is measured over this many T_A.
 SETTLE_MAX = 50  # In T_A: a longer T_L does not lengthen the wait for a steady state.
+FORGOTTEN, MEMORY_MAX = 1e-6, 2000  # Chance of a longer run of losses than the settling time covers; in T_A.
 STARTING, SETTLING, AFTER = 0, 1, 2
 
 
@@ -129,6 +130,8 @@ def play(out: Floats, first_run: int, seed: np.uint64, cell: Cell) -> None:
     nodes, announce, delay, event = cell.nodes, cell.announce, cell.delay, cell.event
     size, horizon, window = nodes + 1, HORIZON_ROUNDS * announce, WINDOW_ROUNDS * announce
     settle = 2 * min(cell.listen, SETTLE_MAX * announce) + 2 * announce
+    if 0.0 < cell.loss < 1.0:  # Long enough for any run of losses that chance will bring.
+        settle += min(MEMORY_MAX, int(np.log(FORGOTTEN) / np.log(cell.loss)) + 1) * announce
     stream = np.empty(1, np.uint64)
     ints, flags = np.empty((7, size), np.int64), np.empty((4, size), np.bool_)
     rank, named, due = np.arange(size), ints[0], ints[2]
@@ -256,7 +259,8 @@ def play(out: Floats, first_run: int, seed: np.uint64, cell: Cell) -> None:
                     mail[slot, 0], mail[slot, 1], mail[slot, 2], mail[slot, 3] = x, now, group.value[x], sent[x]
                     tail += 1
                 no = sent[x]
-            if agreed >= 0 and followers[agreed] < needed:
+            # After a departure the first agreement since anybody heard the old leader counts; else, that which holds.
+            if agreed >= 0 and (followers[barred] > 0 if event == DEPARTS else followers[agreed] < needed):
                 agreed = -1
             if agreed < 0 and followers[x] == needed and x != barred and (wanted < 0 or x == wanted):
                 agreed, since = x, now

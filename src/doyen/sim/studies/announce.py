@@ -9,8 +9,9 @@ What is measured (times in seconds; a run that never gets there has None):
     first_tmax       send time of the last announcement that somebody made at its first wake-up
     first_messages   how many announced at their first wake-up
     leaders          announcers per announce interval: messages / ⌈(tmax+Δ)/T_A⌉
-    reestablishment  from an event until all agree again; signed for a departure: survivors whom lost announcements
-                     made re-elect before the leader left had agreed already
+    reestablishment  from an event until all agree again; after a departure, until survivors first agree since any
+                     of them last heard the old leader: negative where lost announcements had made them re-elect
+                     before it left
     inconsistent     share of 100·T_A in which somebody did not name the leader (event false-departure)
 
 An event comes at a random instant after everybody has named the leader once, and two listen timeouts more.
@@ -21,7 +22,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from math import ceil
+from math import ceil, log
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -66,6 +67,8 @@ _FIGURES: Final = (
     "leaders",
 )
 KERNEL_SLICE: Final = 10_000
+FORGOTTEN: Final = 1e-6  # Chance of a longer run of losses than the settling time covers,
+MEMORY_MAX: Final = 2000  # which is at most so many T_A for it.
 
 
 class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -244,8 +247,10 @@ class _Experiment:
         self.changed_at: Instant = 0  # When somebody last named another,
         self.changed_by: Instant = 0  # by which send,
         self.changed_count = 0  # and how many messages had been sent by then.
+        self.departing: SimNode | None = None  # The leader that will depart,
+        self.first_agreement: tuple[Instant, Instant, int, NodeId] | None = None  # and the others', since it was heard.
         self.done: Callable[[], bool] | None = None  # What a run waits for, asked at each change.
-        self.on_lost: Callable[[SimNode, Instant], None] | None = None
+        self.on_lost: Callable[[SimNode, NodeId, Instant], None] | None = None
         width = len(str(setting.nodes))
         for i in range(setting.nodes):
             self._add(f"n{i:0{width}d}", Place(setting.nodes - 1 - i, setting.nodes))
@@ -289,12 +294,16 @@ class _Experiment:
         return self._measured(0, 0, self.first_named_at)
 
     def _after_settling(self) -> Run:
-        leader = self._best()
+        leader, event = self._best(), self.setting.event
         if not self._run_until(lambda: self._knowing(leader), self._horizon()):
             return Run()
         settling = 2 * min(self.config.listen_timeout, 50 * self.interval) + 2 * self.interval
+        loss = self.setting.loss_prob
+        if 0 < loss < 1:  # Long enough for any run of losses that chance will bring.
+            settling += min(MEMORY_MAX, int(log(FORGOTTEN) / log(loss)) + 1) * self.interval
+        if event == "leader-departs":
+            self.departing = leader
         phase = int(self.streams.of("event").random() * self.interval)
-        event = self.setting.event
         self.sim.run(until=self.sim.now + settling + (phase if event != "false-departure" else 0))
         match event:
             case "leader-departs":
@@ -313,15 +322,16 @@ class _Experiment:
         self.sim.crash(leader)
         if self.living == 0:
             return Run(converged=True, tmax=0.0, messages=0, rounds=0, reestablishment=0.0)
-        while self._run_until(self._agreed, begun + self._horizon()):
-            if self.sim.now >= begun + self.delay:
-                result = self._measured(begun, count, [{self.names[i]: at} for i, at in enumerate(self.last_named_at)])
-                result.reestablishment = (self.changed_at - begun) / 1e9
-                result.tmax = result.reestablishment - self.setting.delay_s
-                return result
-            self.sim.stopped = False
-            self.sim.run(until=begun + self.delay)  # What the leader said last may undo it.
-        return Run()
+        self.sim.run(until=begun + self.delay)  # What the leader said last may still arrive.
+        if not self._run_until(lambda: self.first_agreement is not None, begun + self._horizon()):
+            return Run()
+        assert self.first_agreement is not None
+        self.changed_at, self.changed_by, self.changed_count, named = self.first_agreement
+        named_at: list[dict[Named, Instant]] = [{named: at} for at in self.last_named_at]
+        result = self._measured(begun, count, named_at, winner=self.sim.by_name[named])
+        result.reestablishment = (self.changed_at - begun) / 1e9
+        result.tmax = result.reestablishment - self.setting.delay_s
+        return result
 
     def _joins(self, leader: SimNode, *, better: bool) -> Run:
         begun, count = self.sim.now, self.sim.message_count
@@ -331,9 +341,7 @@ class _Experiment:
         done = self._agreed if better else lambda: self.names[joiner.index] == winner.name
         if not self._run_until(done, begun + self._horizon()):
             return Run()
-        result = self._measured(
-            begun, count, [{name: at} for name, at in zip(self.names, self.last_named_at, strict=True)]
-        )
+        result = self._measured(begun, count, self.first_named_at)
         result.reestablishment = (self.sim.now - begun) / 1e9
         result.tmax = result.reestablishment - self.setting.delay_s
         if not better:
@@ -345,8 +353,8 @@ class _Experiment:
         lost: list[tuple[SimNode, Instant, int]] = []  # The first to lose the leader, when, and messages by then.
         doubt = _Doubt(begun, begun + window)
 
-        def on_lost(node: SimNode, now: Instant) -> None:
-            if not lost:
+        def on_lost(node: SimNode, missed: NodeId, now: Instant) -> None:
+            if not lost and missed == leader.name:
                 sent_now = sum(1 for times in self.sent_at if times and times[-1] == now)  # LE-A: at once.
                 lost.append((node, now, self.sim.message_count - sent_now))
 
@@ -466,8 +474,8 @@ class _Experiment:
         named: Named = fact.term.leader if fact.__class__ is LeaderElected else node.name
         if self.extensions.leader_count > 1:
             named = self._machine(node).leaders
-        elif self.on_lost is not None and fact.__class__ is LeaderLost and fact.term.leader == before:
-            self.on_lost(node, now)
+        elif self.on_lost is not None and fact.__class__ is LeaderLost:
+            self.on_lost(node, fact.term.leader, now)
         if named == before:
             return
         self.counts[before] -= 1
@@ -476,8 +484,19 @@ class _Experiment:
         self.last_named_at[index] = self.changed_by = self.sim.sent_at
         self.first_named_at[index].setdefault(named, self.sim.sent_at)
         self.changed_at, self.changed_count = now, self.sim.message_count
+        if self.departing is not None and node is not self.departing:
+            self._watch_survivors(named)
         if self.done is not None and not self.sim.stopped:
             self.sim.stopped = self.done()
+
+    def _watch_survivors(self, named: Named) -> None:
+        assert self.departing is not None
+        if named == self.departing.name:
+            self.first_agreement = None
+        elif self.first_agreement is None and isinstance(named, str):
+            survivors = self.living if self.departing.host is None else self.living - 1
+            if self.counts[named] == survivors:
+                self.first_agreement = (self.changed_at, self.changed_by, self.changed_count, named)
 
 
 class _Doubt:
