@@ -1,4 +1,4 @@
-"""Every command and snippet in README and docs is run: `$ ` lines of console blocks, and python blocks of a page in order."""
+"""Every command and snippet in README and docs is run: `$ ` lines of console blocks, python blocks in order."""
 
 import os
 import re
