@@ -162,6 +162,7 @@ def test_ipv6_multicast_on_loopback_is_refused_at_the_start_instead_of_being_lon
         ({"multicast": Address("ff12::1", 7600)}, "multicast ff12::1 and bind 127.0.0.1 are of different IP versions"),
         ({"multicast": Address("239.1.2.3", 0)}, "multicast 239.1.2.3:0 needs a port"),
         ({"ttl": 256}, "ttl 256 is out of range"),
+        ({"interface": "lo"}, "interface 'lo' is for multicast: give multicast too"),
     ],
 )
 def test_a_configuration_that_cannot_work_names_its_field(config: dict[str, object], complaint: str) -> None:

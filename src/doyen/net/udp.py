@@ -45,6 +45,8 @@ class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not 0 <= self.ttl <= 255:
             raise ConfigError(f"{self.ttl} is out of range: give 0 to 255", field="ttl")
         if self.multicast is None:
+            if self.interface:
+                raise ConfigError(f"{self.interface!r} is for multicast: give multicast too", field="interface")
             return
         theirs = _numeric(self.multicast, "multicast")
         if not theirs.is_multicast:
@@ -139,7 +141,7 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        made.bind((config.bind.host, config.bind.port))
+        made.bind(_resolve(family, config.bind.host, config.bind.port))
         if config.multicast is not None:
             index = _interface_index(config)
             if family == socket.AF_INET:
@@ -189,20 +191,19 @@ def _mreqn(config: UdpConfig, index: int) -> bytes:
 
 
 def _interface_index(config: UdpConfig) -> int:
-    if config.interface:
+    address, _, scope = config.bind.host.partition("%")
+    name = config.interface or scope
+    if name:
         try:
-            return socket.if_nametoindex(config.interface)
+            return socket.if_nametoindex(name)
         except OSError:
-            known = ", ".join(name for _, name in socket.if_nameindex())
-            raise TransportError(f"there is no interface {config.interface!r} here (there are {known})") from None
-    return _interface_of_ipv6(config.bind.host) if ":" in config.bind.host else 0  # IPv4 finds it by the address.
+            known = ", ".join(known for _, known in socket.if_nameindex())
+            raise TransportError(f"there is no interface {name!r} here (there are {known})") from None
+    return _interface_of_ipv6(address) if ":" in address else 0  # IPv4 finds it by the address.
 
 
-def _interface_of_ipv6(host: str) -> int:
+def _interface_of_ipv6(address: str) -> int:
     """The interface that has this address; 0, the system's choice, if none has."""
-    address, _, scope = host.partition("%")
-    if scope:
-        return _interface_index(UdpConfig(interface=scope))
     wanted = socket.inet_pton(socket.AF_INET6, address).hex()
     try:
         with open("/proc/net/if_inet6", encoding="ascii") as lines:
@@ -225,10 +226,14 @@ def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
     if not 0 < to.port < 65536:
         return None
     try:
-        found = socket.getaddrinfo(to.host, to.port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
+        return _resolve(family, to.host, to.port)
     except (OSError, ValueError):  # UnicodeError is a ValueError.
         return None
-    return found[0][4]
+
+
+def _resolve(family: socket.AddressFamily, host: str, port: int) -> Any:
+    """With the scope of a link-local one as a number, which the socket calls want."""
+    return socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
 
 
 def _family(host: str) -> socket.AddressFamily:
