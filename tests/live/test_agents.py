@@ -6,6 +6,7 @@ import os
 import pytest
 
 from doyen.election.announce import AnnounceConfig
+from doyen.errors import TransportError
 from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.lab.netns import Namespaces
 
@@ -45,6 +46,30 @@ def test_three_agents_elect_by_telling_their_seeds(quick: AnnounceConfig) -> Non
             await cluster.agreement(10, on="b", unchanged_s=0.4)
 
     asyncio.run(main())
+
+
+def test_a_group_that_cannot_hear_each_other_says_who_names_whom(quick: AnnounceConfig) -> None:
+    async def main() -> None:
+        async with LocalCluster("deaf", quick) as cluster:  # Neither multicast nor seeds.
+            for name in ("a", "b"):
+                await cluster.start(name)
+            await cluster.until_started()
+            await cluster.until(lambda: all(member.leader for member in cluster.alive()), 10)
+            with pytest.raises(TransportError, match=r"did not agree within 0\.2 s: a names a, b names b"):
+                await cluster.agreement(0.2)
+
+    asyncio.run(main())
+
+
+def test_a_member_that_ends_at_its_start_is_named(quick: AnnounceConfig, capfd: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with LocalCluster("stillborn", quick) as cluster:
+            member = await cluster.start("a", "--bind", "192.0.2.250:0")
+            with pytest.raises(TransportError, match=rf"a \(pid {member.pid}\) ended with 1 at its start"):
+                await cluster.until_started()
+
+    asyncio.run(main())
+    assert "this machine has no such address" in capfd.readouterr().err
 
 
 def test_a_leader_that_leaves_in_order_says_so_and_is_followed_at_once(quick: AnnounceConfig) -> None:

@@ -113,7 +113,14 @@ class LocalCluster:
 
     async def agreement(self, timeout_s: float, *, on: str | None = None, unchanged_s: float = 0.0) -> Instant:
         """Waits until all name one living leader (`on`, if given) for so long; returns since when they do."""
-        async with asyncio.timeout(timeout_s), self._changed:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._agreement(on, unchanged_s)
+        except TimeoutError:
+            raise TransportError(f"the group did not agree within {timeout_s:g} s: {self.who_names_whom()}") from None
+
+    async def _agreement(self, on: str | None, unchanged_s: float) -> Instant:
+        async with self._changed:
             while True:
                 leader = self.agreed()
                 if leader is None or (on is not None and leader != on):
@@ -128,13 +135,20 @@ class LocalCluster:
                 except TimeoutError:
                     continue
 
+    def who_names_whom(self) -> str:
+        return ", ".join(f"{member.name} names {member.leader or 'nobody'}" for member in self.alive())
+
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
         """Waits until it holds; asked again after every line that a member tells."""
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(holds)
 
     async def until_started(self, timeout_s: float = 20.0) -> None:
-        await self.until(lambda: all(m.started or not m.alive for m in self.members.values()), timeout_s)
+        try:
+            await self.until(lambda: all(m.started or not m.alive for m in self.members.values()), timeout_s)
+        except TimeoutError:
+            late = ", ".join(m.name for m in self.members.values() if not m.started)
+            raise TransportError(f"not started within {timeout_s:g} s: {late}") from None
         dead = [member for member in self.members.values() if not member.started]
         if dead:
             raise TransportError(

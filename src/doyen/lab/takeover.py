@@ -104,7 +104,7 @@ async def kill_leaders(
                     f"by more than {LATENESS_MAX // 10**6} ms: run this on a quieter one"
                 )
             if await _held(cluster, names[-1], config) is None:
-                raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {_who_names_whom(cluster)}")
+                raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {cluster.who_names_whom()}")
             await asyncio.sleep(rng.random() * to_seconds(config.announce_interval))  # At any phase of its heartbeat.
             kill = await _kill(cluster, control, names[-1], names[-2], config)
             each.append(kill)
@@ -149,7 +149,3 @@ async def _held(cluster: LocalCluster, leader: str, config: AnnounceConfig) -> I
     except TimeoutError:
         return None
     return since
-
-
-def _who_names_whom(cluster: LocalCluster) -> str:
-    return ", ".join(f"{member.name} names {member.leader}" for member in cluster.alive())
