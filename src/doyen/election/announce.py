@@ -415,6 +415,9 @@ class Announce:
             self.term_number = message.term
         if self.config.leader_is == "earliest":
             self._floor = min(self._floor, message.standing)
+            waiting = self.status in (Status.WAITING, Status.ASKING)
+            if waiting and self._claim is not None and self._claim[0] >= self._floor:  # k > 1: there was room for both.
+                self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
         if len(self._table) == self.config.leader_count:
             self._displace(self._table[-1][1])
         self._said[sender], self._heard_at[sender] = message, now
