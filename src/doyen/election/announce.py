@@ -65,22 +65,31 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ageing_after: Duration = FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
 
     def __post_init__(self) -> None:
-        def need(holds: bool, what: str) -> None:
+        def need(holds: bool, field: str, wanted: str) -> None:
             if not holds:
-                raise ConfigError(f"announce-listen needs {what}, got {self}")
+                raise ConfigError(wanted, field=field)
 
-        need(0 < self.announce_interval < FOREVER, "0 < announce_interval")
-        need(0 < self.listen_timeout, "0 < listen_timeout")
-        need(0 <= self.suppress_interval < FOREVER, "0 <= suppress_interval")
-        need(0 <= self.query_timeout < FOREVER, "0 <= query_timeout")
-        need(1 <= self.leader_count <= LEADER_COUNT_MAX, f"1 <= leader_count <= {LEADER_COUNT_MAX}")
-        need(1 <= self.group_size, "1 <= group_size")
-        need(0 <= self.bye_loss < 1, "0 <= bye_loss < 1")
-        need(0 <= self.bye_target_prob < 1, "0 <= bye_target_prob < 1")
-        need(0 < self.ageing_after, "0 < ageing_after")
+        need(0 < self.announce_interval < FOREVER, "announce_interval", "must be positive and finite")
+        need(0 < self.listen_timeout, "listen_timeout", "must be positive (inf: never)")
+        need(0 <= self.suppress_interval < FOREVER, "suppress_interval", "must be 0 (LE-A) or more, and finite")
+        need(0 <= self.query_timeout < FOREVER, "query_timeout", "must be 0 (off) or more, and finite")
+        need(
+            1 <= self.leader_count <= LEADER_COUNT_MAX,
+            "leader_count",
+            f"{self.leader_count} is out of range: give 1 to {LEADER_COUNT_MAX}",
+        )
+        need(1 <= self.group_size, "group_size", f"{self.group_size} is too few: give at least 1")
+        need(0 <= self.bye_loss < 1, "bye_loss", f"{self.bye_loss} is out of range: give 0 or more, and less than 1")
+        need(
+            0 <= self.bye_target_prob < 1,
+            "bye_target_prob",
+            f"{self.bye_target_prob} is out of range: give 0 (off) or more, and less than 1",
+        )
+        need(0 < self.ageing_after, "ageing_after", "must be positive (inf: off)")
         need(
             self.leader_is == "best" or self.rank_map == "none",
-            'rank_map = "none" where leader_is = "earliest"',
+            "rank_map",
+            'must be "none" where leader_is = "earliest"',
         )
 
     @classmethod
