@@ -45,7 +45,7 @@ class Option(Struct, frozen=True):
 def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
     """Every leaf, in order; tables within tables are walked."""
     found: list[Option] = []
-    hints, docs = _hints(kind), field_docs(kind)
+    hints, docs = field_types(kind), field_docs(kind)
     for field in msgspec.structs.fields(kind):
         path, hint = (*prefix, field.name), hints[field.name]
         if is_table(hint):
@@ -68,10 +68,10 @@ def load(
 
     `flags` names the flag that a value came from, by its path: complaints about that value name the flag instead.
     """
-    spot = " ".join(filter(None, (f"{where}:" if where and path else where, f"[{'.'.join(path)}]" if path else "")))
+    spot = _spot(where, path)
     if not isinstance(data, Mapping):
         raise ConfigError(f"{spot} must be a table, not {shown(data)}")
-    hints = _hints(kind)
+    hints = field_types(kind)
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
@@ -91,11 +91,26 @@ def load(
     try:
         return kind(**values)
     except ConfigError as error:
-        culprit = flags.get((*path, *error.field.split("."))) if error.field is not None else None
-        raise ConfigError(f"{culprit} {error.complaint}" if culprit else f"{_before(spot)}{error}") from None
+        raise ConfigError(_complaint(error, where, path, flags)) from None
     except TypeError:  # A field without a default is missing.
         missing = next(f.name for f in msgspec.structs.fields(kind) if f.required and f.name not in values)
         raise ConfigError(f"{_before(spot)}{missing} is missing: {field_docs(kind).get(missing, 'give one')}") from None
+
+
+def _complaint(error: ConfigError, where: str, path: tuple[str, ...], flags: Mapping[tuple[str, ...], str]) -> str:
+    """Names the flag that gave the value, or the file and the table; a field may be of a table further down."""
+    parts = (*path, *(error.field or "").split(".")) if error.field else path
+    bare = tuple(part.partition("[")[0] for part in parts)
+    for given, flag in flags.items():
+        if error.field and bare[: len(given)] == given:
+            below = ".".join(parts[len(given) - 1 :]).removeprefix(given[-1])
+            return f"{flag}{below and f' {below}:'} {error.complaint}"
+    table, name = (parts[:-1], f"{parts[-1]} ") if error.field else (parts, "")
+    return f"{_before(_spot(where, table))}{name}{error.complaint}"
+
+
+def _spot(where: str, path: tuple[str, ...]) -> str:
+    return " ".join(filter(None, (f"{where}:" if where and path else where, f"[{'.'.join(path)}]" if path else "")))
 
 
 def read_value(hint: Any, value: Any, what: str, *, text: bool = False) -> Any:
@@ -161,7 +176,8 @@ def table_item(hint: Any) -> Any:
 
 
 @cache
-def _hints(kind: type[Struct]) -> dict[str, Any]:
+def field_types(kind: type[Struct]) -> dict[str, Any]:
+    """A Struct's own types, with what `Annotated` says of them."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in msgspec.structs.fields(kind)}
 

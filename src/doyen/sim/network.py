@@ -6,10 +6,11 @@ queue entry per multicast; everything else goes through `routes`, receiver by re
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import shake_128
+from itertools import repeat
 from math import inf, log1p
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,11 @@ from doyen.sim.topology import Topology
 DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
 
+
+LOST: Final = 0  # A verdict on one delivery: lost,
+HEARD: Final = 1  # heard,
+ASK: Final = 2  # or left to `Network.loses`.
+_VERDICT_COUNT: Final = 64  # Drawn together.
 
 Pairs = frozenset[tuple[int, int]]
 Path = list[tuple[int, int]]
@@ -131,7 +137,7 @@ class Network:
         self.faults = Faults()
         self._streams = streams
         self._by_sender: dict[tuple[str, int], Stream] = {}
-        self._mask_counts: Counter[int] = Counter()
+        self._mask_counts: dict[int, int] = {}  # By sender: how many masks were drawn for it.
         self._mask_key = streams.base("multicast loss").to_bytes(8, "little")
         self._link_loss: dict[tuple[int, int], float] = {}
         self._in_burst: dict[int, bool] = {}
@@ -184,11 +190,18 @@ class Network:
         self._clogs.pop(name, None)
         self._refresh()
 
+    def clog_names(self) -> set[str]:
+        return set(self._clogs)
+
     def _refresh(self) -> None:
         self._cut = frozenset().union(*self._cuts.values())
         self._blocked = frozenset().union(*self._blocks.values())
         self._clogged = frozenset().union(*self._clogs.values())
         self.topology.forget_routes()
+
+    @property
+    def unbroken(self) -> bool:
+        return not (self._cuts or self._blocks or self._clogs)
 
     def reaches(self, sender: int, receiver: int) -> bool:
         """Whether there is a way at all, as things are now; chance apart."""
@@ -231,6 +244,16 @@ class Network:
         mask[position] = 0
         return mask
 
+    def verdicts(self, sender: int) -> Iterator[int]:
+        """On a sender's next deliveries over one plain hop.  Drawn by the block: a stream of its own for each sender
+        would cost more to seed, and more memory to run through, than most senders' messages."""
+        loss = self.config.loss
+        if loss.model == "none" or loss.prob == 0.0:
+            return repeat(HEARD)
+        if loss.model == "load":
+            return repeat(ASK)
+        return iter(self._independent(sender, _VERDICT_COUNT, loss.prob))
+
     def loses(self, sender: int, now: Instant) -> bool:
         """Whether one delivery over one plain hop is lost."""
         prob = self.config.loss.prob if self.config.loss.model != "load" else self._loaded(now)
@@ -241,14 +264,14 @@ class Network:
 
     def _independent(self, sender: int, size: int, prob: float) -> bytearray:
         """One byte of chance per receiver; the one value in 256 that cannot decide alone gets a full draw."""
-        count = self._mask_counts[sender]
+        count = self._mask_counts.get(sender, 0)
         self._mask_counts[sender] = count + 1
-        key = self._mask_key + sender.to_bytes(4, "little") + count.to_bytes(6, "little")
+        key = self._mask_key + (sender + (count << 32)).to_bytes(10, "little")
         mask = bytearray(shake_128(key).digest(size).translate(self._table(prob)))
-        at = mask.find(2)
+        at = mask.find(ASK)
         while at >= 0:
             mask[at] = self._stream("loss", sender).random() >= (prob * 256) % 1.0
-            at = mask.find(2, at)
+            at = mask.find(ASK, at)
         return mask
 
     def _table(self, prob: float) -> bytes:
@@ -313,7 +336,7 @@ class Network:
             total = reached[receiver]
             if total is not None:
                 arrivals[receiver] = (self._disturb(sender, receiver, total, now), path)
-        return hops, arrivals
+        return 1 if self.topology.complete else hops, arrivals  # A complete graph is one shared medium.
 
     def _path(self, sender: int, receiver: int) -> Path | None:
         if (sender, receiver) in self._blocked or (self.topology.complete and (sender, receiver) in self._cut):

@@ -1,0 +1,199 @@
+"""`doyen sim run`."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from doyen.cli.options import flags, merged
+from doyen.cli.output import print_json, progress, show
+from doyen.errors import ConfigError
+from doyen.sim.scenario import Result, Scenario, simulate, to_line
+from doyen.sim.scenario.run import configured_faults
+from doyen.sim.scenario.text import read_tables
+from doyen.sim.studies.runs import figure, run_many, run_seed
+from doyen.sim.trace import Trace, combined_hash
+
+FIGURES = (
+    "converged_at",
+    "leader_changes",
+    "messages",
+    "bytes",
+    "hops",
+    "hop_bytes",
+    "deliveries",
+    "events",
+    "records",
+)
+SHOWN_FAILURES = 5
+
+
+@click.command("run", help="Run a scenario: a TOML file, the same given by flags, or both; flags win.")
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@flags(Scenario)
+@click.option("--seed", type=int, help="Short for --run-seed.")
+@click.option("--runs", type=int, default=1, show_default=True, help="How many runs; each has a seed of its own.")
+@click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
+@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    file: Path | None, seed: int | None, runs: int, jobs: int, trace_path: str | None, as_json: bool, **given: Any
+) -> int:
+    if seed is not None:
+        given["run__seed"] = seed
+    scenario = merged(Scenario, given, *((read_tables(file), f"scenario {file}") if file else ()))
+    if runs < 1:
+        raise ConfigError(f"--runs {runs} is too few: give at least 1")
+    if jobs < 0:
+        raise ConfigError(f"--jobs {jobs} is not a number of processes: give 0 (one per core) or more")
+    if runs == 1:
+        with trace_to(trace_path) as trace:
+            result = simulate(scenario, trace=trace)
+        report(scenario, result, as_json)
+        return failed(scenario, [result])
+    if trace_path is not None:
+        with trace_to(trace_path) as trace:
+            simulate(scenario, run_seed(scenario.run.seed, 0), trace=trace)
+    with progress(f"{scenario.group.nodes} nodes", runs) as advance:
+        results = run_many(partial(simulate, scenario), runs, scenario.run.seed, jobs=jobs, progress=advance)
+    summary = summarise(scenario, results)
+    if as_json:
+        print_json(summary)
+    else:
+        _print_summary(summary)
+    return failed(scenario, results)
+
+
+def replay_line(scenario: Scenario, seed: int) -> str:
+    return "doyen sim replay " + shlex.quote(to_line(replace(scenario, run=replace(scenario.run, seed=seed))))
+
+
+def failed(scenario: Scenario, results: list[Result]) -> int:
+    """Exit code 1 and, for each violation, a line that says it and one that replays it."""
+    broken = [(result, violation) for result in results for violation in result.violations]
+    for result, violation in broken[:SHOWN_FAILURES]:
+        click.echo(f"doyen: {violation.check} violated at {violation.at:.9f} s: {violation.text}", err=True)
+        click.echo(replay_line(scenario, result.seed), err=True)
+    if len(broken) > SHOWN_FAILURES:
+        click.echo(f"doyen: and {len(broken) - SHOWN_FAILURES} more runs violated an invariant", err=True)
+    return 1 if broken else 0
+
+
+@contextmanager
+def trace_to(path: str | None) -> Iterator[Trace | None]:
+    with ExitStack() as stack:
+        try:
+            lines = None if path is None else stack.enter_context(Path(path).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"--trace {path}: {error.strerror or error}") from None
+        yield None if lines is None else Trace(lines)
+
+
+# One run.
+
+
+def report(scenario: Scenario, result: Result, as_json: bool) -> None:
+    if as_json:
+        print_json(as_object(scenario, result))
+    else:
+        _print(scenario, result)
+
+
+def as_object(scenario: Scenario, result: Result) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(result)
+    never = never_fired(scenario, [result])
+    return {"leader": result.leader, **fields, "never_fired": never, "replay": replay_line(scenario, result.seed)}
+
+
+def never_fired(scenario: Scenario, results: list[Result]) -> list[str]:
+    """Configured faults that took effect in none of the runs."""
+    return sorted(name for name in configured_faults(scenario) if not any(r.faults.get(name) for r in results))
+
+
+def _print(scenario: Scenario, result: Result) -> None:
+    click.echo(f"{_headline(scenario, result)}{_setting(scenario)}")
+    rows = [
+        ("leaders", f"{result.leader_changes:,}", "times a node began to lead"),
+        (
+            "messages",
+            f"{result.messages:,}",
+            f"{result.bytes:,} B sent, {result.hop_bytes:,} B over {result.hops:,} hops",
+        ),
+        ("deliveries", f"{result.deliveries:,}", f"in {result.events:,} events"),
+        ("nodes", f"{result.up:,}", "up at the end"),
+    ]
+    _print_rows(rows)
+    _print_faults(result.faults, never_fired(scenario, [result]))
+    looked = " · ".join(f"{name} {count:,}" for name, count in result.looked.items())
+    click.echo(f"  checked       {looked or 'nothing'}")
+    click.echo(f"  seed {result.seed} · trace {result.trace_hash}")
+
+
+def _headline(scenario: Scenario, result: Result) -> str:
+    length = scenario.run.length / 1e9
+    if result.violations:
+        first = result.violations[0]
+        return f"{first.check} violated after {first.at:.3f} s"
+    if result.agreed:
+        leaders = " and ".join(result.leaders)
+        return f"all {result.up} name {leaders}, unchanged since {result.converged_at:.3f} s of {length:g} s"
+    return f"no agreement after {length:g} s"
+
+
+def _setting(scenario: Scenario) -> str:
+    loss = scenario.network.loss
+    lossy = f" · loss {loss.prob:g} {loss.model}" if loss.model != "none" else ""
+    return f" · {scenario.group.nodes} nodes · {scenario.topology.shape}{lossy}"
+
+
+def _print_rows(rows: list[tuple[str, str, str]]) -> None:
+    for what, value, meaning in rows:
+        click.echo(f"  {what:13} {value:14} {meaning}")
+
+
+def _print_faults(faults: dict[str, int], never: list[str]) -> None:
+    for name, count in faults.items():
+        click.echo(f"  {name:13} {'never fired' if name in never else f'{count:,}'}")
+
+
+# Many runs.
+
+
+def summarise(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
+    names = dict.fromkeys(name for result in results for name in result.faults)
+    checks = dict.fromkeys(name for result in results for name in result.looked)
+    return {
+        "runs": len(results),
+        "seed": scenario.run.seed,
+        "agreed": sum(result.agreed for result in results),
+        **{name: figure(getattr(result, name) for result in results) for name in FIGURES},
+        "faults": {name: sum(result.faults.get(name, 0) for result in results) for name in names},
+        "never_fired": never_fired(scenario, results),
+        "violations": [
+            {**msgspec.structs.asdict(violation), "seed": r.seed, "replay": replay_line(scenario, r.seed)}
+            for r in results
+            for violation in r.violations
+        ],
+        "looked": {name: sum(result.looked.get(name, 0) for result in results) for name in checks},
+        "trace_hash": combined_hash([result.trace_hash for result in results]),
+    }
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    runs, broken = summary["runs"], len(summary["violations"])
+    verdict = (
+        f"{broken} of {runs} runs violated an invariant" if broken else f"{summary['agreed']} of {runs} runs agreed"
+    )
+    click.echo(f"{verdict}, unchanged since {show(summary['converged_at'], ' s')}")
+    units = {"bytes": " B", "hop_bytes": " B", "converged_at": " s"}
+    _print_rows([(name.replace("_", " "), show(summary[name], units.get(name, "")), "") for name in FIGURES[1:]])
+    _print_faults(summary["faults"], summary["never_fired"])
+    looked = " · ".join(f"{name} {count:,}" for name, count in summary["looked"].items())
+    click.echo(f"  checked       {looked or 'nothing'}")
+    click.echo(f"  seed {summary['seed']} · trace {summary['trace_hash']}")

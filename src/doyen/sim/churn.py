@@ -1,0 +1,389 @@
+"""What befalls a group: nodes that come, go, crash, return, stop for a while; links that break, block and clog.
+
+Planned events are a list; random ones have a rate each.  Every deed draws from a stream of its own, so that adding
+one leaves the others where they were, and each is counted where it took effect (`Churn.counts`): an event that found
+nobody to befall counts nothing.
+
+    who, to    names, indices, or: `leader` (the best that acts as one), `random` (one that the deed can befall),
+               `all` (everyone it can befall); `to` left out means everybody else
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.errors import ConfigError
+from doyen.sim.engine import Simulation
+from doyen.sim.node import Clock, SimNode
+from doyen.sim.streams import Stream
+
+Deed = Literal[
+    "join",
+    "leave",
+    "crash",
+    "restart",
+    "pause",
+    "resume",
+    "slow",
+    "partition",
+    "block",
+    "cut",
+    "heal",
+    "clog",
+    "release",
+    "clock-forward",
+    "clock-back",
+]
+Target = int | str
+
+KEYWORDS: Final = ("leader", "random", "all")
+TWO_SIDED: Final = ("partition", "block", "cut", "clog")
+LASTING: Final = ("crash", "pause", "slow", *TWO_SIDED)
+MEASURED: Final = ("slow", "clock-forward", "clock-back")
+NOBODY: Final = ("join", "heal", "release")  # Deeds that need nobody to befall.
+RATE_MAX: Final = 60_000.0  # A deed every millisecond.
+
+
+class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One planned event, or a series of them."""
+
+    do: Deed  #: What happens.
+    at: Duration  #: When, since the start of the run.
+    every: Duration = 0  #: Again after each such time; 0: once.
+    until: Duration = FOREVER  #: every: not after this.
+    who: tuple[Target, ...] = ()  #: Whom it befalls; join: names of the new nodes (none: one with a made-up name).
+    to: tuple[Target, ...] = ()  #: partition, block, cut, clog: the other side; join: whom the new node is linked to.
+    lasting: Duration = FOREVER  #: Its end: a crashed node restarts, a pause, slowness, partition, cut or clog is over.
+    disk: Literal["kept", "lost"] = "kept"  #: crash, restart: what becomes of the node's durable state.
+    by: Duration = 0  #: slow: how long each input takes; clock-forward, clock-back: the step.
+    name: str = ""  #: partition, block, cut, clog: its name; heal, release: the name of what ends (none: all).
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, field: str, wanted: str) -> None:
+            if not holds:
+                raise ConfigError(wanted, field=field)
+
+        do = self.do
+        need(0 <= self.at < FOREVER, "at", "must be 0 or more, and finite")
+        need(0 <= self.every < FOREVER, "every", "must be 0 (once) or more, and finite")
+        need(self.until == FOREVER or self.every > 0, "until", "is for series: give every too")
+        need(self.until >= self.at, "until", "is before at")
+        need(bool(self.who) or do in NOBODY, "who", f"is missing: whom does {do} befall? e.g. who = ['leader']")
+        need(not self.who or do not in ("heal", "release"), "who", f"is not for {do}: give the name of what ends")
+        need(not self.to or do in TWO_SIDED or do == "join", "to", f"is not for {do}")
+        need(0 < self.lasting, "lasting", "must be positive (inf: for good)")
+        need(self.lasting == FOREVER or do in LASTING, "lasting", f"is not for {do}: it is over at once")
+        need(self.disk == "kept" or do in ("crash", "restart"), "disk", f"is not for {do}")
+        need(0 <= self.by < FOREVER, "by", "must be 0 or more, and finite")
+        need((self.by > 0) == (do in MEASURED), "by", f"must be {'positive' if do in MEASURED else '0'} for {do}")
+        need(not self.name or do in (*TWO_SIDED, "heal", "release"), "name", f"is not for {do}")
+        need(do != "join" or not self.who or self.every == 0, "every", "is for joins without names: names join once")
+        for target in self.who if do == "join" else ():
+            need(isinstance(target, str) and target not in KEYWORDS, "who", "must be names of nodes that are new")
+        need(do not in TWO_SIDED or "all" not in self.who, "who", "cannot be all: name one side, the rest is the other")
+
+
+class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Events at random instants, each kind with a rate of its own: so many a minute, over the whole group."""
+
+    crash_rate: float = 0.0  #: Crashes a minute.
+    leave_rate: float = 0.0  #: Orderly departures a minute; who left stays away.
+    join_rate: float = 0.0  #: New nodes a minute.
+    pause_rate: float = 0.0  #: Stopped processes a minute.
+    slow_rate: float = 0.0  #: Nodes that become slow, a minute.
+    partition_rate: float = 0.0  #: Partitions a minute, each splitting the nodes in two at random.
+    block_rate: float = 0.0  #: One-way blocks a minute, of one node towards another.
+    cut_rate: float = 0.0  #: Cut links a minute.
+    clog_rate: float = 0.0  #: Clogged pairs a minute.
+    clock_rate: float = 0.0  #: Stepped clocks a minute.
+    mean_lasting: Duration = seconds(
+        5
+    )  #: Mean time, exponential, until whatever it is ends; crashed nodes return then.
+    disk_lost_prob: float = 0.0  #: Chance that a crashed node loses its durable state.
+    slow_by: Duration = ms(200)  #: How long each input takes on a slow node.
+    clock_by: Duration = seconds(1)  #: Clock steps are drawn from ± this.
+    up_min: int = 1  #: Nobody crashes, leaves or is paused while no more nodes than these are up and running.
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name.endswith("_rate") and not 0 <= value <= RATE_MAX:
+                raise ConfigError(f"{value} is not a rate: give 0 to {RATE_MAX:g} a minute", field=name)
+        if not 0 <= self.disk_lost_prob <= 1:
+            raise ConfigError(f"{self.disk_lost_prob} is not a probability: give 0 to 1", field="disk_lost_prob")
+        for name in ("mean_lasting", "slow_by", "clock_by"):
+            if not 0 < getattr(self, name) < FOREVER:
+                raise ConfigError("must be positive and finite", field=name)
+        if self.up_min < 0:
+            raise ConfigError(f"{self.up_min} is too few: give 0 or more", field="up_min")
+
+    def rates(self) -> dict[str, float]:
+        """By deed, as far as they happen."""
+        names = [name for name in self.__struct_fields__ if name.endswith("_rate")]
+        return {name.removesuffix("_rate"): getattr(self, name) for name in names if getattr(self, name) > 0}
+
+
+class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What befalls the group, by plan and by chance; over when the quiet time begins."""
+
+    events: tuple[ChurnEvent, ...] = ()  #: Planned events: a list of tables.
+    random: RandomChurn = RandomChurn()
+
+    def deeds(self) -> set[str]:
+        """Every kind that is configured, to be counted."""
+        planned: set[str] = {event.do for event in self.events}
+        return planned | set(self.random.rates())
+
+    def steps_clocks(self) -> bool:
+        return any(deed.startswith("clock") for deed in self.deeds())
+
+
+class World(Protocol):
+    """What churn needs of a run."""
+
+    sim: Simulation
+
+    def acting(self) -> list[SimNode]:
+        """Nodes that act as leaders, best first."""
+
+    def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
+        """A new node, started."""
+
+    def leave(self, node: SimNode) -> None:
+        """Ends in order."""
+
+
+class Churn:
+    """Carries out what a configuration says, on one run."""
+
+    def __init__(self, config: ChurnConfig, world: World, *, begin: Instant, end: Instant) -> None:
+        self.config, self.world, self.sim = config, world, world.sim
+        self.counts: Counter[str] = Counter()  # By deed: how often it took effect.
+        self.set_back: Counter[int] = Counter()  # By node: how far its clock was set back, in all.
+        self._end, self._over, self._number = end, False, 0
+        self._names: list[str] = []  # Partitions, blocks, cuts and clogs in force.
+        self._pending: dict[int, Callable[[], None]] = {}  # What ends by itself later, in the order it began.
+        for index, event in enumerate(config.events):
+            rng = self.sim.streams.of("churn event", index)
+            self._plan(event.at, event, rng, f"{event.do} {' '.join(map(str, event.who))}".strip())
+        for deed, rate in config.random.rates().items():
+            rng = self.sim.streams.of(f"churn {deed}")
+            self._draw(begin, deed, rate, rng)
+
+    def stop(self) -> None:
+        """Quiet time: nothing new happens, and what has not ended ends now; who is gone for good stays away."""
+        self._over = True
+        for key in list(self._pending):
+            self._finish(key)
+        for node in self.sim.nodes:
+            self.sim.resume(node)
+            self.sim.slow_down(node, 0)
+        self._heal("")
+        self._release("")
+
+    # When.
+
+    def _plan(self, at: Instant, event: ChurnEvent, rng: Stream, what: str) -> None:
+        def act() -> None:
+            if not self._over:
+                self._do(event, event.do, rng)
+                if event.every and at + event.every <= min(event.until, self._end):
+                    self._plan(at + event.every, event, rng, what)
+
+        if at <= self._end:
+            self.sim.at(at, act, what)
+
+    def _draw(self, now: Instant, deed: str, rate: float, rng: Stream) -> None:
+        at = now + int(rng.expovariate(rate) * 60e9)
+
+        def act() -> None:
+            if not self._over:
+                self._do(self._drawn(deed, rng), deed, rng)
+                self._draw(at, deed, rate, rng)
+
+        if at < self._end:
+            self.sim.at(at, act, f"random {deed}")
+
+    def _drawn(self, deed: str, rng: Stream) -> ChurnEvent:
+        random = self.config.random
+        lasting = max(1, int(rng.expovariate(1.0) * random.mean_lasting))
+        at = self.sim.now
+        match deed:
+            case "join":
+                return ChurnEvent(do="join", at=at)
+            case "leave":
+                return ChurnEvent(do="leave", at=at, who=self._expendable(rng))
+            case "crash":
+                disk: Literal["kept", "lost"] = "lost" if rng.random() < random.disk_lost_prob else "kept"
+                return ChurnEvent(do="crash", at=at, who=self._expendable(rng), lasting=lasting, disk=disk)
+            case "pause":
+                return ChurnEvent(do="pause", at=at, who=self._expendable(rng), lasting=lasting)
+            case "slow":
+                return ChurnEvent(do="slow", at=at, who=("random",), by=random.slow_by, lasting=lasting)
+            case "partition":
+                side = tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)
+                return ChurnEvent(do="partition", at=at, who=side, lasting=lasting)
+            case "cut":
+                links = self.sim.network.topology.links() if len(self.sim.nodes) > 1 else []
+                a, b = links[int(rng.random() * len(links))] if links else (0, 0)
+                return ChurnEvent(do="cut", at=at, who=(a,), to=(b,), lasting=lasting)
+            case "clock":
+                step = (2.0 * rng.random() - 1.0) * random.clock_by
+                by = max(1, abs(int(step)))
+                return ChurnEvent(do="clock-forward" if step > 0 else "clock-back", at=at, who=("random",), by=by)
+            case _:
+                two: Deed = "block" if deed == "block" else "clog"
+                return ChurnEvent(do=two, at=at, who=("random",), to=("random",), lasting=lasting)
+
+    def _expendable(self, rng: Stream) -> tuple[Target, ...]:
+        """One that may go; an index that does not exist if none may."""
+        running = [node.index for node in self.sim.nodes if node.state in ("up", "slow")]
+        return (running[int(rng.random() * len(running))] if len(running) > self.config.random.up_min else -1,)
+
+    # What.
+
+    def _do(self, event: ChurnEvent, knob: str, rng: Stream) -> None:
+        """`knob` is what is counted: the deed, or the rate that drew it."""
+        match event.do:
+            case "join":
+                self._join(event, rng)
+            case "heal":
+                self.counts[knob] += self._heal(event.name)
+            case "release":
+                self.counts[knob] += self._release(event.name)
+            case "partition" | "block" | "cut" | "clog":
+                self._part(event, rng)
+            case _:
+                for node in self._targets(event.who, [n for n in self.sim.nodes if self._can(event.do, n)], rng):
+                    self.counts[knob] += 1
+                    self._befall(event, node)
+
+    def _can(self, deed: str, node: SimNode) -> bool:
+        match deed:
+            case "restart":
+                return True
+            case "resume":
+                return node.state == "paused"
+            case "pause" | "slow":
+                return node.state in ("up", "slow")
+            case _:
+                return node.host is not None
+
+    def _befall(self, event: ChurnEvent, node: SimNode) -> None:
+        sim = self.sim
+        match event.do:
+            case "leave":
+                self.world.leave(node)
+            case "crash":
+                sim.crash(node, disk=event.disk)
+                self._later(event, lambda: self._return(node), f"{node.name} returns")
+            case "restart":
+                sim.crash(node, disk=event.disk)
+                if event.disk == "lost":
+                    node.disk.clear()  # It may have been down already.
+                sim.start(node)
+            case "pause":
+                sim.pause(node)
+                self._later(event, lambda: sim.resume(node), f"{node.name} resumes")
+            case "resume":
+                sim.resume(node)
+            case "slow":
+                sim.slow_down(node, event.by)
+                self._later(event, lambda: sim.slow_down(node, 0), f"{node.name} is fast again")
+            case "clock-forward" | "clock-back":
+                assert node.clock is not None
+                back = event.do == "clock-back"
+                stepped = Clock(node.clock.offset - event.by if back else node.clock.offset + event.by)
+                stepped.rate = node.clock.rate
+                sim.set_clock(node, stepped)
+                self.set_back[node.index] += event.by if back else 0
+
+    def _return(self, node: SimNode) -> None:
+        if node.host is None:  # Else something restarted it meanwhile.
+            self.sim.start(node)
+
+    def _join(self, event: ChurnEvent, rng: Stream) -> None:
+        for name in event.who or (None,):
+            others = list(self.sim.up())
+            neighbours = self._targets(event.to or ("random",), others, rng)
+            if name is None or name not in self.sim.by_name:
+                self.world.join(None if name is None else str(name), neighbours)
+                self.counts["join"] += 1
+
+    def _part(self, event: ChurnEvent, rng: Stream) -> None:
+        sim, everybody = self.sim, list(self.sim.nodes)
+        one = self._targets(event.who, everybody, rng)
+        rest = [node for node in everybody if node not in one]
+        other = self._targets(event.to, rest, rng) if event.to else rest
+        pairs = [(a, b) for a in one for b in other]
+        self._number += 1
+        name = f"{event.name or event.do}#{self._number}"
+        match event.do:
+            case "cut":
+                linked = sim.network.topology
+                pairs = [(a, b) for a, b in pairs if linked.complete or b.index in linked.neighbours(a.index)]
+                if pairs:
+                    sim.cut(name, pairs)
+            case "clog" if pairs:
+                sim.clog(name, [*pairs, *((b, a) for a, b in pairs)])
+            case "block" if pairs:
+                sim.block(name, pairs)
+            case "partition" if pairs:
+                sim.partition(name, one, other)
+        if pairs:
+            self.counts[event.do] += 1
+            self._names.append(name)
+            end = sim.release if event.do == "clog" else sim.heal
+            self._later(event, lambda: self._end_of(name, end), f"{name} ends")
+
+    def _end_of(self, name: str, end: Callable[[str], Any]) -> None:
+        if name in self._names:
+            self._names.remove(name)
+            end(name)
+
+    def _heal(self, name: str) -> int:
+        return self._end_all(name, self.sim.heal, clogs=False)
+
+    def _release(self, name: str) -> int:
+        return self._end_all(name, self.sim.release, clogs=True)
+
+    def _end_all(self, name: str, end: Callable[[str], Any], *, clogs: bool) -> int:
+        kinds = self.sim.network.clog_names()
+        found = [n for n in self._names if (n in kinds) == clogs and name in ("", n.rpartition("#")[0])]
+        for one in found:
+            self._end_of(one, end)
+        return len(found)
+
+    def _later(self, event: ChurnEvent, end: Callable[[], Any], what: str) -> None:
+        """Ends by itself, at its time or when the quiet time begins."""
+        if event.lasting >= FOREVER:
+            return
+        self._number += 1
+        key = self._number
+        self._pending[key] = end
+        self.sim.at(self.sim.now + event.lasting, lambda: self._finish(key), what)
+
+    def _finish(self, key: int) -> None:
+        end = self._pending.pop(key, None)
+        if end is not None:
+            end()
+
+    # Whom.
+
+    def _targets(self, names: Iterable[Target], candidates: list[SimNode], rng: Stream) -> list[SimNode]:
+        chosen: list[SimNode] = []
+        for name in names:
+            left = [node for node in candidates if node not in chosen]
+            match name:
+                case "all":
+                    chosen += left
+                case "random":
+                    chosen += [left[int(rng.random() * len(left))]] if left else []
+                case "leader":
+                    chosen += [node for node in self.world.acting() if node in left][:1]
+                case _:
+                    chosen += [node for node in left if name in (node.index, node.name)]
+        return chosen

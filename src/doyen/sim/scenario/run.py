@@ -1,0 +1,164 @@
+"""One run of a scenario, and what came of it."""
+
+from msgspec import Struct
+
+from doyen.election.announce import Announce
+from doyen.errors import LocalProtocolError
+from doyen.sim.checkers import CHECKERS, Checker, Violation
+from doyen.sim.churn import Churn
+from doyen.sim.network import NetworkConfig
+from doyen.sim.scenario.schema import Scenario
+from doyen.sim.scenario.world import CHANNEL, MachineType, ScenarioWorld
+from doyen.sim.trace import Trace
+
+# Fault counters that belong to a field of [network].
+NETWORK_FAULTS = {
+    "duplicate": "duplicate_prob",
+    "reorder": "reorder_prob",
+    "corrupt": "corrupt_prob",
+}
+# What the network counts per message, where churn counts the event that caused it under the same name.
+EFFECTS = {"cut": "cut off", "clog": "held up"}
+
+
+class Broken(Struct, frozen=True):
+    """A violated invariant."""
+
+    check: str
+    at: float
+    text: str
+
+
+class Result(Struct, kw_only=True):
+    """One run's figures.  Counts are those after the warm-up; durations are seconds."""
+
+    seed: int
+    agreed: bool  # Every region names its best eligible members, and they act.
+    leaders: list[str]  # Whom the agreed regions name, best first.
+    converged_at: float | None  # Since when nobody who is up has changed its mind; None if not agreed.
+    leader_changes: int  # How often a node began to lead.
+    messages: int  # A multicast is one.
+    bytes: int
+    hops: int
+    hop_bytes: int  # Bytes, summed over the links they crossed.
+    deliveries: int
+    events: int
+    records: int  # Made durable.
+    up: int  # Nodes up at the end.
+    faults: dict[str, int]  # Every configured fault, and every other that was counted.
+    violations: list[Broken]
+    looked: dict[str, int]  # How often each checker looked.
+    trace_hash: str
+
+    @property
+    def leader(self) -> str | None:
+        return self.leaders[0] if self.leaders else None
+
+
+def simulate(
+    scenario: Scenario, seed: int | None = None, *, trace: Trace | None = None, machine: MachineType = Announce
+) -> Result:
+    """Runs it; a violated invariant ends the run and is in the result."""
+    return _Run(scenario, scenario.run.seed if seed is None else seed, trace, machine).run()
+
+
+class _Run:
+    def __init__(self, scenario: Scenario, seed: int, trace: Trace | None, machine: MachineType) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.world = ScenarioWorld(scenario, seed, trace=trace, machine=machine)
+        self.sim, self.network = self.world.sim, self.world.network
+        self.checkers: list[Checker] = [
+            CHECKERS[name](self.world, CHANNEL) for name in scenario.run.checks if self._applies(name)
+        ]
+        self.before: dict[str, int] = {}
+
+    def _applies(self, name: str) -> bool:
+        return name != "incumbent" or self.world.config.leader_is == "earliest"
+
+    def run(self) -> Result:
+        run, violations = self.scenario.run, []
+        churn = Churn(self.scenario.churn, self.world, begin=run.warm_up, end=run.quiet_at)
+        try:
+            if run.warm_up:
+                self._use(self.scenario.network.without_faults())
+            self.world.start()
+            self.sim.run(until=run.warm_up - 1)
+            self._begin_counting()
+            self._use(self.scenario.network)
+            self.sim.run(until=run.quiet_at)
+            if run.quiet:
+                churn.stop()
+                self._use(self.scenario.network.without_faults())
+                self.sim.run(until=run.length)
+                settled_at = run.quiet_at + self.scenario.settling + max(churn.set_back.values(), default=0)
+                for checker in self.checkers:
+                    checker.at_end(self.sim.now, settled_at)
+        except Violation as violation:
+            violations.append(Broken(violation.check, violation.at / 1e9, violation.text))
+        except (AssertionError, LocalProtocolError) as error:  # A machine's own word that it is broken.
+            violations.append(Broken("machine", self.sim.now / 1e9, f"{type(error).__name__}: {error}"))
+        return self._result(churn, violations)
+
+    def _use(self, config: NetworkConfig) -> None:
+        if self.network.config != config:
+            self.network.config = config
+            self.sim.network_changed()
+
+    def _begin_counting(self) -> None:
+        self.before = self._counts()
+        self.network.faults.clear()
+
+    def _counts(self) -> dict[str, int]:
+        traffic = self.sim.traffic.values()
+        return {
+            "leader_changes": self.world.began_to_lead,
+            "messages": sum(t.messages for t in traffic),
+            "bytes": sum(t.bytes for t in traffic),
+            "hops": sum(t.hops for t in traffic),
+            "hop_bytes": sum(t.hop_bytes for t in traffic),
+            "deliveries": self.sim.delivery_count,
+            "events": self.sim.event_count,
+        }
+
+    def _result(self, churn: Churn, violations: list[Broken]) -> Result:
+        before = self.before or dict.fromkeys(self._counts(), 0)
+        counts = {name: count - before[name] for name, count in self._counts().items()}
+        regions = self.world.regions()
+        agreed = bool(regions) and all(self.world.disagreement(region) is None for region in regions)
+        up = list(self.sim.up())
+        since = max((self.world.named_at[node.index] for node in up), default=0)
+        return Result(
+            seed=self.seed,
+            agreed=agreed,
+            leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
+            converged_at=since / 1e9 if agreed else None,
+            records=self.world.records,
+            up=len(up),
+            faults=self._faults(churn),
+            violations=violations,
+            looked={checker.name: checker.looked for checker in self.checkers},
+            trace_hash=self.sim.trace.digest(),
+            **counts,
+        )
+
+    def _faults(self, churn: Churn) -> dict[str, int]:
+        """What is configured comes first, also if it never fired."""
+        table = {name: churn.counts[name] for name in sorted(configured_faults(self.scenario))}
+        if self.world.own_clocks:
+            table["skewed clock"] = sum(
+                node.clock is not None and (node.clock.offset != 0 or node.clock.rate != 1.0) for node in self.sim.nodes
+            )
+        for name, count in sorted(self.network.faults.items()):
+            if count:
+                name = EFFECTS.get(name, name)
+                table[name] = table.get(name, 0) + count
+        return table
+
+
+def configured_faults(scenario: Scenario) -> set[str]:
+    """The names in a result's fault table that must not stay at zero over a set of runs."""
+    network = scenario.network
+    names = {name for name, field in NETWORK_FAULTS.items() if getattr(network, field) > 0}
+    if network.loss.model != "none" and network.loss.prob > 0:
+        names.add("loss")
+    return names | scenario.churn.deeds()

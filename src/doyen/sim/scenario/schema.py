@@ -1,0 +1,209 @@
+"""The tables of a scenario file.  Every field is also a flag of `doyen sim run`, made from these Structs."""
+
+from math import isfinite
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from doyen.core.clock import FOREVER, Duration, format_duration, seconds
+from doyen.core.codec import DATAGRAM_MAX
+from doyen.core.ids import node_id
+from doyen.election.announce import AnnounceConfig
+from doyen.errors import ConfigError
+from doyen.sim.churn import KEYWORDS, ChurnConfig, ChurnEvent, Target
+from doyen.sim.network import NetworkConfig
+from doyen.sim.topology import TopologyConfig
+
+Protocol = Literal["announce", "sup-al-receipt"]
+Rank = Literal["address", "load", "neighbours", "delay", "loss", "wake-up"]
+Check = Literal["terms", "reigns", "unique", "existed", "inner", "incumbent", "steady", "agreement"]
+
+CHECKS: Final[tuple[Check, ...]] = get_args(Check)
+NODES_MAX: Final = 100_000
+DRIFT_MAX: Final = 0.5
+DATAGRAM_LIMITS: Final = (64, 65_507)
+
+
+class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who takes part, and how they elect."""
+
+    nodes: int = 5  #: How many there are at the start.
+    names: tuple[str, ...] = ()  #: What they are called; none: n0, n1, …, with zeros in front so that they sort.
+    protocol: Protocol = "announce"  #: `sup-al-receipt` is the chapter's warning: broken by design.  [LE §5.7]
+    rank: Rank = "address"  #: What makes a node the better leader; where it makes no difference, the greater name is.
+    load_max: float = 1.0  #: rank load: each node's load is drawn from [0, load_max).
+    observer_count: int = 0  #: So many nodes, the last ones, may not lead: they only follow.
+    start_spread: Duration = 0  #: Nodes start at random within this time; 0: all together.
+    durable_terms: bool = False  #: Each node writes the terms it hears of to its disk, and starts above them again.
+    election: AnnounceConfig = AnnounceConfig()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= NODES_MAX:
+            raise ConfigError(f"{self.nodes} is out of range: give 1 to {NODES_MAX}", field="nodes")
+        if self.names and len(self.names) != self.nodes:
+            raise ConfigError(f"are {len(self.names)} for {self.nodes} nodes: give one each, or none", field="names")
+        if len(set(self.names)) < len(self.names):
+            raise ConfigError("must differ", field="names")
+        for name in self.names:
+            node_id(name)
+            if name in KEYWORDS:
+                raise ConfigError(f"must not contain {name!r}: churn gives it another meaning", field="names")
+        if not (isfinite(self.load_max) and self.load_max > 0):
+            raise ConfigError(f"{self.load_max} must be positive and finite", field="load_max")
+        if not 0 <= self.observer_count < self.nodes:
+            raise ConfigError(f"{self.observer_count} leaves nobody to lead: give less than nodes ({self.nodes})",
+                              field="observer_count")  # fmt: skip
+        if not 0 <= self.start_spread < FOREVER:
+            raise ConfigError("must be 0 or more, and finite", field="start_spread")
+        if self.election.leader_count > self.nodes - self.observer_count:
+            raise ConfigError(
+                f"{self.election.leader_count} is more than the {self.nodes - self.observer_count} that may lead",
+                field="election.leader_count",
+            )
+        if self.election.leader_is == "earliest" and self.rank not in ("address", "wake-up"):
+            raise ConfigError(
+                f'{self.rank} decides nothing where election.leader_is = "earliest": give wake-up', field="rank"
+            )
+        if self.rank == "wake-up" and self.election.rank_map != "none":
+            raise ConfigError('must be "none" where rank = "wake-up"', field="election.rank_map")
+
+    def name_of(self, index: int) -> str:
+        return self.names[index] if self.names else f"n{index:0{len(str(self.nodes - 1))}d}"
+
+    def machine_config(self) -> AnnounceConfig:
+        """[LE §5.4.3] Ranking by wake-up is LE-M."""
+        return replace(self.election, leader_is="earliest") if self.rank == "wake-up" else self.election
+
+
+class Clocks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How wrong the nodes' own clocks are."""
+
+    offset_max: Duration = 0  #: Each is off by an amount drawn from ± this.
+    drift_max: float = 0.0  #: Each runs too fast or too slow by a share drawn from ± this; 1e-4 is 8.6 s a day.
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.offset_max < FOREVER // 4:
+            raise ConfigError("must be 0 or more, and finite", field="offset_max")
+        if not 0 <= self.drift_max <= DRIFT_MAX:
+            raise ConfigError(f"{self.drift_max} is out of range: give 0 to {DRIFT_MAX}", field="drift_max")
+
+
+class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long, from which seed, and what is watched."""
+
+    length: Duration = seconds(60)  #: Of the whole run, warm-up and quiet time included.
+    warm_up: Duration = 0  #: Until then no fault fires, and nothing is counted.
+    quiet: Duration = seconds(10)  #: At the end, faults off: by its end every region must agree on its best member.
+    seed: int = 1  #: Same seed, same run.
+    checks: tuple[Check, ...] = CHECKS  #: What is watched; a violation stops the run.
+    disk_delay: Duration = 0  #: How long a record takes to become durable.
+    datagram_max: int = DATAGRAM_MAX  #: Bytes; a larger message is a bug, and stops the run.
+    wire: bool = False  #: Messages go through the codec and back, as on a real network; slower, and nothing changes.
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length < FOREVER:
+            raise ConfigError("must be positive and finite", field="length")
+        for name in ("warm_up", "quiet", "disk_delay"):
+            if not 0 <= getattr(self, name) < FOREVER:
+                raise ConfigError("must be 0 or more, and finite", field=name)
+        if self.warm_up + self.quiet > self.length:
+            raise ConfigError(
+                f"{format_duration(self.length)} is shorter than warm_up and quiet together "
+                f"({format_duration(self.warm_up)} + {format_duration(self.quiet)})",
+                field="length",
+            )
+        if self.seed < 0:
+            raise ConfigError(f"{self.seed} must be 0 or more", field="seed")
+        if len(set(self.checks)) < len(self.checks):
+            raise ConfigError("names one twice", field="checks")
+        if not DATAGRAM_LIMITS[0] <= self.datagram_max <= DATAGRAM_LIMITS[1]:
+            raise ConfigError(
+                f"{self.datagram_max} is out of range: give {DATAGRAM_LIMITS[0]} to {DATAGRAM_LIMITS[1]}",
+                field="datagram_max",
+            )
+
+    @property
+    def quiet_at(self) -> Duration:
+        return self.length - self.quiet
+
+
+class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole run, but for the machine's code."""
+
+    group: Group = Group()
+    topology: TopologyConfig = TopologyConfig()
+    network: NetworkConfig = NetworkConfig()
+    churn: ChurnConfig = ChurnConfig()
+    clocks: Clocks = Clocks()
+    run: RunConfig = RunConfig()
+
+    def __post_init__(self) -> None:
+        for a, b in self.topology.edges:
+            if a == b or not (0 <= a < self.group.nodes and 0 <= b < self.group.nodes):
+                last = self.group.nodes - 1
+                raise ConfigError(
+                    f"has {a}-{b}: give pairs of different nodes from 0 to {last}", field="topology.edges"
+                )
+        if self.network.loss.model == "load" and self.network.delay.mean == 0:
+            raise ConfigError(
+                '0 is too short for loss.model = "load": messages sent together must still be on their way',
+                field="network.delay.mean",
+            )
+        self._check_churn()
+        if self.run.quiet and "agreement" in self.run.checks and self.run.quiet < self.settling:
+            raise ConfigError(
+                f"{format_duration(self.run.quiet)} is too short to agree in: give at least "
+                f"{format_duration(self.settling)} (delays, T_L, T_S, T_Q, 2·T_A, clock steps), or 0 for none",
+                field="run.quiet",
+            )
+
+    @property
+    def settling(self) -> Duration:
+        """How long a group without faults may take to agree on its best member, whatever it believed before."""
+        config, delay = self.group.election, self.network.delay
+        hops = 1 if self.topology.shape == "complete" else self.group.nodes
+        travel = hops * (
+            delay.mean + delay.link_spread + (0 if delay.model == "constant" else 4 * max(delay.spread, delay.mean))
+        )
+        listen = config.listen_timeout if config.listen_timeout < FOREVER else 0
+        spread = config.suppress_interval or config.announce_interval
+        own = listen + spread + config.query_timeout + 2 * config.announce_interval
+        back = sum(event.by for event in self.churn.events if event.do == "clock-back")
+        return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back
+
+    def _check_churn(self) -> None:
+        run, count = self.run, self.group.nodes
+        known: set[Target] = {self.group.name_of(i) for i in range(count)} | set(range(count)) | set(KEYWORDS)
+        for event in sorted(self.churn.events, key=lambda event: event.at):
+            field = f"churn.events[{self.churn.events.index(event)}]"
+            if not run.warm_up <= event.at <= run.quiet_at:
+                raise ConfigError(
+                    f"{format_duration(event.at)} is not between warm_up ({format_duration(run.warm_up)}) and the "
+                    f"quiet time ({format_duration(run.quiet_at)})",
+                    field=f"{field}.at",
+                )
+            self._check_targets(event, field, known)
+            if event.do == "join":
+                new = event.who or (count,)
+                for name in new:
+                    if name in known:
+                        raise ConfigError(f"{name!r} is there already: give a new name", field=f"{field}.who")
+                    if isinstance(name, str):
+                        node_id(name)
+                known |= set(new) | {count + i for i in range(len(new))}
+                count += len(new)
+        if self.churn.random.up_min > self.group.nodes:
+            raise ConfigError(
+                f"{self.churn.random.up_min} is more than the {self.group.nodes} nodes", field="churn.random.up_min"
+            )
+
+    def _check_targets(self, event: ChurnEvent, field: str, known: set[Target]) -> None:
+        for side in ("who", "to"):
+            for target in getattr(event, side):
+                if target not in known and not (event.do == "join" and side == "who"):
+                    raise ConfigError(
+                        f"{target!r} is no node (by then): give a name, an index from 0, {', '.join(KEYWORDS[:-1])} or "
+                        f"{KEYWORDS[-1]}",
+                        field=f"{field}.{side}",
+                    )

@@ -1,0 +1,89 @@
+"""Scenarios as text: a TOML file for people, and one line for a shell, with what is not as usual."""
+
+import json
+import tomllib
+from math import isinf
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
+from doyen.core.config import field_types, is_duration, is_table, load, table_item
+from doyen.errors import ConfigError
+from doyen.sim.scenario.schema import Scenario
+
+LINE_MAX = 1 << 20
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """A file's tables, not yet understood."""
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigError(f"scenario {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"scenario {path}: not text in UTF-8 (byte {error.start})") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"scenario {path}: not TOML: {error}") from None
+
+
+def read_file(path: Path) -> Scenario:
+    return load(Scenario, read_tables(path), f"scenario {path}")
+
+
+def from_line(line: str) -> Scenario:
+    """What `to_line` wrote: one inline table, as in TOML."""
+    if len(line) > LINE_MAX or "\n" in line.strip():
+        raise ConfigError("a replay line is one line: give what was printed, in quotes")
+    try:
+        tables = tomllib.loads(f"x = {line.strip()}")["x"]
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"a replay line is one table as in TOML, e.g. '{{run = {{seed = 7}}}}': {error}") from None
+    return load(Scenario, tables, "replay line")
+
+
+def to_line(scenario: Scenario) -> str:
+    """Everything that differs from the defaults, exactly: the same line, the same run."""
+    return _table(scenario)
+
+
+def _table(value: Struct) -> str:
+    parts = []
+    hints = field_types(type(value))
+    for field in msgspec.structs.fields(value):
+        held = getattr(value, field.name)
+        if field.required or held != field.default:
+            parts.append(f"{field.name} = {_value(hints[field.name], held)}")
+    return f"{{{', '.join(parts)}}}"
+
+
+def _value(hint: Any, value: Any) -> str:
+    if is_table(hint):
+        return _table(value)
+    if table_item(hint) is not None:
+        return f"[{', '.join(_table(entry) for entry in value)}]"
+    if is_duration(hint):
+        return json.dumps(exact_duration(value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return "inf" if isinf(value) else repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple):
+        return f"[{', '.join(_plain(entry) for entry in value)}]"
+    return repr(value)
+
+
+def exact_duration(duration: Duration) -> str:
+    """As a person would write it if that says it all, else in nanoseconds."""
+    if duration >= FOREVER:
+        return "inf"
+    short = format_duration(duration)
+    return short if parse_duration(short) == duration else f"{duration}ns"
