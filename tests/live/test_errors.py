@@ -71,7 +71,6 @@ def test_a_taken_port_is_one_line_and_exit_1() -> None:
 
 
 # Known, and not mended yet: `agent/node.py` and `cli/agent.py` do not check these.
-@pytest.mark.xfail(strict=False, reason="AgentConfig checks neither standing nor seeds; --status-every is not checked")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -16,7 +16,8 @@ from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Standing
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce import STANDING_MAX, Announce, AnnounceConfig
+from doyen.errors import ConfigError
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 
@@ -30,6 +31,12 @@ class AgentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     election: AnnounceConfig
     seeds: tuple[Address, ...] = ()  # Whom to tell where there is no multicast.
     standing: Standing = 0
+
+    def __post_init__(self) -> None:
+        if not -STANDING_MAX <= self.standing <= STANDING_MAX:  # Also false for nan.
+            raise ConfigError(f"{self.standing} is not a standing: give a finite number", field="standing")
+        for seed in self.seeds:
+            self.udp.check_peer(seed)
 
 
 class Told(Struct, frozen=True, omit_defaults=True):

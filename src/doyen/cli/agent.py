@@ -8,9 +8,10 @@ import sys
 import click
 
 from doyen.agent.node import Agent, AgentConfig, Told, encode_told
-from doyen.cli.options import chosen, flags
+from doyen.cli.options import chosen, flags, named_by_flag
 from doyen.core.ids import node_id, parse_address
 from doyen.election.announce import AnnounceConfig
+from doyen.errors import ConfigError
 from doyen.net.udp import UdpConfig
 
 
@@ -35,17 +36,20 @@ def command(
     status_every: float,
     **given: object,
 ) -> None:
+    if not 0.01 <= status_every < 1e9:
+        raise ConfigError(f"--status-every {status_every} is out of range: give seconds from 0.01 on")
     udp = UdpConfig(
         bind=parse_address(bind), multicast=parse_address(multicast) if multicast else None, interface=interface
     )
-    config = AgentConfig(
-        group=group,
-        name=node_id(name),
-        udp=udp,
-        election=chosen(AnnounceConfig, given),
-        seeds=tuple(parse_address(seed) for seed in seeds),
-        standing=standing,
-    )
+    with named_by_flag(AnnounceConfig):
+        config = AgentConfig(
+            group=group,
+            name=node_id(name),
+            udp=udp,
+            election=chosen(AnnounceConfig, given),
+            seeds=tuple(parse_address(seed) for seed in seeds),
+            standing=standing,
+        )
     sys.exit(asyncio.run(_run(config, status_every)))
 
 

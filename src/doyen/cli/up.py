@@ -34,7 +34,7 @@ NAMES = [
     "owl",
     "pug",
 ]
-PAUSE_S = 5.0  # Between the acts.
+PAUSE_S = 3.0  # Between the acts.
 
 
 @click.command("up", help="A local cluster: real processes on loopback that elect a leader, lose it, and elect again.")

@@ -79,7 +79,8 @@ class Codec:
             raise RemoteProtocolError("version", f"speaks version {opened.version}, this is {VERSION}")
         if opened.group != self.group:
             raise RemoteProtocolError("group", f"is for group {opened.group[:NAME_MAX]!r}, this is {self.group!r}")
-        if not 0 < len(opened.sender) <= NAME_MAX or not 0 <= opened.incarnation < 2**63:
+        named = 0 < len(opened.sender.encode()) <= NAME_MAX and opened.sender.isprintable()
+        if not named or not 0 <= opened.incarnation < 2**63:
             raise RemoteProtocolError("malformed", "a sender's name or incarnation is out of range")
         decoder = self._decoders.get(opened.channel)
         if decoder is None:

@@ -30,6 +30,7 @@ from doyen.net.udp import UdpTransport
 log = logging.getLogger("doyen")
 
 PEERS_MAX = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
+FAN_OUT_MAX = 256  # Addresses, besides the seeds, that a multicast goes to where there is no multicast.
 LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
@@ -164,8 +165,9 @@ class Driver:
             return
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
-        else:  # Fan-out: every seed, and everybody ever heard of.
-            for address in {*self._seeds, *self._addresses.values()} - {self.transport.address}:
+        else:  # Fan-out: every seed, and those heard last; bounded, or a stranger could make us flood the world.
+            heard = list(self._addresses.values())[-FAN_OUT_MAX:]
+            for address in {*self._seeds, *heard} - {self.transport.address}:
                 self.transport.send(data, address)
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
@@ -194,7 +196,9 @@ class Driver:
             if envelope.incarnation != self.incarnation:
                 self.refused["namesake"] += 1
                 self._complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
-            return  # Our own multicast, heard back.
+            else:
+                self.refused["echo"] += 1  # Our own multicast, heard back.
+            return
         self.received_count += 1
         self._remember(envelope.sender, source)
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
