@@ -27,6 +27,7 @@ class Expect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stderr: float = 0.0  #: Of the value itself, where that was simulated too.
     says: str = ""  #: The claim in plain words.
     explained: str = ""  #: Why a miss was to be expected, known before the run.
+    afterwards: str = ""  #: Why it missed, found out later.  The tolerance stays, and so does the miss.
 
     def __post_init__(self) -> None:
         for name in ("item", "where", "reason", "source"):

@@ -23,10 +23,11 @@ class Task(Struct, frozen=True):
 
     setting: Any  # The study's own, hashable.
     engine: Engine | None = None  #: None: as the whole run has it.
-    runs_max: int = 0  #: 0: as many as the whole run has.
+    runs_max: int = 0  #: 0: as many as the whole run has,
+    runs_times: int = 1  #: so many times over: where a difference is small, and a run cheap.
 
     def within(self, budget: Budget) -> Budget:
-        runs = min(budget.runs, self.runs_max) if self.runs_max else budget.runs
+        runs = self.runs_times * min(budget.runs, self.runs_max or budget.runs)
         return Budget(runs=runs, seed=budget.seed, jobs=budget.jobs, engine=self.engine or budget.engine)
 
 
@@ -57,6 +58,7 @@ class Curve(Struct, frozen=True, kw_only=True):
     line_xs: list[float] = []
     line_ys: list[float] = []  #: Empty: no closed form is known.
     hollow: bool = False  #: Tells apart curves of one colour.
+    ring: bool = False  #: Drawn as rings around a curve that it overlaps.
 
 
 class Mark(Struct, frozen=True):

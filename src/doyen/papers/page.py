@@ -7,23 +7,24 @@ from typing import Final
 
 from doyen.papers.expected import About
 from doyen.papers.running import Reproduced
-from doyen.papers.text import number, ours, said, shown, tally
+from doyen.papers.text import expected, number, ours, said, shown, tally
 from doyen.papers.verdict import Cell
 
 STYLE: Final = """
 :root { color-scheme: light; --ink: #1d2327; --soft: #5b666e; --line: #dfe4e7; --good: #00664d; --bad: #a63c00; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: var(--ink); background: #fff;
+body { margin: 0 auto; max-width: 74rem; padding: 1rem; color: var(--ink); background: #fff;
        font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1.05rem; margin: 0; }
 section { border-top: 1px solid var(--line); padding: 1.2rem 0; }
 .pair { display: grid; gap: .5rem 2rem; grid-template-columns: minmax(0, 1fr); }
-@media (min-width: 60rem) { .pair.drawn { grid-template-columns: minmax(0, 34rem) minmax(0, 1fr); } }
+@media (min-width: 60rem) { .pair.drawn { grid-template-columns: minmax(0, 31rem) minmax(0, 1fr); } }
 svg { width: 100%; height: auto; max-width: 36rem; display: block; }
 p { margin: .4rem 0; max-width: 46rem; } .soft { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; width: 100%; }
+th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+.what { min-width: 11rem; }
 td.n { white-space: nowrap; font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } .beyond { color: var(--soft); }
 code { font: .8rem ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; background: #f3f5f6;
@@ -89,9 +90,9 @@ def _held(cells: Sequence[Cell]) -> str:
 
 
 def _why(cell: Cell) -> str:
-    against = number(cell.published if cell.published is not None else cell.expected)
-    why = cell.explained or "not explained: this one needs looking at"
-    return f"{escape(against)} there, {escape(ours(cell))} here. {escape(why[0].upper() + why[1:])}"
+    against = expected(cell) if cell.published is None else number(cell.published)
+    why = cell.explained or cell.afterwards or "not explained: this one needs looking at"
+    return f"{escape(against)} there, {escape(ours(cell))} here ({escape(cell.where)}). <i>Why:</i> {escape(why)}"
 
 
 def _section(done: Reproduced, svg: str) -> str:
@@ -117,11 +118,12 @@ def _section(done: Reproduced, svg: str) -> str:
 def _table(cells: Sequence[Cell]) -> str:
     rows = []
     for cell in cells:
-        why = f'<br><span class="soft">{escape(cell.explained)}</span>' if cell.verdict == "miss" else ""
+        words = cell.explained or cell.afterwards if cell.verdict == "miss" else ""
+        why = f'<br><span class="soft">{escape(words)}</span>' if words else ""
         rows.append(
-            f'<tr><td title="{escape(cell.note)}">{escape(cell.where)}{why}</td>'
+            f'<tr><td class="what" title="{escape(cell.note)}">{escape(cell.where)}{why}</td>'
             f'<td class="n">{number(cell.published)}</td>'
-            f'<td class="n" title="{escape(cell.source)}">{number(cell.expected)}</td>'
+            f'<td class="n" title="{escape(cell.source)}">{escape(expected(cell))}</td>'
             f'<td class="n">{escape(ours(cell))}</td>'
             f'<td class="n {CLASSES[cell.verdict]}" title="{escape(cell.reason)}">{escape(said(cell))}</td></tr>'
         )

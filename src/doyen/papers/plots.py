@@ -71,9 +71,7 @@ def _draw_panel(axes: Any, panel: Panel, cells: Sequence[Cell]) -> None:
     labels = {curve.label for curve in panel.curves}
     published = [(cell.x, cell.published) for cell in cells if cell.curve in labels and cell.published is not None]
     if published:
-        axes.plot(
-            *zip(*published, strict=True), "D", ms=9, mfc="none", mec=INK, mew=1.1, zorder=5, label="published", ls=""
-        )
+        axes.plot(*zip(*published, strict=True), "D", ms=8, mfc="none", mec=INK, mew=0.9, zorder=5, ls="")
     if panel.log_y:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(_fixed((0.5, 1, 2, 5, 10)))
@@ -93,7 +91,7 @@ def _draw_panel(axes: Any, panel: Panel, cells: Sequence[Cell]) -> None:
     if panel.labels_at_end:
         _label_ends(axes, panel.curves)
     else:
-        axes.legend(loc="best", ncols=2 if len(panel.curves) > 3 else 1)
+        _legend(axes, panel.curves, published=bool(published))
 
 
 def _fixed(places: Sequence[float]) -> Any:
@@ -103,24 +101,43 @@ def _fixed(places: Sequence[float]) -> Any:
 
 
 def _draw_curve(axes: Any, curve: Curve, *, plain: bool) -> None:
+    points = [point for point in zip(curve.xs, curve.ys, curve.errors, strict=True) if point[1] is not None]
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    bars = [SIGMAS * (error or 0.0) for _, _, error in points]
     colour = PALETTE[curve.colour % len(PALETTE)]
-    xs, ys, errors = zip(*((x, y, e or 0.0) for x, y, e in zip(curve.xs, curve.ys, curve.errors, strict=True)
-                           if y is not None), strict=True)  # fmt: skip
     style = {"ls": "--" if curve.hollow else "-", "color": colour, "zorder": 2}
     if curve.line_xs:
         axes.plot(curve.line_xs, curve.line_ys, lw=1.5, **style)
     else:
         axes.plot(xs, ys, lw=0.8, alpha=0.55, **style)
-    axes.errorbar(
-        xs, ys, yerr=[SIGMAS * error for error in errors], fmt="o" if plain else MARKERS[curve.colour % len(MARKERS)],
-        ms=3.2 if plain else 5, color=colour, mfc="white" if curve.hollow else colour, mew=1.2, elinewidth=1.1,
-        capsize=2, zorder=3, label=curve.legend,
-    )  # fmt: skip
+    mark = _mark(curve) | ({"marker": "o", "ms": 3.2} if plain else {})
+    axes.errorbar(xs, ys, yerr=bars, ls="", color=colour, elinewidth=1.1, capsize=0 if plain else 2, zorder=3, **mark)
+
+
+def _mark(curve: Curve) -> dict[str, Any]:
+    colour = PALETTE[curve.colour % len(PALETTE)]
+    face = "none" if curve.ring else "white" if curve.hollow else colour
+    return {"marker": MARKERS[curve.colour % len(MARKERS)], "ms": 9 if curve.ring else 5, "mfc": face, "mew": 1.2}
+
+
+def _legend(axes: Any, curves: Sequence[Curve], *, published: bool) -> None:
+    """Line and mark together, as the plot has them."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for curve in curves:
+        colour = PALETTE[curve.colour % len(PALETTE)]
+        known = bool(curve.line_xs)
+        handles.append(Line2D([], [], color=colour, ls="--" if curve.hollow else "-", lw=1.5 if known else 0.8,
+                              label=curve.legend, **_mark(curve)))  # fmt: skip
+    if published:
+        handles.append(Line2D([], [], ls="", marker="D", ms=8, mfc="none", mec=INK, mew=0.9, label="published"))
+    axes.legend(handles=handles, loc="best", ncols=2 if len(handles) > 4 else 1)
 
 
 def _label_ends(axes: Any, curves: Sequence[Curve]) -> None:
     for curve in curves:
         y = curve.line_ys[-1] if curve.line_ys else curve.ys[-1]
         if y is not None:
-            axes.annotate(curve.legend, (curve.xs[-1], y), xytext=(7, 0), textcoords="offset points", va="center",
+            axes.annotate(curve.legend, (curve.xs[-1], y), xytext=(10, 0), textcoords="offset points", va="center",
                           fontsize=9.5, color=PALETTE[curve.colour % len(PALETTE)], annotation_clip=False)  # fmt: skip

@@ -35,7 +35,7 @@ class Reproduced(Struct, frozen=True, kw_only=True):
 
     @property
     def unexplained(self) -> list[Cell]:
-        return [cell for cell in self.misses if not cell.explained]
+        return [cell for cell in self.misses if not cell.explained and not cell.afterwards]
 
 
 def reproduce(

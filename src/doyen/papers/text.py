@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from doyen.papers.running import Reproduced
 from doyen.papers.verdict import Cell
 
-__all__ = ["number", "ours", "shown", "table", "tally"]
+__all__ = ["expected", "number", "ours", "said", "shown", "table", "tally"]
 
 
 def table(done: Reproduced) -> str:
     """Aligned columns; what the small table leaves out is in results.json."""
     cells = shown(done)
     heads = ["", "published", "expected", "ours", "verdict"]
-    rows = [[cell.where, number(cell.published), number(cell.expected), ours(cell), said(cell)] for cell in cells]
+    rows = [[cell.where, number(cell.published), expected(cell), ours(cell), said(cell)] for cell in cells]
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     lines = ["  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
              for row in [heads, *rows]]  # fmt: skip
@@ -28,16 +28,19 @@ def shown(done: Reproduced) -> list[Cell]:
 
 
 def said(cell: Cell) -> str:
-    return f"{cell.verdict}, explained" if cell.verdict == "miss" and cell.explained else cell.verdict
+    """The verdict, and whether a miss is understood."""
+    if cell.verdict == "miss" and cell.explained:
+        return "miss, explained"
+    return "miss, explained afterwards" if cell.verdict == "miss" and cell.afterwards else cell.verdict
 
 
 def tally(cells: Sequence[Cell]) -> str:
     """ "12 in band, 1 miss (explained), 3 beyond the paper"."""
     count = {name: sum(cell.verdict == name for cell in cells) for name in ("in band", "miss", "beyond the paper")}
-    explained = sum(cell.verdict == "miss" and bool(cell.explained) for cell in cells)
+    explained = sum(cell.verdict == "miss" and bool(cell.explained or cell.afterwards) for cell in cells)
     parts = [f"{count['in band']} in band"]
     if count["miss"]:
-        how = "explained" if explained == count["miss"] else f"{explained} explained"
+        how = "explained" if explained == count["miss"] else f"{count['miss'] - explained} not explained"
         parts.append(f"{count['miss']} miss{'es' if count['miss'] > 1 else ''} ({how})")
     if count["beyond the paper"]:
         parts.append(f"{count['beyond the paper']} beyond the paper")
@@ -48,12 +51,16 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.5g}"
 
 
+def expected(cell: Cell) -> str:
+    return f"> {number(cell.expected)}" if cell.kind == "claim" else number(cell.expected)
+
+
 def ours(cell: Cell) -> str:
     """As many decimals as the standard error bears out."""
     if cell.ours is None:
         return "never"
     unit = f" {cell.unit}" if cell.unit and cell.unit != "messages" else ""
     if not cell.stderr:
-        return f"{cell.ours:.5g}{unit}"
+        return f"{cell.ours:.4g}{unit}"
     decimals = next((d for d in range(9) if cell.stderr >= 0.95 * 10**-d), 9)
     return f"{cell.ours:.{decimals}f} ± {cell.stderr:.{decimals}f}{unit}"

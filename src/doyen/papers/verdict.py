@@ -29,6 +29,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     tolerance: float | None  #: How far ours might be from `expected`, standard errors included.
     verdict: Verdict
     explained: str  #: Why a miss was to be expected; known before the run.
+    afterwards: str  #: Why it missed; found out later.
     reason: str
     source: str
     says: str
@@ -61,6 +62,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         tolerance=tolerance,
         verdict=verdict,
         explained=expect.explained if expect else "",
+        afterwards=expect.afterwards if expect else "",
         reason=expect.reason if expect else "",
         source=expect.source if expect else "",
         says=expect.says if expect else "",

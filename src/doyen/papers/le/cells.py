@@ -29,11 +29,11 @@ _CLOSED: Final = {
 _UNITS: Final = {"tmax": "s", "first_tmax": "s", "reestablishment": "s", "inconsistent": "of the time"}
 
 
-def task(name: str, nodes: int, model: LossModel, *, runs_max: int = 0, **more: Any) -> Task:
+def task(name: str, nodes: int, model: LossModel, *, runs_times: int = 1, **more: Any) -> Task:
     """[LE §5.4] T_S = T_A = 1, Δ = .1, uniform, T_L = ∞ unless told otherwise."""
     loss = 0.0 if model == "none" else more.pop("loss", LOSS)
     setting = Setting(variant=NAMES[name], nodes=nodes, loss_model=model, loss=loss, **more)
-    return Task(setting, None, runs_max)
+    return Task(setting, runs_times=runs_times)
 
 
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Summary:

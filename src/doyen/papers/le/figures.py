@@ -39,11 +39,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     model: LossModel
     colour: int
     hollow: bool = False
-    runs_max: int = 0
+    ring: bool = False
     more: tuple[tuple[str, Any], ...] = ()
 
     def task(self, nodes: int) -> Task:
-        return task(self.name, nodes, self.model, runs_max=self.runs_max, **dict(self.more))
+        return task(self.name, nodes, self.model, **dict(self.more))
 
 
 def lossless(name: str) -> Wanted:
@@ -59,6 +59,7 @@ def lossy(name: str, model: LossModel, *, legend: str = "") -> Wanted:
         model=model,
         colour=COLOURS[name],
         hollow=not legend and model == "uncorrelated",
+        ring=name == "LE-M",
     )
 
 
@@ -71,6 +72,7 @@ def curve(wanted: Wanted, quantity: Quantity, results: Results) -> Curve:
         legend=wanted.legend,
         colour=wanted.colour,
         hollow=wanted.hollow,
+        ring=wanted.ring,
         xs=[float(nodes) for nodes in SIZES],
         ys=[found.mean if found else None for found in figures],
         errors=[found.stderr if found else None for found in figures],
@@ -101,6 +103,7 @@ def figure(
     log_y: bool = False,
     labels_at_end: bool = False,
     y_label: str = "",
+    shown: tuple[float, ...] = SHOWN,
 ) -> Item:
     every = [wanted for _, wanteds in panels for wanted in wanteds]
 
@@ -129,14 +132,13 @@ def figure(
         caption=caption,
         tasks=tuple(wanted.task(nodes) for wanted in every for nodes in SIZES) + tuple(further),
         outcome=outcome,
-        shown_x=SHOWN,
+        shown_x=shown,
     )
 
 
 # Figure 5.11: with plain loss nothing can cross; with loss that grows with the load it can.
 
 DEGRADED_S: Final = 0.1  # So far above the plain-loss curve, AL has degraded (see expected.toml).
-LOAD_RUNS_MAX: Final = 20_000
 PLAIN, LOADED = "plain loss .4", "loss .4, growing with load"
 
 
@@ -147,7 +149,6 @@ def against(name: str, load: bool) -> Wanted:
         name=name,
         model="load" if load else "uncorrelated",
         colour=COLOURS[name],
-        runs_max=LOAD_RUNS_MAX if load and name == "LE-S" else 0,
     )
 
 
@@ -211,14 +212,16 @@ def first_rounds(results: Results) -> list[Measured]:
 
 
 def three(model: LossModel) -> tuple[str, list[Wanted]]:
-    return f"{model} loss .4", [lossy(name, model, legend=name) for name in ("LE-S", "LE-M", "SUP")]
+    return f"{model} loss .4", [lossy(name, model, legend=name) for name in ("LE-S", "SUP", "LE-M")]
 
 
 def at_loss(tenths: int) -> Wanted:
     loss = tenths / 10
     model: LossModel = "correlated" if tenths else "none"
     more = (("loss", loss),) if tenths else ()
-    return Wanted(label=f"l = {loss:g}", legend=f"l = {loss:g}", name="LE-S", model=model, colour=tenths % 6, more=more)
+    return Wanted(
+        label=f"l = {loss:g}", legend=f"loss {loss:g}", name="LE-S", model=model, colour=tenths % 6, more=more
+    )
 
 
 FOUR: Final = [lossy(name, model) for name in ("LE-S", "SUP") for model in BOTH]
@@ -264,6 +267,7 @@ FIGURES: Final = (
         [("", [at_loss(tenths) for tenths in range(10)])],
         log_y=True,
         labels_at_end=True,
+        shown=(100,),
     ),
     figure(
         "5.11",

@@ -60,7 +60,7 @@ def _departs(model: LossModel) -> Task:
 
 
 def _timer(timer: str, nodes: int) -> Task:
-    return task("LE-S", nodes, "correlated", timer=timer)
+    return task("LE-S", nodes, "correlated", timer=timer, runs_times=10)
 
 
 HALF_AND_WHOLE: Final = (task("LE-S", 250, "uncorrelated"), task("LE-S", 500, "uncorrelated"))

@@ -14,5 +14,5 @@ PAPER: Final = Paper(
     folder=Path(__file__).parent,
     items=(*FIGURES, TABLES[0], ORDERINGS, *TABLES[1:]),
     study=run_task,
-    runs={"kernel": 20_000, "machine": 200},
+    runs={"kernel": 10_000, "machine": 200},
 )

@@ -51,7 +51,7 @@ REFERENCES: Final[tuple[tuple[str, int, LossModel, str, tuple[Quantity, ...]], .
     ("LE-S", 10, "correlated", "exponential", ("messages",)),
 )
 ENGINES: Final[tuple[Engine, ...]] = ("kernel", "machine")
-MACHINE_RUNS_MAX: Final = {10: 1000, 100: 200}  # By N.
+MACHINE_RUNS_MAX: Final = {10: 400, 100: 100}  # By N.
 
 
 def _reference_task(name: str, nodes: int, model: LossModel, timer: str, engine: Engine) -> Task:
@@ -100,7 +100,9 @@ def _corrections(results: Results) -> Outcome:
 
 def _event(event: Event, model: LossModel, listen_s: float = inf) -> Task:
     """N=10 and l=.4, as in le.md."""
-    return task("LE-S", 10, model, event=event, listen_s=listen_s)
+    # Printed and corrected false departures are .03 s apart at this N under uncorrelated loss.
+    times = 10 if event == "false-departure" and model == "uncorrelated" else 1
+    return task("LE-S", 10, model, event=event, listen_s=listen_s, runs_times=times)
 
 
 LISTEN_S: Final = {"T_L=.5": 0.5, "T_L=3": 3.0, "T_L=3.5": 3.5}

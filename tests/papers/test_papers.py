@@ -1,0 +1,260 @@
+"""`doyen papers`: what it lists, runs, writes and refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from math import inf
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+import doyen.papers
+from doyen.cli import main
+from doyen.cli.papers import command
+from doyen.errors import ConfigError
+from doyen.papers import all_items, chosen, paper
+from doyen.papers.item import Budget, Item, Measured, Outcome, Paper, Task
+from doyen.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
+from doyen.papers.le.figures import from_which
+from doyen.papers.running import expected_of, reproduce
+
+LE = [f"le/fig5.{n}" for n in range(6, 14)]
+LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations"]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(command, [*arguments], standalone_mode=False)
+
+
+def test_all_of_chapter_5_is_listed() -> None:
+    assert [item.id for item in all_items()] == LE
+    found = json.loads(invoke("list", "--json").stdout)
+    assert [item["id"] for item in found["items"]] == LE
+    assert all(item["title"] and item["caption"] for item in found["items"])
+    assert "le/fig5.8" in invoke("list").stdout
+
+
+def test_items_are_chosen_by_id_by_paper_or_all_at_once() -> None:
+    assert [item.id for item in chosen(["le/fig5.8", "le/fig5.6", "le/fig5.8"])] == ["le/fig5.6", "le/fig5.8"]
+    assert [item.id for item in chosen(["le"])] == [item.id for item in chosen(["all"])] == LE
+    assert [item.id for item in chosen([])] == LE
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("papers") / "report"
+    result = invoke("run", "le/fig5.8", "le/fig5.11", "le/perturbations", "--runs", "100", "--out", str(out), "--json")
+    assert result.return_value == 0
+    return out, json.loads(result.stdout)
+
+
+def test_json_is_one_object_and_the_same_as_the_file(report: tuple[Path, dict[str, Any]]) -> None:
+    out, printed = report
+    assert json.loads((out / "results.json").read_text()) == printed
+    assert [item["id"] for item in printed["items"]] == ["le/fig5.8", "le/fig5.11", "le/perturbations"]
+    cells = [cell for item in printed["items"] for cell in item["cells"]]
+    assert {"published", "ours", "stderr", "tolerance", "verdict", "setting"} <= set(cells[0])
+    assert printed["in_band"] + printed["misses"] + printed["beyond_the_paper"] == len(cells)
+    assert {cell["verdict"] for cell in cells} == {"in band", "miss", "beyond the paper"}
+
+
+def test_the_page_needs_nothing_else(report: tuple[Path, dict[str, Any]]) -> None:
+    page = (report[0] / "index.html").read_text()
+    assert page.count("<svg") == 2 and page.count("</svg>") == 2
+    assert not re.search(r'(src|href)="(?!#|http://www\.w3\.org)', page)
+    assert 'name="viewport"' in page
+    assert "What held" in page and "What did not hold" in page
+    assert "doyen papers run le/fig5.8 --runs 100 --seed 1 --engine kernel" in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids)
+
+
+def test_plots_are_sound_files(report: tuple[Path, dict[str, Any]]) -> None:
+    for name in ("le-fig5.8", "le-fig5.11"):
+        assert ElementTree.parse(report[0] / f"{name}.svg").getroot().tag.endswith("svg")
+        assert (report[0] / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert not list(report[0].glob("le-perturbations*"))
+
+
+def test_plots_leave_matplotlib_as_it_was() -> None:
+    """In a process of its own: no pyplot, no backend chosen, no setting changed."""
+    program = """
+import matplotlib, sys
+def settings():
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # Asking chooses one.
+before = settings()
+from doyen.papers.item import Curve, Panel, Plot
+from doyen.papers.plots import draw
+curve = Curve(label="a", legend="a", colour=0, xs=[1.0, 2.0], ys=[1.0, None], errors=[0.1, None])
+one, two = (draw(Plot(panels=[Panel(curves=[curve])], x_label="x", y_label="y"), [], "a", ()) for _ in range(2))
+assert one.svg == two.svg and one.png == two.png
+assert settings() == before and "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_cell_can_be_run_again_by_its_own_command(report: tuple[Path, dict[str, Any]]) -> None:
+    cell = next(cell for cell in report[1]["items"][0]["cells"] if cell["where"] == "SUP, uncorrelated, N=10")
+    words = cell["command"].split()
+    assert words[:3] == ["doyen", "sim", "announce"]
+    done = subprocess.run([sys.executable, "-m", "doyen", *words[1:]], check=True, capture_output=True)
+    assert json.loads(done.stdout)["tmax"] == {"mean": cell["ours"], "stderr": cell["stderr"]}
+
+
+def test_the_number_of_jobs_changes_nothing(tmp_path: Path) -> None:
+    reports = [
+        invoke("run", "le/table5.1", "--runs", "50", "--jobs", jobs, "--out", str(tmp_path), "--json").stdout
+        for jobs in ("1", "2")
+    ]
+    assert reports[0] == reports[1]
+
+
+def test_the_machines_can_be_asked_instead(tmp_path: Path) -> None:
+    small = Item(
+        id="le/small",
+        title="small",
+        caption="small",
+        tasks=(task("LE-S", 5, "correlated"),),
+        outcome=lambda results: Outcome(
+            cells=[Measured(where=next(iter(results.values())).engine, mean=1.0, stderr=0.0)]
+        ),
+    )
+    budget = Budget(runs=5, seed=1, jobs=1, engine="machine")
+    (done,) = reproduce(paper("le"), [small], expected_of(paper("le")), budget, lambda what, total: _silent())
+    assert done.cells[0].where == "machine"
+    assert run_task(small.tasks[0], budget, None).trace_hash
+
+
+class _silent:
+    def __enter__(self) -> Any:
+        return lambda runs: None
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+# A paper of our own, to be wrong about.
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One item, which measures 5.00 ± .01; its expected.toml is the caller's to write."""
+    item = Item(
+        id="toy/five",
+        title="five",
+        caption="It is five.",
+        tasks=(Task("anything"),),
+        outcome=lambda results: Outcome(cells=[Measured(where="five", mean=5.0, stderr=0.01)]),
+    )
+    found = Paper(key="toy", folder=tmp_path, items=(item,), study=lambda *_: None, runs={"kernel": 10, "machine": 10})
+    for module in (doyen.papers, sys.modules["doyen.cli.papers"]):
+        monkeypatch.setattr(module, "paper", lambda key: found)
+    monkeypatch.setattr(doyen.papers, "KEYS", ("toy",))
+    return tmp_path
+
+
+def expecting(folder: Path, value: float, further: str = "", where: str = "five", item: str = "toy/five") -> None:
+    (folder / "expected.toml").write_text(
+        '[paper]\nkey = "toy"\ntitle = "T"\nsource = "s"\nabout = "a"\n[[expect]]\n'
+        f'item = "{item}"\nwhere = "{where}"\nkind = "exact"\nvalue = {value}\nreason = "r"\nsource = "s"\n{further}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "further", "misses", "unexplained", "strict"),
+    [
+        (5.0, "", 0, 0, 0),
+        (6.0, "", 1, 1, 1),
+        (4.0, 'says = "it is four"', 1, 1, 1),
+        (6.0, 'explained = "six was a printing error"', 1, 0, 0),
+        (6.0, 'afterwards = "six was a printing error"', 1, 0, 0),
+    ],
+)
+def test_a_wrong_expectation_is_a_miss(
+    toy: Path, value: float, further: str, misses: int, unexplained: int, strict: int
+) -> None:
+    expecting(toy, value, further)
+    out = toy / "report"
+    result = invoke("run", "--out", str(out), "--json")
+    assert result.return_value == 0
+    found = json.loads(result.stdout)
+    assert (found["misses"], found["misses_unexplained"]) == (misses, unexplained)
+    assert invoke("run", "--strict", "--out", str(out)).return_value == strict
+    text = invoke("run", "--out", str(out)).stdout
+    assert ("miss" in text) == bool(misses)
+    page = (out / "index.html").read_text()
+    if "four" in further:
+        assert "What did not hold" in page and "it is four" in page and "needs looking at" in page
+
+
+def test_an_expectation_nobody_answers_is_refused(toy: Path) -> None:
+    expecting(toy, 5.0, where="six")
+    with pytest.raises(ConfigError, match="number 1 where = 'six'"):
+        command.main(["run", "--out", str(toy)], standalone_mode=False)
+    expecting(toy, 5.0, item="toy/six")
+    with pytest.raises(ConfigError, match=r"number 1 item = 'toy/six'.*toy/five"):
+        expected_of(doyen.papers.paper("toy"))
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["le/fig9.9"], r"'le/fig9\.9'.*le/fig5\.6.*le/perturbations"),
+        (["le/fig5.6", "nonsense"], "'nonsense'"),
+        (["le/fig5.6", "--runs", "1"], "--runs 1"),
+        (["le/fig5.6", "--jobs", "-1"], "--jobs -1"),
+        (["le/fig5.6", "--out", "/dev/null/report"], "--out /dev/null/report"),
+        (["le/fig5.6", "--engine", "steam"], "--engine"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(
+    arguments: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["papers", "run", *arguments])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert re.search(complaint, said.err) and said.out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["papers", "run", "le/fig5.6", "--out", str(tmp_path / "report")])
+    assert ended.value.code == 2
+    assert "pip install 'doyen[papers]'" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+
+
+# Small helpers.
+
+
+def test_where_a_curve_stays_above_a_level() -> None:
+    assert from_which([10, 20, 30], [-1.0, 1.0, 2.0], 0.0) == 15
+    assert from_which([10, 20, 30, 40], [1.0, -1.0, 1.0, 2.0], 0.0) == 25  # Not where it fell back again.
+    assert from_which([10, 20], [1.0, -1.0], 0.0) is None
+    assert from_which([10, 20], [1.0, 2.0], 0.0) == 10
+
+
+def test_the_worst_gap_is_the_one_that_says_most_against_the_claim() -> None:
+    gaps = [(10, 0.5, 0.1), (20, 0.4, 0.01), (30, 0.3, 0.2)]
+    assert narrowest(gaps)[0] == 30
+    assert farthest(gaps, 0.5)[0] == 20
+    assert narrowest([*gaps, (40, -inf, 0.0)])[0] == 40  # What never happened.
+
+
+def test_neighbouring_cells_have_seeds_of_their_own() -> None:
+    settings = [task(name, n, "correlated").setting for name in ("LE-S", "SUP") for n in range(2, 50)]
+    assert len({cell_seed(1, setting) for setting in settings}) == len(settings)
+    assert cell_seed(1, settings[0]) != cell_seed(2, settings[0])
