@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from doyen.core import FOREVER, Emit, Multicast, NodeId, ScoreGiven, Send, SetTimer, Term, ms, seconds
+from doyen.core import FOREVER, Emit, Multicast, NodeId, Persist, ScoreGiven, Send, SetTimer, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.announce import (
     Announce,
@@ -143,11 +143,32 @@ def test_a_leader_lifts_its_term_above_an_equal_one_at_its_next_announcement(out
     assert out.take() == [elected(8, B), Multicast(Announcement(8, 0)), SetTimer(AnnounceDue(1), at=2 * T_A)]
 
 
+def test_a_follower_is_told_when_its_leader_lifts_its_term(out: RecordingOut) -> None:
+    machine = following(out)
+    machine.on_message(C, Announcement(5, 0), 20)
+    assert out.take() == [elected(5, C)]
+
+
+def test_a_wild_term_cannot_use_up_all_terms(out: RecordingOut) -> None:
+    machine = leading(out)
+    for sender in (A, C):
+        machine.on_message(sender, Announcement(2**50, 0), 20)
+    machine.on_message(A, Query(2**50, 0), 20)
+    assert machine.term_number == 1 and machine.is_leader
+
+
+def test_terms_survive_a_restart_where_they_are_kept(out: RecordingOut) -> None:
+    config = AnnounceConfig(announce_interval=T_A, listen_timeout=T_L, suppress_interval=0)
+    machine = Announce(B, config, out, FixedChance(), restored=7)
+    machine.start(0)
+    assert out.take()[:3] == [Persist(8), elected(8, B), Multicast(Announcement(8, 0))]
+
+
 def test_rank_decides_not_the_term(out: RecordingOut) -> None:
     machine = following(out, C)
     machine.on_message(C, Announcement(9, 0), 20)
     machine.on_message(D, Announcement(1, 0), 30)
-    assert out.take() == [elected(9, D)]  # The number is the greatest seen: it never goes back.
+    assert out.take() == [elected(9, C), elected(9, D)]  # The number is the greatest seen: it never goes back.
     machine.on_timer(ListenDue(), 30 + T_L)
     assert out.take()[0] == lost(9, D, "silent")  # Under the term that was told.
 
@@ -271,12 +292,42 @@ def test_gradual_ageing_lets_any_fresh_claim_replace_a_silent_leader(out: Record
     assert machine.leader == C
 
 
+def test_ageing_does_not_settle_on_a_worse_leader(out: RecordingOut) -> None:
+    machine = following(out, D, ageing_after=seconds(1.5))
+    machine.on_message(A, Announcement(1, 0), seconds(2))
+    assert machine.status is Status.WAITING and machine.leader == B  # Better than the fresh one: it contends.
+
+
+def test_a_bye_or_query_with_a_higher_term_lifts_the_leaders(out: RecordingOut) -> None:
+    for message in (Bye(7), Query(7, 0)):
+        machine = leading(out)
+        machine.on_message(A, message, 20)
+        out.take()
+        machine.on_timer(AnnounceDue(1), T_A)
+        assert elected(8, B) in out.take()
+
+
+def test_in_le_m_a_leader_answers_any_query(out: RecordingOut) -> None:
+    machine = process(out=out, leader_is="earliest", t_s=0)
+    machine.start(1000)
+    out.take()
+    machine.on_message(C, Query(0, 5), 2000)  # A slow clock: it seems to have woken long ago.
+    assert out.take() == [Send(C, Announcement(1, -1000))]
+
+
+def test_in_le_m_who_becomes_eligible_contends_where_there_is_room(out: RecordingOut) -> None:
+    machine = process(out=out, leader_is="earliest", standing=None)
+    machine.start(0)
+    machine.on_score_given(ScoreGiven(1, 1), 10)
+    assert machine.status is Status.WAITING
+
+
 def test_a_better_score_makes_a_follower_contend_and_a_worse_one_of_its_leader_too(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_score_given(ScoreGiven(1, 3), 20)
     assert out.take() == [SetTimer(WakeUp(3), at=20 + T_S // 2)]
     machine = following(out)
-    machine.on_message(C, Announcement(2, -1), 20)
+    machine.on_message(C, Announcement(1, -1), 20)
     assert out.take() == [SetTimer(WakeUp(3), at=20 + T_S // 2)]
 
 

@@ -5,6 +5,7 @@ This is the agent's first shape: one announce-listen election.  It tells every f
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from doyen.core.rank import Standing
 from doyen.election.announce import STANDING_MAX, Announce, AnnounceConfig
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
+from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 
 CHANNEL = "election"
@@ -31,6 +33,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     election: AnnounceConfig
     seeds: tuple[Address, ...] = ()  # Whom to tell where there is no multicast.
     standing: Standing = 0
+    state: Path | None = None  # Where to keep terms over restarts; None: a restart begins anew.
 
     def __post_init__(self) -> None:
         if not -STANDING_MAX <= self.standing <= STANDING_MAX:  # Also false for nan.
@@ -69,12 +72,18 @@ class Agent:
             Codec(config.group),
             UdpTransport(config.udp),
             peers=config.seeds,
+            storage=None if config.state is None else Storage(config.state / config.name),
             observer=self._on_fact,
         )
         self.election: Announce = self.driver.add(
             CHANNEL,
-            lambda port: Announce(config.name, config.election, port, Random(), standing=config.standing),
+            lambda port: Announce(
+                config.name, config.election, port, Random(), standing=config.standing, restored=self._restored()
+            ),
         )
+
+    def _restored(self) -> int | None:
+        return None if self.config.state is None else self.driver.restored(CHANNEL, Announce.RECORD) or 0
 
     async def start(self) -> None:
         await self.driver.start()

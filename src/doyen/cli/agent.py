@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 
 import click
 
@@ -23,6 +24,7 @@ from doyen.net.udp import UdpConfig
 @click.option("--interface", default="", help="The interface for multicast; by default the one of --bind.")
 @click.option("--seed", "seeds", multiple=True, help="Another member's host:port, where there is no multicast.")
 @click.option("--standing", type=float, default=0, help="The greatest leads; ties by the greatest name.")
+@click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="A directory: terms survive restarts.")
 @click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
 @flags(AnnounceConfig)
 def command(
@@ -33,6 +35,7 @@ def command(
     interface: str,
     seeds: tuple[str, ...],
     standing: float,
+    state: Path | None,
     status_every: float,
     **given: object,
 ) -> None:
@@ -49,6 +52,7 @@ def command(
             election=chosen(AnnounceConfig, given),
             seeds=tuple(parse_address(seed) for seed in seeds),
             standing=standing,
+            state=state,
         )
     sys.exit(asyncio.run(_run(config, status_every)))
 

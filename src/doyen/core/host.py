@@ -108,13 +108,13 @@ class Port:
 
     def _close(self, record: Any) -> None:
         """What would tell of the record is held until it is durable, `persist` included, so that order is kept."""
+        self.host.world.persist(self, record)  # First: if it refuses, the port stays open.
         self._held = []
         hold = self._held.append
         self.send = lambda to, message: hold(("send", (to, message)))
         self.multicast = lambda message: hold(("multicast", (message,)))
         self.emit = self._emit_urgent
         self.persist = lambda record: hold(("persist", (record,)))
-        self.host.world.persist(self, record)
 
     def durable(self, now: Instant) -> None:
         """The world's word that the last `persist` reached the disk: what was held leaves, in order."""

@@ -41,6 +41,7 @@ from doyen.errors import ConfigError
 STANDING_MAX: Final = 2**62
 LEADER_COUNT_MAX: Final = 64
 BYE_COUNT_MAX: Final = 32
+TERM_LEAP_MAX: Final = 2**32  # No honest group is so far ahead of a member: one lie must not use up all terms.
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,6 +196,7 @@ class Announce:
         "_bar",
         "_claim",
         "_common_seed",
+        "_durable",
         "_election_no",
         "_floor",
         "_heard_at",
@@ -216,6 +218,7 @@ class Announce:
         "term_number",
     )
     MESSAGES: ClassVar[Any] = Announcement | Query | Bye
+    RECORD: ClassVar[Any] = int  # The number of its last reign, where terms are kept over restarts.
 
     def __init__(
         self,
@@ -227,12 +230,16 @@ class Announce:
         standing: Standing | None = 0,  # None: not eligible.
         place: Place | None = None,
         common_seed: int = 0,
+        restored: int | None = None,  # The last term it reigned under, in an earlier life; None: nothing is kept.
     ) -> None:
+        if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.
+            raise ConfigError(f"{standing} is out of range: give a number within ±2^62", field="standing")
         self.me, self.config = me, config
         self.standing, self.place = standing, place
+        self._durable = restored is not None
         self._out, self._rng, self._common_seed = out, rng, common_seed
         self.status = Status.ABSENT
-        self.term_number = 0  # The greatest seen; this process's own reign is numbered above it.
+        self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
         self._claim: Claim | None = None  # Mine, while I contend or lead.
         self._mine: Announcement | None = None  # What I announce, while I lead.
         self._table: list[Claim] = []  # The leaders I name, best first, myself included while I contend; at most k.
@@ -276,6 +283,7 @@ class Announce:
             case AnswerOverdue() if timer.wait_no == self._wait_no:
                 self._become_leader(now)
             case ReplyDue() if timer.announce_no == self._announce_no and self._mine is not None:
+                self._announce_no += 1  # One reply serves all who asked.
                 self._out.multicast(self._mine)
             case ListenDue():
                 self._listen(now)
@@ -287,9 +295,12 @@ class Announce:
         if fact.value != fact.value:
             return  # Not a number: no news.
         self.standing = min(max(fact.value, -STANDING_MAX), STANDING_MAX)
-        if self.config.leader_is == "earliest" or self.status is Status.ABSENT:
+        if self.status is Status.ABSENT:
             return
-        if self._claim is None:
+        if self.config.leader_is == "earliest":  # Only whether it may lead counts.
+            if len(self._table) < self.config.leader_count:
+                self._take_back(now, self.config.suppress_interval)
+        elif self._claim is None:
             self._prefer_myself(now)
         else:
             self._replace(self.me, (self.standing, self.me))
@@ -363,7 +374,7 @@ class Announce:
         if self.status is not Status.FOLLOWING:
             self._become_follower("left")
         self.status = Status.ABSENT
-        self._table, self._bar = [], _UNBEATABLE
+        self._table, self._bar, self._election_no = [], _UNBEATABLE, 0
         self._said.clear()
         self._heard_at.clear()
         self._told.clear()
@@ -373,7 +384,7 @@ class Announce:
     def _draw(self, spread: Duration) -> Duration:
         if spread == 0:
             return 0
-        config, seed = self.config, self._common_seed + self._election_no
+        config, seed = self.config, self._common_seed + self.term_number  # The same on all who lost one leader.
         if config.rank_map == "none" and config.timer == "uniform":
             return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)
@@ -391,6 +402,8 @@ class Announce:
             self._lift = False
             self.term_number = min(self.term_number + 1, TERM_NUMBER_MAX)
             self._mine = Announcement(self.term_number, self._claim[0])
+            if self._durable:
+                self._out.persist(self.term_number)
             self._out.emit(LeaderElected(Term(self.term_number, self.me)))
         self._announce_no += 1
         self._out.multicast(self._mine)
@@ -418,15 +431,12 @@ class Announce:
 
     def _admit(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         """A claim good enough to be named enters, and the worst leaves a full table."""
-        if sender == self.me:
-            return  # My own name from the network: an echo or a namesake; neither can depose me.
+        if sender == self.me or message.term - self.term_number > TERM_LEAP_MAX:
+            return  # My own name from the network, an echo or a namesake, cannot depose me; nor can a wild term.
         if message.term > self.term_number:
             self.term_number = message.term
         if self.config.leader_is == "earliest":
-            self._floor = min(self._floor, message.standing)
-            waiting = self.status in (Status.WAITING, Status.ASKING)
-            if waiting and self._claim is not None and self._claim[0] >= self._floor:  # k > 1: there was room for both.
-                self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
+            self._note_wake_up(message.standing)
         if len(self._table) == self.config.leader_count:
             self._displace(self._table[-1][1])
         self._said[sender], self._heard_at[sender] = message, now
@@ -437,32 +447,48 @@ class Announce:
 
     def _renew(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         """A leader I name says something new: a higher term, or another standing."""
+        if message.term - self.term_number > TERM_LEAP_MAX:
+            return
         said, self._said[sender] = self._said[sender], message
         if message.term > self.term_number:
             self.term_number = message.term
+        if message.term > self._told[sender].number:
+            self._told[sender] = term = Term(message.term, sender)
+            self._out.emit(LeaderElected(term))
+        if self.config.leader_is == "earliest":
+            self._note_wake_up(message.standing)
         if message.standing != said.standing:
             self._replace(sender, (message.standing, sender))
             self._prefer_myself(now)
 
     def _hear_worse(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         """Ignored without rebuttal, but for its term, its wake-up, and my leader's age."""
-        if message.term >= self.term_number:
-            self.term_number = message.term
-            self._lift = self._mine is not None
-        if self._bar is _UNBEATABLE:
-            return  # I am absent.
+        if sender == self.me or self._bar is _UNBEATABLE:
+            return  # An echo or a namesake; or I am absent.
+        self._note_term(message.term)
         if self.config.leader_is == "earliest":
-            self._floor = min(self._floor, message.standing)
-            if self.status in (Status.WAITING, Status.ASKING):  # It woke before me, whatever its clock says.
-                self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
-                if (message.standing, sender) > self._bar:
-                    self._admit(sender, message, now)
+            self._note_wake_up(message.standing)
+            if (message.standing, sender) > self._bar:
+                self._admit(sender, message, now)
         elif self.config.ageing_after < FOREVER:
             # [LE §5.1.3, note 1] A leader long silent has aged: any fresh claim takes its place.
             worst = self._table[-1][1]
             if now - self._heard_at.get(worst, now) >= self.config.ageing_after:
                 self._drop(worst, "silent")
                 self._admit(sender, message, now)
+                self._prefer_myself(now)  # Fresher than both.
+
+    def _note_term(self, term: int) -> None:
+        """A leader lifts its own above any it hears, at its next scheduled announcement."""
+        if self.term_number <= term <= self.term_number + TERM_LEAP_MAX:
+            self.term_number = term
+            self._lift = self._mine is not None
+
+    def _note_wake_up(self, standing: Standing) -> None:
+        """LE-M: who is heard before I have spoken woke before me, whatever its clock says, or mine."""
+        self._floor = min(self._floor, standing)
+        if self._claim is not None and self._mine is None and self._claim[0] >= self._floor:
+            self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
 
     def _prefer_myself(self, now: Instant) -> None:
         """My standing rose, or a leader's fell: if I belong in the table now, I contend."""
@@ -473,6 +499,9 @@ class Announce:
                 self._become_waiting(now, self.config.suppress_interval)
 
     def _on_rare_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
+        if sender == self.me or self.status is Status.ABSENT:
+            return
+        self._note_term(message.term)
         match message:
             case Bye() if sender in self._said:
                 # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.
@@ -485,7 +514,9 @@ class Announce:
 
     def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
         """[LE §5.7] The asker's claim counts like an announcement; a leader that is better answers it."""
-        if sender in self._said or (query.standing, sender) > self._bar or self._mine is None:
+        # In LE-M nobody that still asks has woken before one that leads, whatever it claims.
+        better = (query.standing, sender) > self._bar and self.config.leader_is == "best"
+        if sender in self._said or better or self._mine is None:
             self.on_message(sender, Announcement(query.term, query.standing), now)
         elif not self.config.suppress_interval:
             self._out.send(sender, self._mine)

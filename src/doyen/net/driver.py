@@ -31,6 +31,7 @@ log = logging.getLogger("doyen")
 
 PEERS_MAX = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
 FAN_OUT_MAX = 256  # Addresses, besides the seeds, that a multicast goes to where there is no multicast.
+ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
 LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
@@ -254,7 +255,9 @@ class Driver:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_at = at
-        self._alarm = self._loop.call_later(max(0, at - self.clock()) / 1e9, self._on_alarm)
+        # asyncio's clock stands still while the machine sleeps, ours does not: look again soon after waking.
+        wait_s = min(max(0, at - self.clock()) / 1e9, ALARM_MAX_S)
+        self._alarm = self._loop.call_later(wait_s, self._on_alarm)
 
     # What only the driver knows.
 

@@ -37,7 +37,7 @@ Filter = Callable[
 ]  # (sender, channel, receiver, message) → extra delay, or DROP.
 
 _SEND, _MULTICAST, _ARRIVE, _TIMER = int(Kind.SEND), int(Kind.MULTICAST), int(Kind.ARRIVE), int(Kind.TIMER)
-_FLUSH_AT: Final = 1 << 16
+_FLUSH_EVERY: Final = 512  # Events: seldom enough to cost nothing, often enough that their records stay in cache.
 
 
 class Traffic(Struct):
@@ -47,16 +47,26 @@ class Traffic(Struct):
     bytes: int = 0
     hops: int = 0
     hop_bytes: int = 0  # Bytes summed over the links they crossed.
+    sizes: list[int] = []  # Of messages over one plain hop that are not counted above yet: later, and all at once.
+
+    def count(self) -> "Traffic":
+        count, size = len(self.sizes), sum(self.sizes)
+        self.sizes.clear()
+        self.messages += count
+        self.hops += count
+        self.bytes += size
+        self.hop_bytes += size
+        return self
 
 
 class _Audience:
     """Who hears a multicast on one channel now, in the order of their indices."""
 
-    __slots__ = ("ports", "positions")
+    __slots__ = ("inlets", "positions")
 
-    def __init__(self, ports: list[tuple[SimNode, Port]]) -> None:
-        self.ports = [port for _, port in ports]
-        self.positions = {node.index: i for i, (node, _) in enumerate(ports)}
+    def __init__(self, channel: str, nodes: list[SimNode]) -> None:
+        self.inlets = [node.ports[channel].hear for node in nodes]
+        self.positions = {node.index: i for i, node in enumerate(nodes)}
 
 
 class Simulation:
@@ -84,28 +94,42 @@ class Simulation:
         self.filters: list[Filter] = []  # Asked for every delivery, once there is one.
         self.stopped = False
         self.sent_at: Instant = 0  # When the message being delivered was sent.
-        self.event_count = self.delivery_count = self.message_count = 0
-        self.traffic: dict[str, Traffic] = {}
+        self.event_count = self.delivery_count = 0
+        self._traffic: dict[str, Traffic] = {}
         self.sequence = count(1)
-        self.timers: list[tuple[Any, ...]] = []  # Timers and the world's own plans: a heap.
-        self._ordered: deque[tuple[Any, ...]] = deque()  # Deliveries in the order of their arrival …
+        # (at, sequence, port, timer, index of its node), or with None for a port: a plan of the world itself
+        self.timers: list[tuple[Any, ...]] = []  # A heap.
+        # (at, sequence, receiver or None for all, channel, sender, message, record, sent at, path)
+        self.ordered: deque[tuple[Any, ...]] = deque()  # Deliveries in the order of their arrival …
         self._arrivals: list[tuple[Any, ...]] = []  # … and those that came out of it: a heap.
         self._unsettled: list[Host] = []
         self._audiences: dict[str, _Audience] = {}
         self._clogged: list[tuple[SimNode, str, SimNode, Any]] = []
         self._writes: list[tuple[SimNode, Port, bytes]] = []  # On their way to a disk.
-        self._encode = Encoder().encode
+        self.encode = Encoder().encode
         self._decoders: dict[str, Decoder[Any]] = {}
-        self._overheads: dict[tuple[str, str], int] = {}
+        self._overheads: dict[tuple[int, Incarnation, str], int] = {}
         self.network_changed()
+
+    @property
+    def traffic(self) -> dict[str, Traffic]:
+        """By channel."""
+        return {channel: traffic.count() for channel, traffic in self._traffic.items()}
+
+    @property
+    def message_count(self) -> int:
+        return sum(traffic.messages + len(traffic.sizes) for traffic in self._traffic.values())
 
     def network_changed(self) -> None:
         """The plain case is decided here, once, and not at every message."""
         config = self.network.config
         self._plain = self.network.plain and not self.filters
-        self._delay = config.delay.mean
+        self.delay = config.delay.mean
         self._loaded = config.loss.model == "load"
-        self._lossy = config.loss.model != "none" and config.loss.prob > 0
+        # If nobody looks at messages on their way, a node sends them by itself (`SimNode.verbs`).
+        self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
+        for node in self.nodes:
+            node.verdicts = iter(())
 
     # Nodes.
 
@@ -126,6 +150,7 @@ class Simulation:
         assert node.host is None, f"{node.name} runs already"
         node.incarnation = Incarnation(node.incarnation + 1)
         node.host = host = Host(node.name, node, self._unsettled)
+        node.ports = host.ports
         node.setup(node, host)
         if node.clock is not None or node.step_delay:
             node.set_state("slow" if node.step_delay else "up")
@@ -147,9 +172,10 @@ class Simulation:
             self._writes.remove(write)
             if writes == "done":
                 node.disk[write[1].channel] = write[2]
-        for port in node.host.ports.values():
+        for port in node.ports.values():
             port.silence()
-        node.host = None
+        self.inlets_changed(node)
+        node.host, node.ports = None, {}
         node.set_state("down")
         if disk == "lost":
             node.disk.clear()
@@ -187,6 +213,13 @@ class Simulation:
         if node.clock is None:
             raise LocalProtocolError(f"{node.name} was added without a clock of its own: add it with clock=Clock()")
         node.clock = clock
+
+    def inlets_changed(self, node: SimNode) -> None:
+        """From this moment on, also for a multicast that is just being delivered."""
+        for channel, audience in self._audiences.items():
+            position = audience.positions.get(node.index)
+            if position is not None:
+                audience.inlets[position] = node.ports[channel].hear
 
     def up(self) -> Iterator[SimNode]:
         return (node for node in self.nodes if node.host is not None)
@@ -247,47 +280,47 @@ class Simulation:
         if receiver is None:
             self.network.faults["unknown receiver"] += 1
             return
-        size, message = self._leave(_SEND, node, receiver.index, channel, message)
+        now, plain = self.now, self._plain and receiver is not node
+        at, sequence = (now + self.delay, next(self.sequence)) if plain else (now, 0)
+        record = PACK(at, sequence, _SEND, node.index, receiver.index)
+        size, message = self._leave(node, channel, message, record, plain=plain)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.SEND, f"{node.name} → {name}", message)
+            self.trace.line(now, Kind.SEND, f"{node.name} → {name}", message)
         if receiver is node:
-            self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
-        elif self._plain:
-            if not self._lossy or not self.network.loses(node.index, self.now):
-                self._arrive(self.now + self._delay, node, channel, receiver, message)
-            self._count_hops(channel, 1, size)
-        else:
+            self._arrive(now, node, channel, node, message)  # To oneself: at once, and surely.
+        elif not plain:
             self._travel(node, channel, receiver, message, size)
+        elif (self._loaded and self.network.loses_loaded(node.index, now)) or (not self._loaded and not node.next_verdict()):
+            self.network.faults["loss"] += 1
+        else:
+            self.queue((at, sequence, receiver, channel, node, message, record, now, None))
 
     def multicast(self, node: SimNode, channel: str, message: Any) -> None:
-        size, message = self._leave(_MULTICAST, node, -1, channel, message)
+        now, plain = self.now, self._plain
+        at, sequence = (now + self.delay, next(self.sequence)) if plain else (now, 0)
+        record = PACK(at, sequence, _MULTICAST, node.index, -1)
+        size, message = self._leave(node, channel, message, record, plain=plain)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
-        if self._plain:
-            self._arrive(self.now + self._delay, node, channel, None, message)
-            self._count_hops(channel, 1, size)
+            self.trace.line(now, Kind.MULTICAST, f"{node.name} → all", message)
+        if plain:
+            self.queue((at, sequence, None, channel, node, message, record, now, None))
         else:
             self._spread(node, channel, message, size)
 
-    def _leave(self, kind: int, node: SimNode, peer: int, channel: str, message: Any) -> tuple[int, Any]:
-        data = self._encode(message)
-        buffer = self.trace.buffer
-        buffer += PACK(self.now, 0, kind, node.index, peer)
-        buffer += data
-        overhead = self._overheads.get((node.name, channel))
-        if overhead is None:
-            overhead = self._overhead(node, channel)
-        size = overhead + len(data)
+    def _leave(self, node: SimNode, channel: str, message: Any, record: bytes, *, plain: bool) -> tuple[int, Any]:
+        data = self.encode(message)
+        self.trace.records += (record, data)
+        size = self.overhead(node, channel) + len(data)
         if size > self.datagram_max:
             raise LocalProtocolError(
                 f"{node.name} sends a {type(message).__name__} of {size:,} bytes; datagrams hold {self.datagram_max:,}"
             )
-        self.message_count += 1
-        traffic = self.traffic.get(channel)
-        if traffic is None:
-            traffic = self.traffic[channel] = Traffic()
-        traffic.messages += 1
-        traffic.bytes += size
+        traffic = self.traffic_on(channel)
+        if plain:
+            traffic.sizes.append(size)
+        else:
+            traffic.messages += 1
+            traffic.bytes += size
         if self._loaded:
             self.network.note_send(self.now)
         for watch in self.send_watchers:
@@ -316,7 +349,7 @@ class Simulation:
     def _spread(self, node: SimNode, channel: str, message: Any, size: int) -> None:
         """A multicast where receivers differ: along the tree of shortest paths."""
         network = self.network
-        others = [o for o in self.nodes if o is not node and o.host is not None and channel in o.host.ports]
+        others = [o for o in self.nodes if o is not node and channel in o.ports]
         plain = [o for o in others if not self.filters and not network.is_clogged(node.index, o.index)]
         hops, arrivals = network.tree(node.index, [o.index for o in plain], self.now)
         self._count_hops(channel, hops, size)
@@ -331,19 +364,23 @@ class Simulation:
         at: Instant,
         node: SimNode,
         channel: str,
-        receiver: SimNode | None,
+        receiver: SimNode,
         message: Any,
         path: list[tuple[int, int]] | None = None,
     ) -> None:
-        entry = (at, next(self.sequence), node, channel, receiver, message, self.now, path)
-        ordered = self._ordered
+        sequence = next(self.sequence)
+        record = PACK(at, sequence, _ARRIVE, receiver.index, node.index)
+        self.queue((at, sequence, receiver, channel, node, message, record, self.now, path))
+
+    def queue(self, entry: tuple[Any, ...]) -> None:
+        at, ordered = entry[0], self.ordered
         if not ordered or at >= ordered[-1][0]:
             ordered.append(entry)
         else:
             heappush(self._arrivals, entry)
 
     def _count_hops(self, channel: str, hops: int, size: int) -> None:
-        traffic = self.traffic[channel]
+        traffic = self.traffic_on(channel)
         traffic.hops += hops
         traffic.hop_bytes += hops * size
 
@@ -359,11 +396,19 @@ class Simulation:
 
         self.at(self.now + self.disk_delay, durable, f"{node.name}/{port.channel} durable")
 
-    def _overhead(self, node: SimNode, channel: str) -> int:
+    def traffic_on(self, channel: str) -> Traffic:
+        traffic = self._traffic.get(channel)
+        if traffic is None:
+            traffic = self._traffic[channel] = Traffic()
+        return traffic
+
+    def overhead(self, node: SimNode, channel: str) -> int:
         """The envelope's bytes, by the real codec."""
-        codec = Codec("sim", datagram_max=65_507)
-        overhead = len(codec.encode(node.name, node.incarnation, channel, None)) - 1
-        self._overheads[node.name, channel] = overhead
+        key = (len(node.name.encode()), node.incarnation, channel)
+        overhead = self._overheads.get(key)
+        if overhead is None:
+            data = Codec("sim", datagram_max=65_507).encode(node.name, node.incarnation, channel, None)
+            overhead = self._overheads[key] = len(data) - 1
         return overhead
 
     def _decoder(self, node: SimNode, channel: str) -> Decoder[Any]:
@@ -378,78 +423,90 @@ class Simulation:
         """Plans something that the world does, to happen after the deliveries of that instant."""
         if when < self.now:
             raise LocalProtocolError(f"{what}: {when} ns is in the past (now is {self.now} ns)")
-        heappush(self.timers, (when, next(self.sequence), None, (act, what)))
+        heappush(self.timers, (when, next(self.sequence), None, (act, what), -1))
 
     def run(self, until: Instant = FOREVER) -> None:
         """Runs until that instant (included), until nothing is left, or until a watcher sets `stopped`."""
-        ordered, arrivals, timers, unsettled = self._ordered, self._arrivals, self.timers, self._unsettled
-        trace, checks, buffer = self.trace, self.checks, self.trace.buffer
-        lines, pack, events = trace.lines is not None, PACK, 0
+        # Names are local and calls few: this loop is where large simulations spend their time.
+        ordered, arrivals, timers, unsettled = self.ordered, self._arrivals, self.timers, self._unsettled
+        checks, note, next_delivery = self.checks, self.trace.records.append, self.ordered.popleft
+        lines, last, events, deliveries = self.trace.lines is not None, min(until, FOREVER - 1), 0, 0
         while not self.stopped:
-            if not ordered:
-                queue: Any = arrivals
-            elif not arrivals or ordered[0] < arrivals[0]:
-                queue = ordered
+            if arrivals and not (ordered and ordered[0] < arrivals[0]):
+                at, in_order = arrivals[0][0], False
             else:
-                queue = arrivals
-            at = queue[0][0] if queue else FOREVER
+                at, in_order = ordered[0][0] if ordered else FOREVER, True
             if timers and timers[0][0] < at:
-                at, queue = timers[0][0], timers
-            if at > until or at >= FOREVER:
-                break
-            self.now = at
-            events += 1
-            if queue is timers:
-                _, sequence, port, timer = heappop(timers)
+                at = timers[0][0]
+                if at > last:
+                    break
+                self.now = at
+                _, sequence, port, timer, index = heappop(timers)
                 if port is None:
                     self._act(sequence, timer)
                 else:
-                    buffer += pack(at, sequence, _TIMER, port.host.world.index, 0)
+                    note(PACK(at, sequence, _TIMER, index, 0))
                     if lines:
-                        trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
-                    port.fire(timer, at)
-                    while unsettled:
-                        unsettled[-1].settle(at)
+                        self.trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
+                    fire = port.fire  # Python 3.11 calls what a name holds faster than what a slot holds.
+                    fire(timer, at)
             else:
-                self._deliver(*(ordered.popleft() if queue is ordered else heappop(arrivals)))
-            for check in checks:
-                check(at)
-            if len(buffer) > _FLUSH_AT:
-                trace.flush()
+                if at > last:
+                    break
+                self.now = at
+                entry = next_delivery() if in_order else heappop(arrivals)
+                _, _, receiver, channel, node, message, record, self.sent_at, path = entry
+                note(record)
+                if receiver is None:
+                    self._deliver_to_all(at, channel, node, message)
+                elif channel in receiver.ports and self.quick:
+                    deliveries += 1
+                    hear = receiver.ports[channel].hear
+                    hear(node.name, message, at)
+                else:
+                    self._deliver(at, receiver, channel, node, message, path)
+            while unsettled:
+                unsettled[-1].settle(at)
+            if checks:
+                for check in checks:
+                    check(at)
+            events += 1
+            if not events % _FLUSH_EVERY:
+                self._take_stock()
         self.event_count += events
+        self.delivery_count += deliveries
         if not self.stopped and until < FOREVER:
             self.now = max(self.now, until)
+
+    def _take_stock(self) -> None:
+        """What was only noted is hashed, and counted."""
+        self.trace.flush()
+        for traffic in self._traffic.values():
+            traffic.count()
 
     def _act(self, sequence: int, plan: tuple[Callable[[], Any], str]) -> None:
         act, what = plan
         kind = Kind.DURABLE if what.endswith(" durable") else Kind.WORLD
-        self.trace.buffer += PACK(self.now, sequence, kind, -1, 0) + what.encode()
+        self.trace.records.append(PACK(self.now, sequence, kind, -1, 0) + what.encode())
         if self.trace.lines is not None:
             self.trace.line(self.now, kind, "", what)
         act()
 
     def _note(self, what: str, node: SimNode) -> None:
         """A start or a crash, whoever caused it."""
-        self.trace.buffer += PACK(self.now, 0, Kind.WORLD, node.index, node.incarnation) + what.encode()
+        self.trace.records.append(PACK(self.now, 0, Kind.WORLD, node.index, node.incarnation) + what.encode())
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.WORLD, node.name, what)
 
     def _deliver(
         self,
         at: Instant,
-        sequence: int,
-        node: SimNode,
+        receiver: SimNode,
         channel: str,
-        receiver: SimNode | None,
+        node: SimNode,
         message: Any,
-        sent_at: Instant,
         path: list[tuple[int, int]] | None,
     ) -> None:
-        self.sent_at = sent_at
-        if receiver is None:
-            self._deliver_to_all(at, sequence, node, channel, message, sent_at)
-            return
-        self.trace.buffer += PACK(at, sequence, _ARRIVE, receiver.index, node.index)
         host = receiver.host
         if host is None:
             self.network.faults["receiver down"] += 1
@@ -465,41 +522,33 @@ class Simulation:
             self.trace.line(at, Kind.ARRIVE, f"{node.name} → {receiver.name}", message)
         self.delivery_count += 1
         port.hear(node.name, message, at)
-        unsettled = self._unsettled
-        while unsettled:
-            unsettled[-1].settle(at)
 
-    def _deliver_to_all(
-        self, at: Instant, sequence: int, node: SimNode, channel: str, message: Any, sent_at: Instant
-    ) -> None:
+    def _deliver_to_all(self, at: Instant, channel: str, node: SimNode, message: Any) -> None:
         audience = self._audiences.get(channel)
         if audience is None:
             audience = self._audiences[channel] = self._audience(channel)
-        size = len(audience.ports)
+        inlets, network, sent_at = audience.inlets, self.network, self.sent_at
+        size = len(inlets)
         position = audience.positions.get(node.index)
         if position is None:  # Its sender is gone, its words are not.
-            mask = self.network.mask(node.index, size, size + 1, sent_at)[:size]
+            mask = network.mask(node.index, size, size + 1, sent_at)[:size]
         else:
-            mask = self.network.mask(node.index, position, size, sent_at)
+            mask = network.mask(node.index, position, size, sent_at)
         if not self._plain:
             for index, place in audience.positions.items():
-                if mask[place] and self.network.cut_since(node.index, index, None):
-                    self.network.faults["cut in flight"] += 1
+                if mask[place] and network.cut_since(node.index, index, None):
+                    network.faults["cut in flight"] += 1
                     mask[place] = 0
-        buffer = self.trace.buffer
-        buffer += PACK(at, sequence, _ARRIVE, node.index, -1)
-        buffer += mask
+        self.trace.records.append(mask)
         heard = size - mask.count(0)
         self.delivery_count += heard
         if self.trace.lines is not None:
             self.trace.line(at, Kind.ARRIVE, f"{node.name} → {heard} of {size}", message)
         sender, unsettled = node.name, self._unsettled
-        for port in compress(audience.ports, mask):
-            port.hear(sender, message, at)
+        for hear in compress(inlets, mask):
+            hear(sender, message, at)
             while unsettled:
                 unsettled[-1].settle(at)
 
     def _audience(self, channel: str) -> _Audience:
-        return _Audience(
-            [(n, n.host.ports[channel]) for n in self.nodes if n.host is not None and channel in n.host.ports]
-        )
+        return _Audience(channel, [node for node in self.nodes if channel in node.ports])

@@ -24,10 +24,8 @@ DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
 
 
-LOST: Final = 0  # A verdict on one delivery: lost,
-HEARD: Final = 1  # heard,
-ASK: Final = 2  # or left to `Network.loses`.
 _VERDICT_COUNT: Final = 64  # Drawn together.
+_UNDECIDED: Final = 2
 
 Pairs = frozenset[tuple[int, int]]
 Path = list[tuple[int, int]]
@@ -129,6 +127,21 @@ class Faults(Counter[str]):
     """How often each fault fired: a knob that never bites shows as zero."""
 
 
+class _Blocks:
+    """Bytes of chance for one purpose, by sender, block after block: without a stream to seed and to keep."""
+
+    __slots__ = ("_counts", "_key")
+
+    def __init__(self, base: int) -> None:
+        self._key = base.to_bytes(8, "little")
+        self._counts: dict[int, int] = {}  # By sender: how many blocks were drawn.
+
+    def draw(self, sender: int, size: int) -> bytes:
+        count = self._counts.get(sender, 0)
+        self._counts[sender] = count + 1
+        return shake_128(self._key + (sender + (count << 32)).to_bytes(10, "little")).digest(size)
+
+
 class Network:
     """The links of one run.  Nodes are numbers here: their index in the simulation."""
 
@@ -137,8 +150,8 @@ class Network:
         self.faults = Faults()
         self._streams = streams
         self._by_sender: dict[tuple[str, int], Stream] = {}
-        self._mask_counts: dict[int, int] = {}  # By sender: how many masks were drawn for it.
-        self._mask_key = streams.base("multicast loss").to_bytes(8, "little")
+        self._for_multicasts = _Blocks(streams.base("multicast loss"))
+        self._for_unicasts = _Blocks(streams.base("unicast loss"))
         self._link_loss: dict[tuple[int, int], float] = {}
         self._in_burst: dict[int, bool] = {}
         self._sent_at: deque[Instant] = deque()  # load: sends within the last window, and in flight.
@@ -238,40 +251,33 @@ class Network:
         else:
             if model == "load":
                 prob = self._loaded(sent_at)
-            mask = self._independent(sender, size, prob)
+            mask = self._independent(self._for_multicasts, sender, size, prob)
             mask[position] = 1
             self.faults["loss"] += mask.count(0)
         mask[position] = 0
         return mask
 
     def verdicts(self, sender: int) -> Iterator[int]:
-        """On a sender's next deliveries over one plain hop.  Drawn by the block: a stream of its own for each sender
-        would cost more to seed, and more memory to run through, than most senders' messages."""
+        """On a sender's next deliveries over one plain hop: 1 arrives, 0 is lost; not for `load`, which hangs on time.
+
+        Drawn by the block: a stream for each sender costs more to seed, and more cache to run through.
+        """
         loss = self.config.loss
         if loss.model == "none" or loss.prob == 0.0:
-            return repeat(HEARD)
-        if loss.model == "load":
-            return repeat(ASK)
-        return iter(self._independent(sender, _VERDICT_COUNT, loss.prob))
+            return repeat(1)
+        return iter(self._independent(self._for_unicasts, sender, _VERDICT_COUNT, loss.prob))
 
-    def loses(self, sender: int, now: Instant) -> bool:
-        """Whether one delivery over one plain hop is lost."""
-        prob = self.config.loss.prob if self.config.loss.model != "load" else self._loaded(now)
-        if self._stream("loss", sender).random() < prob:
-            self.faults["loss"] += 1
-            return True
-        return False
+    def loses_loaded(self, sender: int, now: Instant) -> bool:
+        """load: whether one delivery over one plain hop is lost."""
+        return self._stream("loss", sender).random() < self._loaded(now)
 
-    def _independent(self, sender: int, size: int, prob: float) -> bytearray:
-        """One byte of chance per receiver; the one value in 256 that cannot decide alone gets a full draw."""
-        count = self._mask_counts.get(sender, 0)
-        self._mask_counts[sender] = count + 1
-        key = self._mask_key + (sender + (count << 32)).to_bytes(10, "little")
-        mask = bytearray(shake_128(key).digest(size).translate(self._table(prob)))
-        at = mask.find(ASK)
+    def _independent(self, blocks: "_Blocks", sender: int, size: int, prob: float) -> bytearray:
+        """One byte of chance per delivery; the one value in 256 that cannot decide alone gets a full draw."""
+        mask = bytearray(blocks.draw(sender, size).translate(self._table(prob)))
+        at = mask.find(_UNDECIDED)
         while at >= 0:
             mask[at] = self._stream("loss", sender).random() >= (prob * 256) % 1.0
-            at = mask.find(ASK, at)
+            at = mask.find(_UNDECIDED, at)
         return mask
 
     def _table(self, prob: float) -> bytes:
@@ -393,7 +399,7 @@ class Network:
         if loss.model != "bursts":
             return False
         rng = self._stream("loss", sender)
-        bad = self._in_burst.get(sender, False)
+        bad = self._in_burst[sender] if sender in self._in_burst else rng.random() < loss.prob
         leave = 1.0 / loss.burst_count
         if loss.prob >= 1.0:
             bad = True

@@ -1,6 +1,6 @@
 """One simulated node: the world of its host, with a clock, a disk and a state of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +9,8 @@ import msgspec
 
 from doyen.core.clock import NEVER, Duration, Instant
 from doyen.core.host import Host, Port, Verbs
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.errors import ConfigError
 from doyen.sim.streams import Stream
 from doyen.sim.trace import PACK, Kind
 
@@ -20,7 +21,7 @@ State = Literal["down", "up", "paused", "slow"]
 Setup = Callable[["SimNode", Host], None]  # Adds a node's machines to its host; called at each (re)start.
 Step = Callable[[Instant], None]
 
-_FACT = int(Kind.FACT)
+_FACT, _SEND = int(Kind.FACT), int(Kind.SEND)
 
 
 class Clock:
@@ -29,6 +30,8 @@ class Clock:
     __slots__ = ("offset", "rate")
 
     def __init__(self, offset: Duration = 0, drift: float = 0.0) -> None:
+        if not -0.5 <= drift <= 1.0:
+            raise ConfigError(f"{drift} is no clock's drift: give -0.5 to 1 (0.001: fast by 1 in 1,000)", field="drift")
         self.offset, self.rate = offset, 1.0 + drift
 
     def local(self, true: Instant) -> Instant:
@@ -56,16 +59,20 @@ class SimNode:
         "incarnation",
         "index",
         "name",
+        "ports",
         "setup",
         "sim",
         "state",
         "step_delay",
+        "verdicts",
     )
 
     def __init__(self, sim: "Simulation", name: NodeId, index: int, setup: Setup, clock: Clock | None) -> None:
         self.sim, self.name, self.index, self.setup = sim, name, index, setup
         self.clock = clock
         self.host: Host | None = None
+        self.ports: dict[str, Port] = {}  # Its host's; none while it is down.
+        self.verdicts: Iterator[int] = iter(())  # Which of its next unicasts over a plain network are heard.
         self.state: State = "down"
         self.incarnation = Incarnation(0)
         self.disk: dict[str, bytes] = {}  # What is durable, by channel, as it was written.
@@ -91,18 +98,58 @@ class SimNode:
     # The world of its host.
 
     def verbs(self, port: Port) -> Verbs:
-        sim, clock = self.sim, self.clock
-        timers, sequence = sim.timers, sim.sequence
+        """Closures, so that a message or a timer costs one call, and no look-up of what never changes."""
+        sim, channel, index = self.sim, port.channel, self.index
+        timers, sequence, ordered, by_name, watchers = (
+            sim.timers,
+            sim.sequence,
+            sim.ordered,
+            sim.by_name,
+            sim.send_watchers,
+        )
+        note, encode, faults, pack = sim.trace.records.append, sim.encode, sim.network.faults, PACK
+        overhead, count_size = sim.overhead(self, channel), sim.traffic_on(channel).sizes.append
+
+        def send(to: NodeId | Address, message: Any) -> None:
+            """`Simulation.send`, where nothing is to be decided; the same draws, records and counts."""
+            receiver = by_name.get(to)  # type: ignore[call-overload]
+            data = encode(message)
+            size = overhead + len(data)
+            if receiver is None or receiver is self or watchers or not sim.quick or size > sim.datagram_max:
+                sim.send(self, channel, to, message)
+                return
+            now, number = sim.now, next(sequence)
+            at = now + sim.delay
+            record = pack(at, number, _SEND, index, receiver.index)
+            note(record)
+            note(data)
+            count_size(size)
+            heard = next(self.verdicts, None)
+            if heard or (heard is None and self.next_verdict()):
+                entry = (at, number, receiver, channel, self, message, record, now, None)
+                if ordered and at < ordered[-1][0]:
+                    sim.queue(entry)
+                else:
+                    ordered.append(entry)
+            else:
+                faults["loss"] += 1
 
         def set_timer(timer: Any, at: Instant) -> None:
             if at < NEVER:
-                heappush(timers, (at if at > sim.now else sim.now, next(sequence), port, timer))
+                heappush(timers, (at if at > sim.now else sim.now, next(sequence), port, timer, index))
 
         return Verbs(
-            partial(sim.send, self, port.channel),
-            partial(sim.multicast, self, port.channel),
-            set_timer if clock is None else partial(self._set_skewed_timer, port),
+            send,
+            partial(sim.multicast, self, channel),
+            set_timer if self.clock is None else partial(self._set_skewed_timer, port),
         )
+
+    def next_verdict(self) -> int:
+        verdict = next(self.verdicts, None)
+        if verdict is None:
+            self.verdicts = self.sim.network.verdicts(self.index)
+            verdict = next(self.verdicts)
+        return verdict
 
     def persist(self, port: Port, record: Any) -> None:
         self.sim.write(self, port, msgspec.msgpack.encode(record))
@@ -110,7 +157,7 @@ class SimNode:
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
         sim = self.sim
         trace = sim.trace
-        trace.buffer += PACK(sim.now, 0, _FACT, self.index, 0)
+        trace.records.append(PACK(sim.now, 0, _FACT, self.index, 0))
         if trace.lines is not None:
             trace.line(sim.now, Kind.FACT, f"{self.name}/{port.channel}", fact)
         for watch in sim.watchers:
@@ -124,7 +171,7 @@ class SimNode:
         """By this node's clock, which may be set back meanwhile: then the timer waits again."""
         clock = self.clock or Clock()
         when = max(clock.true(at), self.sim.now)
-        heappush(self.sim.timers, (when, next(self.sim.sequence), port, _Skewed(timer, at)))
+        heappush(self.sim.timers, (when, next(self.sim.sequence), port, _Skewed(timer, at), self.index))
 
     # Its state.
 
@@ -156,6 +203,8 @@ class SimNode:
     def set_state(self, state: State) -> None:
         """Puts itself between the world and its machines while it is not quite itself."""
         self.state = state
+        if state == "down":
+            self._busy_until = 0
         backlog, self._backlog = self._backlog, [] if state == "paused" else None
         if self.host is not None:
             for port in self.host.ports.values():
@@ -163,6 +212,7 @@ class SimNode:
                     port.hear, port.fire = port.machine.on_message, port.machine.on_timer
                 else:
                     port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
+            self.sim.inlets_changed(self)
         for step in backlog or ():
             self.enter(step)
 

@@ -30,21 +30,25 @@ class Stream(Random):
         self.gauss_next = None
 
     def random(self) -> float:
-        if self._left == 0:
-            return self._upgrade().random()
+        if self._left <= 0:
+            self._upgrade()
+            return super().random()
         self._left -= 1
         self._state = (self._state + _GOLDEN) & _MASK
         return (mix(self._state) >> 11) * 2**-53
 
     def getrandbits(self, k: int, /) -> int:
-        return self._upgrade().getrandbits(k)
+        self._upgrade()
+        return super().getrandbits(k)
 
-    def _upgrade(self) -> Random:
+    def _upgrade(self) -> None:
         """From here on this object's draws are those of a Mersenne Twister, at its full speed."""
+        if self._left < 0:
+            return  # A caller kept the slow method, as `Random.shuffle` does: go on, do not seed again.
+        self._left = -1
         super().seed(mix(self._state))
         self.random = super().random  # type: ignore[method-assign]
         self.getrandbits = super().getrandbits  # type: ignore[method-assign]
-        return self
 
 
 class Streams:

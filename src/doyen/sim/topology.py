@@ -55,7 +55,7 @@ class Topology:
                 raise ConfigError(f"has {a}-{b}, which is not between two of the nodes 0 to {size - 1}", field="edges")
             self._neighbours[a].append(b)
             self._neighbours[b].append(a)
-        self._trees: dict[int, dict[int, int]] = {}
+        self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
         self._down: set[int] = set()
 
     def neighbours(self, node: int) -> list[int]:
@@ -86,9 +86,9 @@ class Topology:
         if not self.complete:
             (self._down.add if down else self._down.discard)(node)
             # Only routes through it change, or, when it returns, any that might now lead through it.
-            stale = [root for root, tree in self._trees.items() if not down or node in tree.values()]
-            for root in stale:
-                del self._trees[root]
+            stale = [key for key, tree in self._trees.items() if not down or node in tree.values()]
+            for key in stale:
+                del self._trees[key]
 
     def forget_routes(self) -> None:
         self._trees.clear()
@@ -97,9 +97,9 @@ class Topology:
         """The hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
-        tree = self._trees.get(a)
+        tree = self._trees.get((a, cut))
         if tree is None:
-            tree = self._trees[a] = self._shortest_tree(a, cut)
+            tree = self._trees[a, cut] = self._shortest_tree(a, cut)
         if b not in tree:
             return None
         hops = []

@@ -4,6 +4,8 @@ The hash is over packed records, so that it costs little and is always on; lines
 
     record  = instant (8 bytes, ns) · sequence (8) · kind (1) · node (4) · peer (4), then what the kind adds:
               the encoded message where one is sent, the mask of hearers where a multicast arrives
+              (a message over a plain network has one record, of its arrival: it is written as it leaves, before the
+              encoded message, and again as it arrives)
     line    =     1.234567890  arrive   n003 → 41 of 49   Announcement(term=1, standing=0)
               ^ seconds        ^ kind   ^ who             ^ what
 
@@ -30,26 +32,21 @@ class Kind(IntEnum):
 
 
 PACK = Packed("<qqBii").pack
-_FLUSH_AT = 1 << 16
 
 
 class Trace:
-    """One run's record.  `buffer` is written by the engine directly; it is hashed in large pieces."""
+    """One run's record.  The engine appends to `records` itself, for speed; they are hashed in large pieces."""
 
-    __slots__ = ("_hash", "buffer", "lines")
+    __slots__ = ("_hash", "lines", "records")
 
     def __init__(self, lines: TextIO | None = None) -> None:
         self._hash = blake2b(digest_size=16)
-        self.buffer = bytearray()
+        self.records: list[bytes | bytearray] = []
         self.lines = lines
 
     def flush(self) -> None:
-        self._hash.update(self.buffer)
-        self.buffer.clear()
-
-    def flush_if_large(self) -> None:
-        if len(self.buffer) > _FLUSH_AT:
-            self.flush()
+        self._hash.update(b"".join(self.records))
+        self.records.clear()
 
     def digest(self) -> str:
         self.flush()

@@ -210,9 +210,11 @@ def refuse(setting: Setting, extensions: Extensions) -> None:
         raise ConfigError(
             "0 is too short for the load model: messages sent together must still be on their way", field="delay_s"
         )
-    if extensions.query_s and extensions.query_s < 2 * setting.delay_s:
+    trips = 2 if setting.variant == "le-a" else 4  # Suppressed replies come up to T_Q/2 later.
+    if extensions.query_s and extensions.query_s < trips * setting.delay_s:
         raise ConfigError(
-            f"{extensions.query_s:g}s is shorter than a round trip: give at least 2·delay = {2 * setting.delay_s:g}s",
+            f"{extensions.query_s:g}s is too short for an answer: give at least {trips}·delay = "
+            f"{trips * setting.delay_s:g}s",
             field="query_s",
         )
     if extensions != Extensions() and not setting.variant.startswith("le-"):
