@@ -81,10 +81,12 @@ class _Run:
         try:
             if run.warm_up:
                 self._use(self.scenario.network.without_faults())
-            self.world.start()
-            self.sim.run(until=run.warm_up - 1)
-            self._begin_counting()
-            self._use(self.scenario.network)
+                self.world.start()
+                self.sim.run(until=run.warm_up - 1)
+                self._begin_counting()
+                self._use(self.scenario.network)
+            else:
+                self.world.start()
             self.sim.run(until=run.quiet_at)
             if run.quiet:
                 churn.stop()

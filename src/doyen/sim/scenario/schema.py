@@ -52,8 +52,10 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not (isfinite(self.load_max) and self.load_max > 0):
             raise ConfigError(f"{self.load_max} must be positive and finite", field="load_max")
         if not 0 <= self.observer_count < self.nodes:
-            raise ConfigError(f"{self.observer_count} leaves nobody to lead: give less than nodes ({self.nodes})",
-                              field="observer_count")  # fmt: skip
+            raise ConfigError(
+                f"{self.observer_count} leaves nobody to lead: give less than nodes ({self.nodes})",
+                field="observer_count",
+            )
         if not 0 <= self.start_spread < FOREVER:
             raise ConfigError("must be 0 or more, and finite", field="start_spread")
         if self.election.leader_count > self.nodes - self.observer_count:
