@@ -13,6 +13,7 @@ COMMANDS = {
     "up": "A local cluster to play with: elects, loses its leader, elects again.",
     "agent": "One process of a group.",
     "sim": "Simulate an election, or a scenario file.",
+    "score": "What makes a good leader here, in numbers: weights from experts, quality from attributes.",
     "analyze": "Evaluate the papers' closed forms.",
     "papers": "Reproduce the papers' tables and figures.",
     "bench": "Measure doyen beside its peers.",

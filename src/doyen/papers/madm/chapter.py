@@ -1,0 +1,113 @@
+"""What the chapter prints: its attributes, its tables, its graphs.  [MADM §6.2.5, §6.3]"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from doyen.score.topsis import Attribute
+
+
+class Row(Struct, frozen=True):
+    """One line of Tables 6.3 to 6.5."""
+
+    node: str
+    cpu: float
+    memory: float
+    failures: float
+    closeness: float
+    degree: int
+    quality: str  # As printed: truncated to four decimals.
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {
+            "CPU": self.cpu,
+            "Am": self.memory,
+            "Fr": self.failures,
+            "Cc": self.closeness,
+            "Deg": float(self.degree),
+        }
+
+
+Edges = tuple[tuple[str, str], ...]
+
+#: Table 6.2.
+ATTRIBUTES: Final = (
+    Attribute(name="CPU", min=1.8, max=6, weight=0.15),
+    Attribute(name="Am", min=0, max=64, weight=0.10),
+    Attribute(name="Fr", min=0, max=1, weight=0.22, kind="cost"),
+    Attribute(name="Cc", min=0, max=1, weight=0.28),
+    Attribute(name="Deg", min=1, max=12, weight=0.25),
+)
+
+
+def prioritised(name: str) -> tuple[Attribute, ...]:
+    """[MADM §6.3] .8 on one attribute and .05 on every other."""
+    return tuple(
+        Attribute(name=a.name, min=a.min, max=a.max, weight=0.8 if a.name == name else 0.05, kind=a.kind)
+        for a in ATTRIBUTES
+    )
+
+
+def edges(text: str) -> Edges:
+    """`0-2 1-2` to pairs of names."""
+    return tuple((a, b) for a, _, b in (word.partition("-") for word in text.split()))
+
+
+def neighbours(graph: Edges) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for a, b in graph:
+        found.setdefault(a, []).append(b)
+        found.setdefault(b, []).append(a)
+    return found
+
+
+_A: Final = "0-2 1-2 1-3 2-3 2-4 2-7 3-4 4-6 5-7"
+_B: Final = _A + " 0-8 1-8 6-8 7-9"
+_C: Final = _B + " 0-10 1-10 4-10 7-10 8-10 9-10 5-11 6-11 9-11"
+
+#: Figure 6.3, whose image is lost: reconstructed from the tables' degrees and closeness, unique or not.
+GRAPHS: Final[dict[str, Edges]] = {"6.3": edges(_A), "6.4": edges(_B), "6.5": edges(_C)}
+
+TABLES: Final[dict[str, tuple[Row, ...]]] = {
+    "6.3": (
+        Row("0", 4.9, 26, 0.07, 0.46, 1, "0.3492"),
+        Row("1", 2.9, 28, 0.06, 0.5, 2, "0.3469"),
+        Row("2", 4.1, 24, 0.03, 0.77, 5, "0.3637"),
+        Row("3", 3.9, 22, 0.08, 0.58, 3, "0.3516"),
+        Row("4", 3.8, 22, 0.06, 0.58, 3, "0.3523"),
+        Row("5", 3.0, 32, 0.07, 0.36, 1, "0.3424"),
+        Row("6", 3.2, 24, 0.01, 0.38, 1, "0.3455"),
+        Row("7", 3.6, 24, 0.06, 0.53, 2, "0.3491"),
+    ),
+    "6.4": (
+        Row("0", 4.9, 26, 0.07, 0.5, 2, "0.3518"),
+        Row("1", 2.9, 28, 0.06, 0.53, 3, "0.3493"),
+        Row("2", 4.1, 24, 0.03, 0.69, 5, "0.3614"),
+        Row("3", 3.9, 22, 0.08, 0.52, 3, "0.3500"),
+        Row("4", 3.8, 22, 0.06, 0.52, 3, "0.3508"),
+        Row("5", 3.0, 32, 0.07, 0.36, 1, "0.3424"),
+        Row("6", 3.2, 24, 0.01, 0.42, 2, "0.3478"),
+        Row("7", 3.6, 24, 0.06, 0.52, 3, "0.3504"),
+        Row("8", 3.7, 20, 0.05, 0.45, 3, "0.3490"),
+        Row("9", 3.5, 22, 0.06, 0.36, 1, "0.3431"),
+    ),
+    "6.5": (
+        Row("0", 4.9, 26, 0.07, 0.52, 3, "0.3539"),
+        Row("1", 2.9, 28, 0.06, 0.55, 4, "0.3515"),
+        Row("2", 4.1, 24, 0.03, 0.61, 5, "0.3592"),
+        Row("3", 3.9, 22, 0.08, 0.5, 3, "0.3495"),
+        Row("4", 3.8, 22, 0.06, 0.57, 4, "0.3538"),
+        Row("5", 3.0, 32, 0.07, 0.44, 2, "0.3457"),
+        Row("6", 3.2, 24, 0.01, 0.55, 3, "0.3526"),
+        Row("7", 3.6, 24, 0.06, 0.57, 4, "0.3534"),
+        Row("8", 3.7, 20, 0.05, 0.57, 4, "0.3538"),
+        Row("9", 3.5, 22, 0.06, 0.55, 3, "0.3507"),
+        Row("10", 4.3, 26, 0.02, 0.68, 6, "0.3645"),
+        Row("11", 3.3, 28, 0.03, 0.47, 3, "0.3503"),
+    ),
+}
+
+#: Figure 6.1: seven nodes and nine links.  Of the qualities only four are printed; .74 < Qf(2) < .94.
+SEVEN: Final = edges("0-2 1-2 2-3 0-3 0-6 1-5 3-4 3-5 5-6")
+SEVEN_QUALITY: Final = {"0": 0.55, "1": 0.52, "2": 0.80, "3": 0.94, "4": 0.60, "5": 0.69, "6": 0.74}

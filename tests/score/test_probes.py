@@ -1,0 +1,73 @@
+"""What a node measures of itself, and the standing that follows from it."""
+
+from pathlib import Path
+
+import pytest
+
+from doyen.errors import ConfigError
+from doyen.score.probes import (
+    FailureRate,
+    Rating,
+    Unmeasured,
+    battery_share,
+    closeness,
+    cpu_capacity_ghz,
+    degree,
+    eccentricity,
+    fixed,
+    memory_free_gib,
+)
+from doyen.score.topsis import Attribute
+
+LINE = {"a": ["b"], "b": ["a", "c"], "c": ["b"], "x": ["y"], "y": ["x"], "z": []}
+
+
+def test_closeness_and_eccentricity_are_of_the_region() -> None:
+    assert closeness(LINE, "b") == 1.0
+    assert closeness(LINE, "a") == 2 / 3
+    assert closeness(LINE, "x") == closeness(LINE, "z") == 1.0
+    assert (eccentricity(LINE, "a"), eccentricity(LINE, "b"), eccentricity(LINE, "z")) == (2, 1, 0)
+    assert (degree(LINE, "b"), degree(LINE, "z"), degree(LINE, "unknown")) == (2, 0, 0)
+
+
+def test_the_kernels_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor : 0\ncpu MHz\t\t: 2100.5\nprocessor : 1\ncpu MHz : 3300\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   2097152 kB\n")
+    assert cpu_capacity_ghz(tmp_path) == 3.3
+    assert memory_free_gib(tmp_path) == 2.0
+    (tmp_path / "BAT0").mkdir()
+    (tmp_path / "BAT0" / "capacity").write_text("40\n")
+    assert battery_share(tmp_path) == 0.4
+    assert battery_share(tmp_path / "none") == 1.0
+    with pytest.raises(Unmeasured):
+        cpu_capacity_ghz(tmp_path / "none")
+    with pytest.raises(Unmeasured):
+        memory_free_gib(tmp_path / "none")
+
+
+def test_failures_per_hour_watched() -> None:
+    rate = FailureRate()
+    with pytest.raises(Unmeasured):
+        rate()
+    rate.watched(1800, failures=1)
+    rate.watched(1800)
+    assert rate() == 1.0
+    with pytest.raises(ConfigError):
+        rate.watched(-1)
+
+
+def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
+    attributes = [
+        Attribute(name="security", min=0, max=10, weight=0.5),
+        Attribute(name="failures", min=0, max=2, weight=0.5, kind="cost"),
+    ]
+    rating = Rating(attributes, {"security": fixed(10), "failures": FailureRate()})
+    values, missing = rating.measure()
+    assert (values, missing) == ({"security": 10.0, "failures": 2.0}, ("failures",))  # Unmeasured counts as the worst.
+    worse = rating()
+    rating.probes["failures"].watched(3600)  # type: ignore[attr-defined]
+    assert rating() > worse
+    rating.probes["security"] = lambda: float("nan")
+    assert rating.measure()[1] == ("security",)
+    with pytest.raises(ConfigError, match="'failures' has no probe"):
+        Rating(attributes, {"security": fixed(1)})
