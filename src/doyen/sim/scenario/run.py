@@ -35,6 +35,7 @@ class Result(Struct, kw_only=True):
     seed: int
     agreed: bool  # Every region names its best eligible members, and they act.
     leaders: list[str]  # Whom the agreed regions name, best first.
+    acting: list[str]  # Who acts as leader at the end, best first.
     converged_at: float | None  # Since when nobody who is up has changed its mind; None if not agreed.
     leader_changes: int  # How often a node began to lead.
     messages: int  # A multicast is one.
@@ -133,6 +134,7 @@ class _Run:
             seed=self.seed,
             agreed=agreed,
             leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
+            acting=[node.name for node in self.world.acting()],
             converged_at=since / 1e9 if agreed else None,
             records=self.world.records,
             up=len(up),

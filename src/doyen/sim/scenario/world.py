@@ -301,9 +301,9 @@ class ScenarioWorld:
         """Why a region does not agree on its best members, or None."""
         named = Counter(self.named_by(node) for node in region)
         if len(named) > 1:
-            return f"{len(region)} nodes name {len(named)} different leaders: " + ", ".join(
-                f"{'/'.join(leaders) or 'nobody'} by {count}" for leaders, count in named.most_common(4)
-            )
+            acting = ", ".join(node.name for node in region if node.index in self._leading) or "nobody"
+            whom = ", ".join(f"{'/'.join(leaders) or 'nobody'} by {count}" for leaders, count in named.most_common(4))
+            return f"{len(region)} nodes name {len(named)} different leaders ({whom}); {acting} acts"
         leaders = next(iter(named))
         eligible = [node for node in region if self.standings[node.index] is not None]
         count = min(self.config.leader_count, len(eligible))
