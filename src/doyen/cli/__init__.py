@@ -42,9 +42,11 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(error), 2)
     except DoyenError as error:
         _fail(str(error), 1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            sys.stderr.close()
+            sys.exit(1)
+        _fail(f"{error.filename or 'the system'}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         sys.exit(130)
     else:

@@ -1,7 +1,9 @@
 """Flags made from a configuration's fields, so that no option is typed twice."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -31,6 +33,18 @@ class DurationText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         except ConfigError as error:
             self.fail(str(error), param, ctx)
         return to_seconds(duration) if self.as_seconds else duration
+
+
+class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A file to be written: its folder must be there before anything runs."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            self.fail(f"{value} cannot be written: give a file in a folder that exists", param, ctx)
+        return path
 
 
 def flag_of(option: Option) -> str:

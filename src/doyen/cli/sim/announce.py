@@ -1,12 +1,13 @@
 """`doyen sim announce`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from doyen.analysis.setting import Setting
-from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress, show
 from doyen.sim.studies.announce import Engine, Extensions, Summary, simulate, study
 from doyen.sim.studies.runs import run_seed
@@ -26,10 +27,10 @@ from doyen.sim.trace import Trace
     show_default=True,
     help="The protocol's own machines, or Monte-Carlo kernels that are held equal to them.",
 )
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
+@click.option("--trace", "trace_path", type=OutputFile(), help="Write the first run, a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
-    runs: int, seed: int, jobs: int, engine: Engine, trace_path: str | None, as_json: bool, **given: Any
+    runs: int, seed: int, jobs: int, engine: Engine, trace_path: Path | None, as_json: bool, **given: Any
 ) -> None:
     setting, extensions = chosen(Setting, given), chosen(Extensions, given)
     with named_by_flag(Setting, Extensions), progress(f"{setting.variant} N={setting.nodes}", runs) as advance:
