@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_answer_whatever_the_jobs(capsys: pytest.Ca
         ("--nodes 10 --loss-model none --quantity messages", 3.82896825),
         ("--variant le-a --nodes 100 --loss .4 --quantity messages", 106.2096),
         (
-            "--nodes 10 --listen 3s --event leader-departs --loss .4 --loss-model correlated --quantity reestablishment",
+            "--nodes 9 --listen 3s --event leader-departs --loss .4 --loss-model correlated --quantity reestablishment",
             3.2,
         ),
         ("--nodes 10 --listen 3s --event leader-departs --loss .4 --quantity reestablishment --as-printed", 3.2),
