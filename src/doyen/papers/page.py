@@ -24,7 +24,7 @@ svg { width: 100%; height: auto; max-width: 36rem; display: block; }
 p { margin: .4rem 0; max-width: 46rem; } .soft { color: var(--soft); font-size: .9rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; width: 100%; }
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-.what { min-width: 11rem; }
+.what { min-width: 7rem; } td .soft { font-size: .78rem; }
 td.n { white-space: nowrap; font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } .beyond { color: var(--soft); }
 code { font: .8rem ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; background: #f3f5f6;
@@ -122,13 +122,13 @@ def _table(cells: Sequence[Cell]) -> str:
         why = f'<br><span class="soft">{escape(words)}</span>' if words else ""
         rows.append(
             f'<tr><td class="what" title="{escape(cell.note)}">{escape(cell.where)}{why}</td>'
-            f'<td class="n">{number(cell.published)}</td>'
-            f'<td class="n" title="{escape(cell.source)}">{escape(expected(cell))}</td>'
+            f'<td class="{CLASSES[cell.verdict]}" title="{escape(cell.reason)}">{escape(said(cell))}</td>'
             f'<td class="n">{escape(ours(cell))}</td>'
-            f'<td class="n {CLASSES[cell.verdict]}" title="{escape(cell.reason)}">{escape(said(cell))}</td></tr>'
+            f'<td class="n" title="{escape(cell.source)}">{escape(expected(cell))}</td>'
+            f'<td class="n">{number(cell.published)}</td></tr>'
         )
     return (
-        '<div class="scroll"><table><tr><th></th><th>published</th><th>expected</th><th>ours</th><th>verdict</th></tr>'
+        '<div class="scroll"><table><tr><th></th><th>verdict</th><th>ours</th><th>expected</th><th>published</th></tr>'
         f"{''.join(rows)}</table></div>"
     )
 

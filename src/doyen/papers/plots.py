@@ -51,7 +51,7 @@ def draw(plot: Plot, cells: Sequence[Cell], name: str, shown_x: Sequence[float])
     from matplotlib.figure import Figure
 
     with rc_context({**STYLE, "svg.hashsalt": name}):
-        height = 3.7 if len(plot.panels) == 1 else 2.9 * len(plot.panels) + 0.4
+        height = 3.9 if len(plot.panels) == 1 else 3.0 * len(plot.panels) + 0.5
         figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
         FigureCanvasAgg(figure)
         rows = figure.subplots(len(plot.panels), 1, sharex=True, squeeze=False)
@@ -82,8 +82,6 @@ def _draw_panel(axes: Any, panel: Panel, cells: Sequence[Cell]) -> None:
         axes.set_ylim(0 if low > 0 or low > -0.1 * high else low, high)
     axes.grid(axis="y", color="#e4e4e4", lw=0.7)
     axes.set_axisbelow(True)
-    if panel.title:
-        axes.set_title(panel.title, fontsize=10.5, loc="left", color=INK)
     for mark in panel.marks:
         axes.axvline(mark.x, color="#777777", lw=0.9, ls=":")
         axes.annotate(mark.text, (mark.x, 0.03), xycoords=("data", "axes fraction"), xytext=(4, 0),
@@ -91,7 +89,7 @@ def _draw_panel(axes: Any, panel: Panel, cells: Sequence[Cell]) -> None:
     if panel.labels_at_end:
         _label_ends(axes, panel.curves)
     else:
-        _legend(axes, panel.curves, published=bool(published))
+        _legend(axes, panel, published=bool(published))
 
 
 def _fixed(places: Sequence[float]) -> Any:
@@ -120,19 +118,21 @@ def _mark(curve: Curve) -> dict[str, Any]:
     return {"marker": MARKERS[curve.colour % len(MARKERS)], "ms": 9 if curve.ring else 5, "mfc": face, "mew": 1.2}
 
 
-def _legend(axes: Any, curves: Sequence[Curve], *, published: bool) -> None:
-    """Line and mark together, as the plot has them."""
+def _legend(axes: Any, panel: Panel, *, published: bool) -> None:
+    """Above the axes, where it hides no point; line and mark together, as the plot has them."""
     from matplotlib.lines import Line2D
 
     handles = []
-    for curve in curves:
+    for curve in panel.curves:
         colour = PALETTE[curve.colour % len(PALETTE)]
         known = bool(curve.line_xs)
         handles.append(Line2D([], [], color=colour, ls="--" if curve.hollow else "-", lw=1.5 if known else 0.8,
                               label=curve.legend, **_mark(curve)))  # fmt: skip
     if published:
         handles.append(Line2D([], [], ls="", marker="D", ms=8, mfc="none", mec=INK, mew=0.9, label="published"))
-    axes.legend(handles=handles, loc="best", ncols=2 if len(handles) > 4 else 1)
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0,
+                ncols=len(handles) if len(handles) < 4 else 2, title=panel.title or None, alignment="left",
+                title_fontproperties={"size": 10.5})  # fmt: skip
 
 
 def _label_ends(axes: Any, curves: Sequence[Curve]) -> None:

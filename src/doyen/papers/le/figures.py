@@ -50,7 +50,7 @@ def lossless(name: str) -> Wanted:
     return Wanted(label=name, legend=name, name=name, model="none", colour=COLOURS[name])
 
 
-def lossy(name: str, model: LossModel, *, legend: str = "") -> Wanted:
+def lossy(name: str, model: LossModel, *, legend: str = "", ring: bool = False) -> Wanted:
     label = f"{name}, {model}"
     return Wanted(
         label=label,
@@ -59,7 +59,7 @@ def lossy(name: str, model: LossModel, *, legend: str = "") -> Wanted:
         model=model,
         colour=COLOURS[name],
         hollow=not legend and model == "uncorrelated",
-        ring=name == "LE-M",
+        ring=ring,
     )
 
 
@@ -211,8 +211,9 @@ def first_rounds(results: Results) -> list[Measured]:
     return found
 
 
-def three(model: LossModel) -> tuple[str, list[Wanted]]:
-    return f"{model} loss .4", [lossy(name, model, legend=name) for name in ("LE-S", "SUP", "LE-M")]
+def three(model: LossModel, *, overlapping: bool = False) -> tuple[str, list[Wanted]]:
+    names = ("LE-S", "SUP", "LE-M")
+    return f"{model} loss .4", [lossy(name, model, legend=name, ring=overlapping and name == "LE-M") for name in names]
 
 
 def at_loss(tenths: int) -> Wanted:
@@ -289,7 +290,7 @@ FIGURES: Final = (
         "time of the first round alone, loss .4",
         "When the last announcement of the first round is sent. LE-M lies on SUP: in that round they are the same.",
         "first_tmax",
-        [three(model) for model in BOTH],
+        [three(model, overlapping=True) for model in BOTH],
         further=(NO_LOSS_FIRST,),
         further_cells=first_rounds,
         y_label="last announcement of the first round (s)",
