@@ -72,6 +72,12 @@ VARIANTS: dict[str, Callable[[], Scenario]] = {
     "delay rank on a grid": lambda: replace(
         with_group(EVERYTHING, rank="delay"), topology=TopologyConfig(shape="grid")
     ),
+    "slow disks that are kept": lambda: replace(
+        EVERYTHING,
+        churn=replace(EVERYTHING.churn, random=replace(CHURN, disk_lost_prob=0.0)),
+        run=replace(EVERYTHING.run, disk_delay=ms(300)),
+    ),
+    "nothing durable": lambda: with_group(EVERYTHING, durable_terms=False),
     "ring": lambda: replace(EVERYTHING, topology=TopologyConfig(shape="ring")),
 }
 

@@ -3,8 +3,9 @@
     terms       a node's term number never goes back while it lives, pauses included; with durable terms it also starts
                 no lower than what its disk held (announce-listen itself keeps nothing over a restart)
     reigns      a node's own LeaderElected and LeaderLost alternate, a reign's term only rises, nobody loses a leader
-                it was not told of, and the machine leads exactly while it told so
-    unique      no term (number and name) is acted under twice: by two nodes, or in two reigns of one life
+                it was not told of, and the machine leads exactly while it told so (but for what waits for a disk)
+    unique      no term (number and name) is acted under twice: by two nodes, in two reigns of one life, or, where
+                terms are kept over restarts, in two lives
     existed     whoever is named has claimed to lead before, and no term number comes from nowhere
     inner       a machine's own fields fit together
     incumbent   LE-M: nobody claims to be better than what it had heard when it woke  [LE §5.4.3]
@@ -42,6 +43,7 @@ class World(Protocol):
     """What checkers see of a run."""
 
     sim: Simulation
+    terms_are_kept: bool  # Over restarts.
     hearings: list[Callable[[SimNode, NodeId, Any], None]]
 
     def machine(self, node: SimNode) -> Any: ...
@@ -51,6 +53,8 @@ class World(Protocol):
     def disagreement(self, region: list[SimNode]) -> str | None: ...
 
     def durable_term(self, node: SimNode) -> int: ...
+
+    def is_holding(self, node: SimNode) -> bool: ...
 
 
 class Checker:
@@ -135,15 +139,16 @@ class ReignsAlternate(Checker):
                 self._reign[life] = fact.term
             told[fact.term.leader] = fact.term
         elif own:
-            if acting is None or acting != fact.term:
+            if acting == fact.term:
+                del self._reign[life]
+            elif not self.world.is_holding(node):  # Else it passed the barrier, and is told again in its turn.
                 self.fail(f"{node.name} lost a reign that it did not have: {fact.term}, acting under {acting}")
-            del self._reign[life]
         elif told.pop(fact.term.leader, None) != fact.term:
             self.fail(f"{node.name} lost a leader it was not told of: {fact.term}")
 
     def _look(self, node: SimNode, machine: Announce) -> None:
         acting = (node.index, node.incarnation) in self._reign
-        if machine.is_leader != acting:
+        if machine.is_leader != acting and not self.world.is_holding(node):
             what = "leads and never said so" if machine.is_leader else "said that it leads and does not"
             self.fail(f"{node.name} {what}")
 
@@ -159,8 +164,9 @@ class TermsAreUnique(Checker):
         if isinstance(fact, LeaderElected) and fact.term.leader == node.name:
             life = (node.index, node.incarnation)
             before = self._used.get(fact.term)
-            # Without durable terms a later life may count from 1 again: announce-listen keeps nothing.
-            if before is not None and (before[0] != node.index or before[1] == node.incarnation):
+            # Without durable terms a later life may count from 1 again: announce-listen keeps nothing by itself.
+            forgot = not self.world.terms_are_kept and before != life
+            if before is not None and (before[0] != node.index or not forgot):
                 self.fail(f"{node.name} acts under {fact.term}, which was used before")
             self._used[fact.term] = life
 

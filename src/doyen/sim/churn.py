@@ -137,6 +137,9 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         planned: set[str] = {event.do for event in self.events}
         return planned | set(self.random.rates())
 
+    def loses_disks(self) -> bool:
+        return self.random.disk_lost_prob > 0 or any(event.disk == "lost" for event in self.events)
+
     def steps_clocks(self) -> bool:
         return any(deed.startswith("clock") for deed in self.deeds())
 

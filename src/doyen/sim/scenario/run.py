@@ -44,7 +44,7 @@ class Result(Struct, kw_only=True):
     hop_bytes: int  # Bytes, summed over the links they crossed.
     deliveries: int
     events: int
-    records: int  # Made durable.
+    records: int  # Written to disks.
     up: int  # Nodes up at the end.
     faults: dict[str, int]  # Every configured fault, and every other that was counted.
     violations: list[Broken]
@@ -136,7 +136,7 @@ class _Run:
             leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
             acting=[node.name for node in self.world.acting()],
             converged_at=since / 1e9 if agreed else None,
-            records=self.world.records,
+            records=self.world.counting.record_count,
             up=len(up),
             faults=self._faults(churn),
             violations=violations,

@@ -35,7 +35,7 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     load_max: float = 1.0  #: rank load: each node's load is drawn from [0, load_max).
     observer_count: int = 0  #: So many nodes, the last ones, may not lead: they only follow.
     start_spread: Duration = 0  #: Nodes start at random within this time; 0: all together.
-    durable_terms: bool = False  #: Each node writes the terms it hears of to its disk, and starts above them again.
+    durable_terms: bool = False  #: Each node keeps the number of its last reign on its disk, and starts above it again.
     election: AnnounceConfig = AnnounceConfig()
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.run.quiet and "agreement" in self.run.checks and self.run.quiet < self.settling:
             raise ConfigError(
                 f"{format_duration(self.run.quiet)} is too short to agree in: give at least "
-                f"{format_duration(self.settling)} (delays, T_L, T_S, T_Q, 2·T_A, clock steps), or 0 for none",
+                f"{format_duration(self.settling)} (delays, T_L, T_S, T_Q, 2·T_A, disk, clock steps), or 0 for none",
                 field="run.quiet",
             )
 
@@ -171,6 +171,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         listen = config.listen_timeout if config.listen_timeout < FOREVER else 0
         spread = config.suppress_interval or config.announce_interval
         own = listen + spread + config.query_timeout + 2 * config.announce_interval
+        own += 2 * self.run.disk_delay if self.group.durable_terms else 0
         back = sum(event.by for event in self.churn.events if event.do == "clock-back")
         return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back
 

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import cos, dist, pi, sin
 from random import Random
-from typing import Any, ClassVar, Final, TypeAlias
-
-from msgspec import Struct
+from typing import Any, Final, TypeAlias
 
 from doyen.core.clock import Instant
-from doyen.core.effects import Out
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -28,43 +25,19 @@ from doyen.sim.topology import build
 from doyen.sim.trace import Trace
 
 CHANNEL: Final = "election"
-LEDGER: Final = "ledger"
 
 MachineType: TypeAlias = type[Announce]  # A scenario runs this; tests give it mutants.
 Hearing: TypeAlias = Callable[[SimNode, NodeId, Any], None]
 
 
-class TermRecord(Struct, frozen=True, array_like=True, tag="T"):
-    number: int
+class CountingSimulation(Simulation):
+    """Counts what is written to disks."""
 
+    record_count = 0
 
-class TermKept(Struct, frozen=True):
-    """The ledger's entry is durable."""
-
-    number: int
-
-
-class Ledger:
-    """Writes down the greatest term its node was told of, so that a later life starts above it."""
-
-    MESSAGES: ClassVar[Any] = TermRecord
-    RECORD: ClassVar[Any] = TermRecord
-
-    def __init__(self, out: Out, restored: TermRecord | None) -> None:
-        self.number = 0 if restored is None else restored.number  # The greatest written, or being written.
-        self._out = out
-
-    def start(self, now: Instant) -> None: ...
-
-    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None: ...
-
-    def on_timer(self, timer: Any, now: Instant) -> None: ...
-
-    def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
-        if fact.term.number > self.number:
-            self.number = fact.term.number
-            self._out.persist(TermRecord(self.number))
-            self._out.emit(TermKept(self.number))
+    def write(self, node: SimNode, port: Port, data: bytes) -> None:
+        self.record_count += 1
+        super().write(node, port, data)
 
 
 class Overheard:
@@ -93,7 +66,7 @@ class ScenarioWorld:
         self.streams = Streams(seed)
         topology = build(scenario.topology, group.nodes, self.streams.of("topology"))
         self.network = Network(scenario.network, topology, self.streams)
-        self.sim = Simulation(
+        self.counting = CountingSimulation(
             self.network,
             self.streams,
             trace=trace,
@@ -101,12 +74,14 @@ class ScenarioWorld:
             datagram_max=run.datagram_max,
             wire=run.wire,
         )
+        self.sim: Simulation = self.counting
         self.own_clocks = bool(scenario.clocks.offset_max or scenario.clocks.drift_max or scenario.churn.steps_clocks())
+        self.terms_are_kept = group.durable_terms and not scenario.churn.loses_disks()
         self.hearings: list[Hearing] = []  # Told of every message that a machine hears.
         self.standings: list[Standing | None] = []  # By node; None may not lead.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
-        self.began_to_lead = self.records = 0
+        self.began_to_lead = 0
         self._leading: dict[int, int] = {}  # Nodes that act as leaders, and the incarnation that does.
         for index in range(group.nodes):
             eligible = index < group.nodes - group.observer_count
@@ -176,14 +151,7 @@ class ScenarioWorld:
         return Clock(int(offset * clocks.offset_max), drift * clocks.drift_max)
 
     def _setup(self, node: SimNode, host: Host) -> None:
-        restored: TermRecord | None = None
-        if self.scenario.group.durable_terms:
-            restored = node.restored(LEDGER, TermRecord)
-            host.add(LEDGER, lambda port: Ledger(port, restored))
         host.add(CHANNEL, lambda port: self._build(node, port, node.rng(CHANNEL)))
-        machine = self.machine(node)
-        if restored is not None and isinstance(machine, Announce):
-            machine.term_number = restored.number
         self._leading.pop(node.index, None)
         self.names[node.index], self.named_at[node.index] = (), self.sim.now
 
@@ -200,6 +168,7 @@ class ScenarioWorld:
                 standing=self.standings[node.index],
                 place=self._place(node),
                 common_seed=self.streams.base("common"),
+                restored=self.durable_term(node) if self.scenario.group.durable_terms else None,
             )
         if self.hearings:
             return Overheard(machine, lambda sender, message: self._hear(node, sender, message))  # type: ignore[return-value]
@@ -243,8 +212,13 @@ class ScenarioWorld:
 
     def durable_term(self, node: SimNode) -> int:
         """What a node that starts now finds on its disk."""
-        record: TermRecord | None = node.restored(LEDGER, TermRecord)
-        return 0 if record is None else record.number
+        return node.restored(CHANNEL, int) or 0
+
+    def is_holding(self, node: SimNode) -> bool:
+        """Whether a record of its is on its way, or it was not told yet that it arrived: what it has to tell waits."""
+        assert node.host is not None
+        port = node.host.ports[CHANNEL]
+        return port.emit == port._emit_urgent
 
     def claim(self, node: SimNode) -> Claim | None:
         standing = self.standings[node.index]
@@ -270,7 +244,6 @@ class ScenarioWorld:
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if node.host is None or channel != CHANNEL:
-            self.records += fact.__class__ is TermKept
             return
         if fact.__class__ in (LeaderElected, LeaderLost) and fact.term.leader == node.name:
             if fact.__class__ is LeaderLost:
