@@ -1,0 +1,80 @@
+"""How a group elects over weak views; the same on every member.  [CTOL §IV]"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.errors import ConfigError
+
+Variant = Literal["base", "optimistic", "preferred", "hybrid"]
+Exclusion = Literal["union", "top"]
+
+BOUND_MAX: Final = 100_000  # Of c, f, x and y: more members than any group has.
+
+
+class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which of the four protocols, for how many missing and stale entries, and how patient."""
+
+    variant: Variant = "hybrid"  #: Optimistic and hybrid tell early; preferred and hybrid avoid the unhealthy.
+    missing_max: int | Literal["auto"] = "auto"  #: c.  Low: a wrong leader.  High: 2 messages each.  auto: estimated.
+    failure_max: int = 0  #: f.  Low: a wait of response_timeout per silent node.  High: 2 messages each.
+    candidate_count: int = 5  #: x.  Low: no healthy candidate, another attempt.  High: longer messages.
+    unhealthy_count: int = 5  #: y.  Low: an unhealthy leader.  High: nobody is left, another attempt.
+    exclusion: Exclusion = "union"  #: Of all unhealthy lists; `top`: the y greatest sums, as in the authors' figures.
+    response_timeout: Duration = ms(500)  #: TIMEOUT, some round trips.  Short: needless queries.  Long: slow retries.
+    notify_retry_max: int = 3  #: NOTIFYLEADERs repeated before an attempt is begun anew; the paper repeats none.
+    resend_interval: Duration = ms(250)  #: LEADER is repeated to who has not acknowledged it.  About a round trip.
+    final_timeout: Duration = seconds(10)  #: Patience with an election that has no final LEADER.  Short: rival ones.
+    begin_spread: Duration = ms(500)  #: Who misses a leader begins within this, by chance.  Short: rival initiators.
+    back_off_max: Duration = seconds(30)  #: Longest wait between attempts while too few members are known.
+    ask_interval: Duration = seconds(10)  #: One member is asked for its leader, sooner after news; inf is off.
+    bootstrap_after: Duration = seconds(2)  #: Who hears of no leader for so long begins an election; inf is off.
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, field: str, wanted: str) -> None:
+            if not holds:
+                raise ConfigError(wanted, field=field)
+
+        counts = ("failure_max", "candidate_count", "unhealthy_count", "notify_retry_max")
+        for name in counts if self.missing_max == "auto" else ("missing_max", *counts):
+            need(0 <= getattr(self, name) <= BOUND_MAX, name, f"must be 0 to {BOUND_MAX}, not {getattr(self, name)}")
+        need(self.candidate_count >= 1, "candidate_count", "must be 1 or more, or nobody can be elected")
+        for name in ("response_timeout", "resend_interval", "final_timeout", "back_off_max"):
+            need(0 < getattr(self, name) < FOREVER, name, "must be positive and finite")
+        need(0 <= self.begin_spread < FOREVER, "begin_spread", "must be 0 or more, and finite")
+        need(0 < self.ask_interval, "ask_interval", "must be positive (inf: off)")
+        need(0 <= self.bootstrap_after, "bootstrap_after", "must be 0 or more (inf: off)")
+        need(
+            self.final_timeout > 2 * self.response_timeout,
+            "final_timeout",
+            "must be more than two response_timeouts, or members lose patience with every election",
+        )
+
+    @property
+    def optimistic(self) -> bool:
+        return self.variant in ("optimistic", "hybrid")
+
+    @property
+    def preferred(self) -> bool:
+        return self.variant in ("preferred", "hybrid")
+
+    @classmethod
+    def paper(cls, variant: Variant = "hybrid", missing_max: int = 4) -> "CTolerantConfig":
+        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks, nothing is repeated."""
+        return cls(
+            variant=variant,
+            missing_max=missing_max,
+            notify_retry_max=0,
+            ask_interval=FOREVER,
+            bootstrap_after=FOREVER,
+        )
+
+    @classmethod
+    def lan(cls, group_size: int) -> "CTolerantConfig":
+        return cls(response_timeout=ms(100), resend_interval=ms(100), final_timeout=seconds(2), begin_spread=ms(100))
+
+    @classmethod
+    def wan(cls, group_size: int) -> "CTolerantConfig":
+        """Round trips of 300 ms and a few percent of loss."""
+        return cls(response_timeout=seconds(1), resend_interval=ms(500), final_timeout=seconds(15))

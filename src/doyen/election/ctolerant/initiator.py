@@ -1,0 +1,233 @@
+"""The initiator's part: ask c+f+1 members, decide from c+1 answers, notify.  [CTOL Alg. 1–4, INITIATEELECTION]
+
+    IDLE ─begin─▶ COLLECTING ─c+1 responses─▶ NOTIFIED ─final LEADER─▶ IDLE
+      ▲  └─ too few known ─▶ WAITING ─back-off, or a larger view─┘│
+      └── a better election is heard of ──┘      no LEADER: a new attempt ─▶ COLLECTING
+
+Deviation [CTOL Alg. 1–4]: a NOTIFYLEADER whose LEADER does not come is repeated (`notify_retry_max`) before all
+  members are asked anew: one lost message need not cost 2(c+f+1).  While optimistic variants still collect, it is
+  repeated every response_timeout.
+Deviation [CTOL Alg. 4, lines 13–17]: an empty set of leaders begins a new attempt only when all c+1 responses are in.
+Deviation [CTOL Alg. 2, 4]: once all are in, the leader is notified again, finally; in the paper nobody can tell a
+  tentative leader from a confirmed one, and an initiator that dies in between leaves a wrong one for ever.
+"""
+
+from enum import Enum
+from random import Random
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.election.ctolerant.messages import (
+    AttemptBegan,
+    BackOffOver,
+    CannotElect,
+    Decided,
+    ElectionId,
+    LeaderOverdue,
+    NotifyLeader,
+    Query,
+    Record,
+    Response,
+    ResponseCounted,
+    ResponseOverdue,
+)
+from doyen.election.ctolerant.standpoint import Standpoint
+from doyen.election.ctolerant.tally import Tally
+
+
+class Role(Enum):
+    IDLE = "idle"
+    WAITING = "waiting"  # Cannot elect safely: knows too few.
+    COLLECTING = "collecting"
+    NOTIFIED = "notified"  # The final choice was told to the would-be leader.
+
+
+class Initiator:
+    """One election at a time, in as many attempts as it takes."""
+
+    __slots__ = (
+        "_asked_count",
+        "_chosen",
+        "_deadline",
+        "_heard_sequence",
+        "_needed",
+        "_out",
+        "_point",
+        "_rng",
+        "_sequence",
+        "_tally",
+        "_tries",
+        "_x",
+        "_y",
+        "attempt",
+        "election",
+        "role",
+        "shortage",
+    )
+
+    def __init__(self, point: Standpoint, out: Out, rng: Random) -> None:
+        self._point, self._out, self._rng = point, out, rng
+        self.role = Role.IDLE
+        self.election: ElectionId | None = None
+        self.attempt = 0
+        self.shortage: CannotElect | None = None  # Why it waits.
+        self._tally = Tally(point, 0)
+        self._needed = 1  # c+1 of this attempt.
+        self._asked_count = 1  # c+f+1.
+        self._x = self._y = 0
+        self._sequence = 0  # Of the last NOTIFYLEADER in this election,
+        self._heard_sequence = 0  # and of the last LEADER that answered one.
+        self._chosen: NodeId | None = None  # Whom it went to.
+        self._deadline: Instant = 0  # No new RESPONSE by then: ask more.
+        self._tries = 0  # In vain, for want of members.
+
+    # Inputs.
+
+    def begin(self, now: Instant) -> None:
+        """A new election, above all that were heard of."""
+        point, config = self._point, self._point.config
+        point.number += 1
+        self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
+        self.attempt = self._sequence = self._heard_sequence = 0
+        self._tries = 0
+        # [CTOL Alg. 1, 2] are Algorithms 3 and 4 with one candidate and nobody excluded.
+        x, y = (config.candidate_count, config.unhealthy_count) if config.preferred else (1, 0)
+        self._attempt(x, y, now)
+
+    def stop(self) -> None:
+        """A better election is under way, or this one is over."""
+        self.role, self.shortage = Role.IDLE, None
+
+    def counts(self, response: Response) -> bool:
+        """Late answers to an earlier attempt do not: they were made from an earlier view, or for another x and y."""
+        return response.attempt == self.attempt
+
+    def on_response(self, sender: NodeId, response: Response, now: Instant) -> None:
+        if self.role is not Role.COLLECTING or response.election != self.election or not self.counts(response):
+            return
+        if not self._tally.add(sender, response):
+            return
+        self._deadline = now + self._point.config.response_timeout
+        leaders = self._tally.leaders()
+        self._out.emit(ResponseCounted(sender, self._tally.excluded(), self._tally.candidates(), leaders))
+        complete = len(self._tally.received) >= self._needed
+        if complete and not leaders:
+            # [CTOL Alg. 3, lines 39–40] GETNEXTX, GETNEXTY.
+            self._attempt(min(len(self._point.known()), self._x + 1), max(0, self._y - 1), now)
+        elif complete:
+            self._become_notified(leaders[0], now)
+        elif self._point.config.optimistic and leaders and leaders[0] != self._chosen:
+            self._notify(leaders[0], False, now)
+
+    def on_record(self, record: Record, now: Instant) -> None:
+        """A LEADER was accepted: is it the answer to my NOTIFYLEADER?"""
+        if self.role is Role.IDLE or record.election != self.election:
+            return
+        self._heard_sequence = max(self._heard_sequence, record.sequence)
+        if record.final and record.sequence == self._sequence:
+            self.stop()
+
+    def on_view(self, changed: tuple[NodeId, ...], now: Instant) -> None:
+        if self.role is Role.WAITING and len(self._point.known()) >= self._asked():
+            self._attempt(self._x, self._y, now)
+        elif self.role is Role.NOTIFIED and self._chosen in changed and self._point.is_dead(self._chosen):
+            self._attempt(self._x, self._y, now)  # It will not answer: no need to wait for the timeout.
+
+    def on_response_overdue(self, timer: ResponseOverdue, now: Instant) -> None:
+        """[CTOL Alg. 1, lines 5–7] Ask as many further members as are missing."""
+        if self.role is not Role.COLLECTING or (timer.number, timer.attempt) != (self._number, self.attempt):
+            return
+        if now < self._deadline:
+            self._out.set_timer(timer, self._deadline)
+            return
+        others = [node for node in self._point.known() if node not in self._tally.received]
+        if len(others) + len(self._tally.received) < self._needed:
+            self._become_waiting(now)
+            return
+        self._ask(others, self._asked_count - len(self._tally.received))
+        self._deadline = now + self._point.config.response_timeout
+        self._out.set_timer(timer, self._deadline)
+
+    def on_leader_overdue(self, timer: LeaderOverdue, now: Instant) -> None:
+        if timer.number != self._number or timer.sequence != self._sequence or self._chosen is None:
+            return
+        if self.role not in (Role.COLLECTING, Role.NOTIFIED) or self._heard_sequence >= self._sequence:
+            return
+        final = self.role is Role.NOTIFIED
+        if final and timer.repeat >= self._point.config.notify_retry_max:
+            self._attempt(self._x, self._y, now)  # [CTOL Alg. 1, lines 13–15]
+        else:
+            self._tell(self._chosen, final, timer.repeat + 1, now)
+
+    def on_back_off_over(self, timer: BackOffOver, now: Instant) -> None:
+        if self.role is Role.WAITING and (timer.number, timer.tries) == (self._number, self._tries):
+            self._attempt(self._x, self._y, now)
+
+    # Steps.
+
+    @property
+    def _number(self) -> int:
+        return 0 if self.election is None else self.election.number
+
+    def _asked(self) -> int:
+        return self._point.missing_max() + self._point.config.failure_max + 1
+
+    def _attempt(self, x: int, y: int, now: Instant) -> None:
+        assert self.election is not None
+        self._x, self._y = x, y
+        self._asked_count, self._needed = self._asked(), self._point.missing_max() + 1
+        known = self._point.known()
+        if len(known) < self._asked_count:
+            self._become_waiting(now)
+            return
+        self._become_collecting(known, now)
+
+    def _become_collecting(self, known: list[NodeId], now: Instant) -> None:
+        assert self.election is not None
+        self.role, self.shortage = Role.COLLECTING, None
+        self.attempt += 1
+        self._tries = 0
+        self._chosen = None
+        self._tally = Tally(self._point, self._y)
+        self._out.emit(AttemptBegan(self.election, self.attempt))
+        self._ask(known, self._asked_count)
+        self._deadline = now + self._point.config.response_timeout
+        self._out.set_timer(ResponseOverdue(self._number, self.attempt), self._deadline)
+
+    def _become_waiting(self, now: Instant) -> None:
+        """A state that can be seen, and that ends by itself; not an endless loop."""
+        config = self._point.config
+        self.role = Role.WAITING
+        self._tries += 1
+        shortage = CannotElect(len(self._point.known()), self._asked())
+        if shortage != self.shortage:
+            self.shortage = shortage
+            self._out.emit(shortage)
+        wait: Duration = min(config.response_timeout * 2 ** min(self._tries, 30), config.back_off_max)
+        self._out.set_timer(BackOffOver(self._number, self._tries), now + wait)
+
+    def _become_notified(self, leader: NodeId, now: Instant) -> None:
+        assert self.role is Role.COLLECTING
+        self.role = Role.NOTIFIED
+        self._notify(leader, True, now)
+
+    def _ask(self, known: list[NodeId], count: int) -> None:
+        assert self.election is not None
+        query = Query(self.election, self.attempt, self._x, self._y)
+        for node in self._rng.sample(known, min(count, len(known))):
+            self._out.send(node, query)
+
+    def _notify(self, leader: NodeId, final: bool, now: Instant) -> None:
+        assert self.election is not None
+        self._chosen = leader
+        self._sequence += 1
+        self._out.emit(Decided(self.election, self.attempt, self._sequence, final, leader))
+        self._tell(leader, final, 0, now)
+
+    def _tell(self, leader: NodeId, final: bool, repeat: int, now: Instant) -> None:
+        assert self.election is not None
+        self._out.send(leader, NotifyLeader(self.election, self._sequence, final))
+        self._out.set_timer(
+            LeaderOverdue(self._number, self._sequence, repeat), now + self._point.config.response_timeout
+        )

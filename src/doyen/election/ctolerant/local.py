@@ -1,0 +1,52 @@
+"""The baseline that needs no messages: each node takes the lowest hash of its own view.  [CTOL §I]
+
+It shows what weak views do to elections that trust them: split leaders, for as long as views differ.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import ViewChanged
+from doyen.election.ctolerant.standpoint import Rank, hash_rank
+
+
+class Nothing(Struct, frozen=True, array_like=True, tag=True):
+    """Never sent."""
+
+
+class Local:
+    """Names the best member it knows, at once."""
+
+    MESSAGES: ClassVar[Any] = Nothing
+
+    def __init__(self, me: NodeId, out: Out, *, rank: Rank = hash_rank) -> None:
+        self.me, self._out, self._rank = me, out, rank
+        self.term: Term | None = None
+
+    @property
+    def leader(self) -> NodeId | None:
+        return None if self.term is None else self.term.leader
+
+    def start(self, now: Instant) -> None:
+        pass
+
+    def on_message(self, sender: NodeId, message: Nothing, now: Instant) -> None:
+        pass
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        pass
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        names = {member.node for member in fact.view.present()} | {self.me}
+        best = min(names, key=lambda node: (self._rank(node), node))
+        before = self.term
+        if before is None or before.leader != best:
+            if before is not None and before.leader == self.me:
+                self._out.emit(LeaderLost(before, "outranked"))
+            self.term = Term(1 if before is None else before.number + 1, best)
+            self._out.emit(LeaderElected(self.term))

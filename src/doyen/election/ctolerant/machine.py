@@ -1,0 +1,414 @@
+"""Elections that tolerate weak views: c missing entries, f stale ones, and churn while they run.  [CTOL]
+
+Any node may begin one: it asks c+f+1 members for the lowest hash each knows, so that at least one of c+1 answers knows
+the lowest of all, and notifies it; that node tells everybody.  Four variants of one machine:
+
+    base        decides when c+1 answers are in
+    optimistic  tells after each answer that changes the leader, then confirms
+    preferred   answers also list the y most unhealthy members, who are not elected
+    hybrid      both
+
+Every node is a member: it answers, accepts the greatest LEADER (`acceptance`), and watches that what was begun ends.
+Who initiates: the node whose view says that the leader is gone; one that hears of no leader after its start; an
+operator (`initiate`).  This is a weak election: two sides of a partition have a leader each, and heal by term.
+
+Deviation [CTOL §III-B]: a node that holds a tentative leader for too long, or has heard of an election whose initiator
+  died before a final LEADER, begins the next term.
+Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in the paper.  Here a member that knows a
+  better election refuses a worse one's QUERY and names the better; the worse initiator stops, and begins the next term
+  if no final LEADER comes.
+Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
+  answered by the next term: views err, and one that errs must not unseat a living leader.
+Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
+  reached, one that returns, and two halves that meet again agree without an election.
+"""
+
+from random import Random
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import Status, ViewChanged
+from doyen.election.ctolerant.acceptance import supersedes
+from doyen.election.ctolerant.config import CTolerantConfig
+from doyen.election.ctolerant.initiator import Initiator, Role
+from doyen.election.ctolerant.messages import (
+    MESSAGES,
+    Ask,
+    AskDue,
+    BackOffOver,
+    BeginDue,
+    BootstrapDue,
+    CannotElect,
+    DoubtDue,
+    ElectionId,
+    FinalOverdue,
+    Leader,
+    LeaderAck,
+    LeaderHeld,
+    LeaderOverdue,
+    Message,
+    NotifyLeader,
+    Query,
+    Record,
+    Response,
+    ResponseOverdue,
+)
+from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
+from doyen.membership.missing import MissingEstimated
+from doyen.membership.reliable import ReliableMulticast, ResendDue
+from doyen.membership.reliable import Standing as Presence
+
+DOUBTS_MAX: Final = 3  # Questions to a leader that the view holds dead, before it is believed.
+
+
+class Memory(Struct, frozen=True):
+    """What outlives the process: a term never goes back."""
+
+    number: int
+
+
+class CTolerant:
+    """A member of a group that elects over weak views, and at times the initiator."""
+
+    MESSAGES: ClassVar[Any] = MESSAGES
+    RECORD: ClassVar[Any] = Memory
+
+    def __init__(
+        self,
+        me: NodeId,
+        incarnation: Incarnation,
+        config: CTolerantConfig,
+        out: Out,
+        rng: Random,
+        *,
+        rank: Rank = hash_rank,
+        ranks_differ: bool = False,  # Nodes rank by what each knows: answers carry the ranks.
+        health: Health = suspicions,
+        restored: Memory | None = None,
+        durable: bool = True,  # Whether there is a disk to keep the term on.
+    ) -> None:
+        self.me, self.config = me, config
+        self._out, self._rng, self._ranks_differ, self._durable = out, rng, ranks_differ, durable
+        self._kept = 0 if restored is None else restored.number  # The term on the disk.
+        self.point = Standpoint(me, incarnation, config, rank, health, self._kept)
+        self.initiator = Initiator(self.point, out, rng)
+        self.multicast = ReliableMulticast(out, config.resend_interval, self._presence)
+        self.held: Record | None = None
+        self._told: Term | None = None  # The term under which `LeaderElected` was last told, unless lost since.
+        self._awaited: ElectionId | None = None  # Heard of, and no final LEADER yet.
+        self._begin_at: Instant | None = None  # When to begin an election, as planned.
+        self._doubts = 0
+        self._leader_heard_at: Instant = -1
+        self._ask_no = 0
+        self._ask_wait: Duration = 0
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        self._ask_soon(now)
+        if self.config.bootstrap_after < FOREVER:
+            self._out.set_timer(BootstrapDue(), now + self.config.bootstrap_after + self._some(self._spread))
+
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if self.held is not None and sender == self.held.leader:
+            self._leader_heard_at = now
+        match message:
+            case Leader():
+                self._on_leader(sender, message, now)
+            case LeaderAck():
+                self.multicast.on_ack(sender, message.number)
+            case Query():
+                self._on_query(sender, message, now)
+            case Response():
+                if message.better is not None:
+                    self._hear_of(message.better, now)
+                else:
+                    self.initiator.on_response(sender, message, now)
+            case NotifyLeader():
+                self._on_notify(sender, message, now)
+            case Ask():
+                self._on_ask(sender, message)
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        match timer:
+            case ResponseOverdue():
+                self.initiator.on_response_overdue(timer, now)
+            case LeaderOverdue():
+                self.initiator.on_leader_overdue(timer, now)
+            case ResendDue():
+                self.multicast.on_timer(timer, now)
+            case BackOffOver():
+                self.initiator.on_back_off_over(timer, now)
+            case FinalOverdue():
+                self._on_final_overdue(timer, now)
+            case BeginDue():
+                self._on_begin_due(timer, now)
+            case DoubtDue():
+                self._on_doubt_due(timer, now)
+            case AskDue():
+                self._on_ask_due(timer, now)
+            case BootstrapDue():
+                if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
+                    self.initiate(now)
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        self.point.view = fact.view
+        for node in fact.changed:
+            if node != self.me:
+                if node in fact.view and fact.view[node].present:
+                    self._on_present(node, now)
+                else:
+                    self._on_gone(node, fact.view[node].status if node in fact.view else Status.FAILED, now)
+        self.initiator.on_view(fact.changed, now)
+
+    def on_missing_estimated(self, fact: MissingEstimated, now: Instant) -> None:
+        self.point.estimated = fact.missing_max
+
+    def initiate(self, now: Instant) -> None:
+        """Begin an election, whoever leads now."""
+        if self.point.number >= TERM_NUMBER_MAX:
+            return
+        self.initiator.stop()
+        self._keep(self.point.number + 1)
+        self._begin_at = self._awaited = None
+        self.initiator.begin(now)
+
+    # Queries.
+
+    @property
+    def leader(self) -> NodeId | None:
+        return None if self._told is None else self._told.leader
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.me
+
+    @property
+    def final(self) -> bool:
+        return self._told is not None and self.held is not None and self.held.final
+
+    @property
+    def shortage(self) -> CannotElect | None:
+        """Why no election can be held now, if so."""
+        return self.initiator.shortage
+
+    # The member's part.
+
+    def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
+        best = self.point.best
+        if best is not None and best.outranks(query.election):
+            self._out.send(sender, Response(query.election, query.attempt, (), better=best))
+            if self.held is not None and self.held.election.number > query.election.number:
+                self._out.send(sender, Leader(self.held))  # It is behind by a term: it may have missed a leader.
+            return
+        self._hear_of(query.election, now)
+        candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count)
+        ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
+        self._out.send(sender, Response(query.election, query.attempt, candidates, excluded, None, ranks))
+
+    def _on_notify(self, sender: NodeId, notify: NotifyLeader, now: Instant) -> None:
+        record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
+        if self.accepts(record):
+            self._accept(record, now)
+            self.multicast.publish(lambda number: Leader(record, number), self._audience(), now)
+        elif self.held is not None and sender != self.me:
+            self._out.send(sender, Leader(self.held))  # Its LEADER was lost, or it is behind.
+
+    def _on_leader(self, sender: NodeId, message: Leader, now: Instant) -> None:
+        record = message.record
+        if message.number:
+            self._out.send(sender, LeaderAck(message.number))
+        if record.leader == self.me and record.leader_incarnation != self.point.incarnation:
+            # I led in an earlier life, and that reign ended with it.
+            if self.held is None or self.accepts(record):
+                self._hear_of(record.election, now)
+                self._plan_to_begin(now, 0)
+            return
+        if self.accepts(record):
+            self._accept(record, now)
+            if record.leader == sender:
+                self._leader_heard_at = now
+            if self.point.is_dead(record.leader):
+                self._doubt(now)
+        elif message.number and self.held is not None and self.held != record:
+            self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
+
+    def _on_ask(self, sender: NodeId, ask: Ask) -> None:
+        held = self.held
+        ahead = held is not None and (
+            ask.election is None
+            or held.election.outranks(ask.election)
+            or (held.election == ask.election and held.sequence > ask.sequence)
+        )
+        if held is not None and (ahead or ask.echo):
+            self._out.send(sender, Leader(held))
+        elif ask.election is not None and (
+            held is None or held.election != ask.election or held.sequence < ask.sequence
+        ):
+            self._out.send(sender, self._question())
+
+    # LEADER acceptance.
+
+    def accepts(self, record: Record) -> bool:
+        return supersedes(record, self.held)
+
+    def _accept(self, record: Record, now: Instant) -> None:
+        """The sole writer of `held`."""
+        before, told = self.held, self._told
+        self._keep(record.election.number)
+        self.held = record
+        self._hear_of(record.election, now)
+        if record.final:
+            if self._awaited is not None and self._awaited.number <= record.election.number:
+                self._awaited = None
+        elif self._awaited is None:
+            self._await_final(record.election, now)
+        if before is not None and before.leader == self.me != record.leader:
+            self.multicast.stop()
+        if told is not None and told.leader == self.me != record.leader:
+            self._out.emit(LeaderLost(told, "outranked"))
+        self._told = record.term
+        if told != record.term:
+            self._out.emit(LeaderElected(record.term))
+        self._out.emit(LeaderHeld(record))
+        self._begin_at, self._doubts = None, 0
+        self.initiator.on_record(record, now)
+        self._ask_soon(now)
+
+    def _lose(self, reason: str) -> None:
+        """The leader is gone; its record stays, as the least that counts."""
+        if self._told is not None:
+            told, self._told = self._told, None
+            self._out.emit(LeaderLost(told, reason))
+
+    # What was begun must end.
+
+    def _hear_of(self, election: ElectionId, now: Instant) -> None:
+        """Of an election, however: if it is the best so far, mine stops, and its end is awaited."""
+        point = self.point
+        point.number = max(point.number, election.number)
+        if not election.outranks(point.best):
+            return
+        point.best = election
+        if self.initiator.role is not Role.IDLE:
+            self.initiator.stop()
+        self._await_final(election, now)
+
+    def _await_final(self, election: ElectionId, now: Instant) -> None:
+        self._awaited = election
+        if self.initiator.role is Role.IDLE or election != self.initiator.election:
+            patience = self.config.final_timeout
+            self._out.set_timer(FinalOverdue(election), now + patience + self._some(patience // 2))
+
+    def _on_final_overdue(self, timer: FinalOverdue, now: Instant) -> None:
+        if self._awaited == timer.election:
+            self.initiate(now)
+
+    def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
+        """Soon, unless somebody else does first."""
+        if self._begin_at is None and self.initiator.role is Role.IDLE:
+            self._begin_at = now + self._some(spread)
+            self._out.set_timer(BeginDue(self.point.number), self._begin_at)
+
+    def _on_begin_due(self, timer: BeginDue, now: Instant) -> None:
+        if self._begin_at is None or now < self._begin_at:
+            return
+        self._begin_at = None
+        if timer.number == self.point.number:
+            self.initiate(now)
+
+    def _doubt(self, now: Instant) -> None:
+        """The view says that the leader is dead; whoever passed its name on may be late, or the view may err."""
+        held = self.held
+        assert held is not None
+        self._out.send(held.leader, self._question(echo=True))
+        wait = self.config.response_timeout
+        self._out.set_timer(DoubtDue(held.election, held.sequence), now + wait + self._some(wait))
+
+    def _on_doubt_due(self, timer: DoubtDue, now: Instant) -> None:
+        held = self.held
+        if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
+            return
+        if not self.point.is_dead(held.leader):
+            return
+        if now - self._leader_heard_at <= 2 * self.config.response_timeout:
+            self._doubts = 0
+            wait = 4 * self.config.response_timeout
+            self._out.set_timer(timer, now + wait)  # It lives, whatever the view says: look again later.
+            self._out.send(held.leader, self._question(echo=True))
+            return
+        self._doubts += 1
+        if self._doubts < DOUBTS_MAX:
+            self._doubt(now)
+        else:
+            self._lose("dead")
+            self._plan_to_begin(now, self._spread)
+
+    # The view.
+
+    def _on_present(self, node: NodeId, now: Instant) -> None:
+        if self.is_leader:
+            self.multicast.include(node, now)
+
+    def _on_gone(self, node: NodeId, status: Status, now: Instant) -> None:
+        self.multicast.forget(node)
+        if node == self.leader:
+            self._lose("left" if status is Status.LEFT else "failed")
+            self._plan_to_begin(now, self._spread)
+        elif self._awaited is not None and node == self._awaited.initiator:
+            self._plan_to_begin(now, self._spread)
+
+    def _presence(self, node: NodeId) -> Presence:
+        view = self.point.view
+        if view is None or node not in view:
+            return "absent"
+        member = view[node]
+        return "present" if member.present else "left" if member.status is Status.LEFT else "absent"
+
+    def _audience(self) -> list[NodeId]:
+        """Everybody in the view who has not left: one that seems to have failed may be here all the same."""
+        view = self.point.view
+        if view is None:
+            return []
+        return [m.node for m in view.members.values() if m.node != self.me and m.status is not Status.LEFT]
+
+    # Asking.
+
+    def _question(self, echo: bool = False) -> Ask:
+        return Ask(echo=echo) if self.held is None else Ask(self.held.election, self.held.sequence, echo)
+
+    def _ask_soon(self, now: Instant) -> None:
+        """News spread fast: the next questions come soon, then ever more slowly."""
+        if self.config.ask_interval < FOREVER:
+            self._ask_no += 1
+            self._ask_wait = min(2 * self.config.response_timeout, self.config.ask_interval)
+            self._out.set_timer(AskDue(self._ask_no), now + self._some(self._ask_wait))
+
+    def _on_ask_due(self, timer: AskDue, now: Instant) -> None:
+        if timer.ask_no != self._ask_no:
+            return
+        others = self.point.others()
+        if others:
+            self._out.send(self._rng.choice(others), self._question())
+        self._ask_wait = min(2 * self._ask_wait, self.config.ask_interval)
+        self._out.set_timer(timer, now + self._ask_wait // 2 + self._some(self._ask_wait))
+
+    # Small things.
+
+    @property
+    def _spread(self) -> Duration:
+        return self.config.begin_spread
+
+    def _some(self, span: Duration) -> Duration:
+        return int(self._rng.random() * span)
+
+    def _keep(self, number: int) -> None:
+        """On the disk, before anybody hears of it."""
+        if number > self._kept and self._durable:
+            self._kept = number
+            self._out.persist(Memory(number))

@@ -1,0 +1,104 @@
+"""What one node knows when it takes part: its view, how it ranks members, and the elections it has heard of."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import sha3_256
+from math import ceil
+from typing import Final, TypeAlias
+
+from doyen.core.ids import Incarnation, NodeId
+from doyen.core.view import Member, MembershipView
+from doyen.election.ctolerant.config import CTolerantConfig
+from doyen.election.ctolerant.messages import LISTED_MAX, ElectionId
+
+Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
+Health: TypeAlias = Callable[[Member], int]  # How unhealthy: 0 is well.
+
+NAMES_MAX: Final = 1000  # Bytes of names in one response: it must fit a datagram.
+AUTO_SHARE: Final = 0.1  # [CTOL §III-A] At or under 5 % of loss, c never exceeds 10 % of N.
+
+
+@lru_cache(maxsize=65536)
+def hash_rank(node: NodeId) -> int:
+    """SHA3-256 of the name: the same on every machine and in every version."""
+    return int.from_bytes(sha3_256(node.encode()).digest(), "big")
+
+
+def suspicions(member: Member) -> int:
+    """[CTOL §IV-C] How often it was suspected, as its membership protocol counts."""
+    return member.suspicion_count
+
+
+class Standpoint:
+    """One node's knowledge, shared by its parts as initiator and as member."""
+
+    __slots__ = ("best", "config", "estimated", "health", "incarnation", "me", "number", "rank", "view")
+
+    def __init__(
+        self, me: NodeId, incarnation: Incarnation, config: CTolerantConfig, rank: Rank, health: Health, number: int
+    ) -> None:
+        self.me, self.incarnation, self.config = me, incarnation, config
+        self.rank, self.health = rank, health
+        self.number = number  # The greatest term heard of.
+        self.best: ElectionId | None = None  # The greatest election heard of.
+        self.view: MembershipView | None = None
+        self.estimated: int | None = None  # c as the estimator sees it.
+
+    def is_present(self, member: Member) -> bool:
+        """A suspected member is present: else c is exceeded most of the time."""
+        return member.present
+
+    def is_dead(self, node: NodeId) -> bool:
+        """Known, and known to be gone; somebody never heard of is not dead."""
+        return self.view is not None and node in self.view and node != self.me and not self.view[node].present
+
+    def others(self) -> list[NodeId]:
+        if self.view is None:
+            return []
+        me = self.me
+        return [m.node for m in self.view.members.values() if m.node != me and self.is_present(m)]
+
+    def known(self) -> list[NodeId]:
+        """Everybody present, myself included."""
+        return [self.me, *self.others()]
+
+    def missing_max(self) -> int:
+        """c."""
+        given = self.config.missing_max
+        if given != "auto":
+            return given
+        known = len(self.known())
+        wanted = self.estimated if self.estimated is not None else ceil(AUTO_SHARE * known)
+        return max(0, min(wanted, known - 1 - self.config.failure_max))
+
+    def order(self, node: NodeId) -> tuple[int | float, NodeId]:
+        return self.rank(node), node
+
+    def answer(
+        self, candidate_count: int, unhealthy_count: int
+    ) -> tuple[tuple[NodeId, ...], tuple[tuple[NodeId, int], ...]]:
+        """[CTOL Alg. 3, lines 29–30] Candidates and excluded: exclude first, then take x; myself among them."""
+        excluded: tuple[tuple[NodeId, int], ...] = ()
+        if unhealthy_count and self.view is not None:
+            counts = [(m.node, self.health(m)) for m in self.view.members.values() if self.is_present(m)]
+            sick = [(node, count) for node, count in counts if count >= 1 and node != self.me]
+            sick.sort(key=lambda item: (-item[1], self.order(item[0])))
+            excluded = tuple(sick[: min(unhealthy_count, LISTED_MAX)])
+        out = {node for node, _ in excluded}
+        names = sorted((node for node in self.known() if node not in out), key=self.order)
+        candidates = names[: min(candidate_count, LISTED_MAX)]
+        return _fitting(candidates, excluded)
+
+
+def _fitting(
+    candidates: list[NodeId], excluded: tuple[tuple[NodeId, int], ...]
+) -> tuple[tuple[NodeId, ...], tuple[tuple[NodeId, int], ...]]:
+    """What fits a datagram: the unhealthy first, then the best candidates; one of them always."""
+    room, kept_out, kept = NAMES_MAX, 0, 0
+    for node, _ in excluded:
+        room -= len(node.encode()) + 6
+        kept_out += room >= 100
+    for node in candidates:
+        room -= len(node.encode()) + 12
+        kept += room >= 0 or not kept
+    return tuple(candidates[:kept]), excluded[:kept_out]
