@@ -94,7 +94,8 @@ class CTolerant:
     ) -> None:
         self.me, self.config = me, config
         self._out, self._rng, self._ranks_differ, self._durable = out, rng, ranks_differ, durable
-        self._kept = 0 if restored is None else restored.number  # The term on the disk.
+        self._kept = 0 if restored is None else restored.number  # The term on the disk,
+        self._floor = self._kept  # and as an earlier life left it: whatever is older is over.
         self.point = Standpoint(me, incarnation, config, rank, health, self._kept)
         self.initiator = Initiator(self.point, out, rng)
         self.multicast = ReliableMulticast(out, config.resend_interval, self._presence)
@@ -225,7 +226,7 @@ class CTolerant:
             self._out.send(sender, LeaderAck(message.number))
         if record.leader == self.me and record.leader_incarnation != self.point.incarnation:
             # I led in an earlier life, and that reign ended with it.
-            if self.held is None or self.accepts(record):
+            if self.accepts(record):
                 self._hear_of(record.election, now)
                 self._plan_to_begin(now, 0)
             return
@@ -235,7 +236,9 @@ class CTolerant:
                 self._leader_heard_at = now
             if self.point.is_dead(record.leader):
                 self._doubt(now)
-        elif message.number and self.held is not None and self.held != record:
+        elif self.held is None:  # An earlier life of mine knew a later term; now nobody else does.
+            self._plan_to_begin(now, self._spread)
+        elif message.number and self.held != record:
             self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
 
     def _on_ask(self, sender: NodeId, ask: Ask) -> None:
@@ -255,7 +258,7 @@ class CTolerant:
     # LEADER acceptance.
 
     def accepts(self, record: Record) -> bool:
-        return supersedes(record, self.held)
+        return record.election.number >= self._floor and supersedes(record, self.held)
 
     def _accept(self, record: Record, now: Instant) -> None:
         """The sole writer of `held`."""
