@@ -1,0 +1,104 @@
+"""Sums over a group that show in one number whether two members know the same, and, branch by branch, where not.
+
+A member's place is a hash of its name; branches are its leading bits, four at a time.  The sum of a branch is the
+exclusive or over everybody *present* under it, name and incarnation, so that a change costs one step per level and
+equal views have equal sums whatever their history.  Suspicion is no difference: it passes by itself.  Neither are
+the dead: who has forgotten them already is not behind.
+"""
+
+from bisect import bisect_left, insort
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
+
+from doyen.core.ids import NodeId
+
+ROOT: Final = 1  # A branch is a 1 followed by its bits.
+BITS: Final = 4
+DEPTH_MAX: Final = 3  # 4,096 branches at the end: a datagram each up to a hundred thousand members.
+_MASK: Final = 2**64 - 1
+
+
+@lru_cache(maxsize=1 << 16)
+def place(node: NodeId) -> int:
+    """Wire-stable: the same on every machine and version."""
+    return int.from_bytes(blake2b(node.encode(), digest_size=8).digest(), "big")
+
+
+def fingerprint(node: NodeId, incarnation: int) -> int:
+    """splitmix64 over place and incarnation."""
+    z = (place(node) + (incarnation + 1) * 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def depth_of(branch: int) -> int:
+    return (branch.bit_length() - 1) // BITS
+
+
+def is_branch(branch: int) -> bool:
+    """Numbers from the wire."""
+    return branch >= 1 and (branch.bit_length() - 1) % BITS == 0 and depth_of(branch) <= DEPTH_MAX
+
+
+class Digests:
+    """The present members of one view, in the order of their places."""
+
+    __slots__ = ("_sums", "ordered")
+
+    def __init__(self) -> None:
+        self.ordered: list[tuple[int, NodeId]] = []
+        self._sums: dict[int, int] = {}
+
+    def copy(self) -> "Digests":
+        other = Digests()
+        other.ordered, other._sums = self.ordered.copy(), self._sums.copy()
+        return other
+
+    def add(self, node: NodeId, incarnation: int) -> None:
+        insort(self.ordered, (place(node), node))
+        self._toggle(node, incarnation)
+
+    def remove(self, node: NodeId, incarnation: int) -> None:
+        at = bisect_left(self.ordered, (place(node), node))
+        assert self.ordered[at][1] == node
+        del self.ordered[at]
+        self._toggle(node, incarnation)
+
+    def change(self, node: NodeId, before: int, after: int) -> None:
+        self._toggle(node, before)
+        self._toggle(node, after)
+
+    def sum(self, branch: int) -> int:
+        return self._sums.get(branch, 0)
+
+    def children(self, branch: int) -> list[tuple[int, int]]:
+        first = branch << BITS
+        return [(child, self._sums.get(child, 0)) for child in range(first, first + (1 << BITS))]
+
+    def count(self, branch: int) -> int:
+        low, high = self._range(branch)
+        return high - low
+
+    def under(self, branch: int) -> list[NodeId]:
+        low, high = self._range(branch)
+        return [node for _, node in self.ordered[low:high]]
+
+    def _range(self, branch: int) -> tuple[int, int]:
+        depth = depth_of(branch)
+        shift = 64 - BITS * depth
+        bits = branch ^ (1 << (BITS * depth))
+        low = bisect_left(self.ordered, (bits << shift, ""))
+        high = bisect_left(self.ordered, ((bits + 1) << shift, "")) if depth else len(self.ordered)
+        return low, high
+
+    def _toggle(self, node: NodeId, incarnation: int) -> None:
+        print_, at, sums = fingerprint(node, incarnation), place(node), self._sums
+        for depth in range(DEPTH_MAX + 1):
+            branch = (1 << (BITS * depth)) | (at >> (64 - BITS * depth))
+            left = sums.get(branch, 0) ^ print_
+            if left:
+                sums[branch] = left
+            else:
+                sums.pop(branch, None)

@@ -1,0 +1,161 @@
+"""Updates ride on the messages that are sent anyway, each so many times, the freshest first.  [SWIM §4.1]
+
+A message takes as many as its datagram holds, by the codec's own count of bytes.
+"""
+
+from collections.abc import Callable
+from math import ceil, log
+from typing import Any, Final
+
+from msgspec.msgpack import Encoder
+
+from doyen.core.codec import DATAGRAM_MAX, Codec
+from doyen.core.effects import Out
+from doyen.core.ids import NAME_MAX, Address, Incarnation, NodeId
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.messages import Update, Updates
+
+_encode = Encoder().encode
+LENGTH_BYTES: Final = 2  # An array of many takes so much more than an empty one.
+
+
+def payload_max(
+    group: str, node: NodeId, channel: str, *, incarnation: int = 2**63 - 1, datagram_max: int = DATAGRAM_MAX
+) -> int:
+    """What is left of a datagram for a message of this node, by the real codec."""
+    envelope = Codec(group, datagram_max=65_507).encode(node, Incarnation(incarnation), channel, None)
+    return datagram_max - (len(envelope) - 1)
+
+
+PAYLOAD_MAX: Final = payload_max("g" * NAME_MAX, NodeId("n" * NAME_MAX), "c" * 48)  # With the longest names.
+
+
+def repeats(config: SwimConfig, group_size: int) -> int:
+    """[SWIM §4.1] λ log N, at least once."""
+    return max(1, ceil(config.repeat_mult * ceil(log(group_size + 1))))
+
+
+class Rumours:
+    """Updates not yet told often enough, in tiers by how often they were."""
+
+    __slots__ = ("_tiers", "_where")
+
+    def __init__(self) -> None:
+        self._tiers: list[dict[NodeId, tuple[Update, int]]] = []  # By times told; values: (update, bytes).
+        self._where: dict[NodeId, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._where
+
+    def put(self, update: Update) -> None:
+        """News about a member replaces what was said of it before."""
+        node = update.node
+        tier = self._where.get(node)
+        if tier is not None:
+            del self._tiers[tier][node]
+        if not self._tiers:
+            self._tiers.append({})
+        self._tiers[0][node] = (update, len(_encode(update)))
+        self._where[node] = 0
+
+    def drop(self, node: NodeId) -> None:
+        tier = self._where.pop(node, None)
+        if tier is not None:
+            del self._tiers[tier][node]
+
+    def take(self, room: int, times_max: int, leave_out: NodeId | None = None) -> list[Update]:
+        """As many as fit in so many bytes, the least told first."""
+        taken: list[Update] = []
+        moved: list[tuple[int, Update, int]] = []
+        for tier, waiting in enumerate(self._tiers):
+            for update, size in waiting.values():
+                if size > room:
+                    break  # Sizes hardly differ; what does not fit now is first next time.
+                if update.node != leave_out:
+                    taken.append(update)
+                moved.append((tier, update, size))
+                room -= size
+            else:
+                continue
+            break
+        for tier, update, size in moved:
+            node = update.node
+            del self._tiers[tier][node]
+            if tier + 1 >= times_max:
+                del self._where[node]
+                continue
+            if tier + 1 == len(self._tiers):
+                self._tiers.append({})
+            self._tiers[tier + 1][node] = (update, size)
+            self._where[node] = tier + 1
+        return taken
+
+
+class Post:
+    """Sends messages with as much gossip as they hold.
+
+    `about(to)` is what the addressee must hear first: that we hold it for suspect, failed or gone.
+    """
+
+    __slots__ = ("_config", "_group_size", "_out", "_payload_max", "about", "rumours", "where")
+
+    def __init__(
+        self,
+        config: SwimConfig,
+        out: Out,
+        payload_max: int,
+        *,
+        about: Callable[[NodeId], Update | None],
+        where: Callable[[NodeId], NodeId | Address],
+        group_size: Callable[[], int],
+    ) -> None:
+        self.rumours = Rumours()
+        self._config, self._out, self._payload_max = config, out, payload_max
+        self.about, self.where, self._group_size = about, where, group_size
+
+    def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
+        """One message to a member, with what it must hear of itself and what fits besides."""
+        first = self.about(to)
+        if first is None and not self.rumours:
+            self._out.send(self.where(to), kind(*head))
+        else:
+            self._out.send(self.where(to), kind(*head, self.load(kind, head, first)))
+
+    def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
+        """To where somebody is said to be, whoever it is."""
+        self._out.send(address, kind(*head, self.load(kind, head, None)))
+
+    def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
+        room = self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES
+        if first is None:
+            return tuple(self.rumours.take(room, self._times_max()))
+        size = len(_encode(first))
+        if size > room:
+            return ()
+        return (first, *self.rumours.take(room - size, self._times_max(), leave_out=first.node))
+
+    def pieces(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> list[Updates]:
+        """Updates in as many parts as datagrams are needed."""
+        room = self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES
+        parts: list[Updates] = []
+        part: list[Update] = []
+        left = room
+        for update in updates:
+            size = len(_encode(update))
+            if size > left and part:
+                parts.append(tuple(part))
+                part, left = [], room
+            part.append(update)
+            left -= size
+        if part:
+            parts.append(tuple(part))
+        return parts
+
+    def fits(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> bool:
+        return len(_encode(kind(*head, tuple(updates)))) <= self._payload_max
+
+    def _times_max(self) -> int:
+        return repeats(self._config, self._group_size())

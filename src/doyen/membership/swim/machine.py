@@ -1,0 +1,378 @@
+"""SWIM: everybody pings one member per period, and gossips what it finds on the pings of all.  [SWIM]
+
+Load and detection time per member do not depend on the size of the group.  A member that does not answer, not even
+through helpers, is *suspected*; it may refute by a higher incarnation; else it has *failed*.  Whoever is removed by
+mistake learns of it from the first who hears it, and returns by itself; two halves of a group that lost each other
+find each other again.
+
+    ALIVE ──silent──▶ SUSPECTED ──overdue──▶ FAILED ──failed_kept──▶ (tombstone) ──▶ forgotten
+      ▲  ◀──refuted──────┘                      │
+      └──────────── higher incarnation ─────────┘         LEFT, on its own word, likewise
+
+Deviation [SWIM §4.2]: states are totally ordered by (incarnation, alive < suspected < failed < left), so that a member
+  that failed can return with a higher incarnation; in the paper "confirm" is for ever.
+Deviation: who speaks to a member that it holds for failed or gone tells it so.
+Deviation: that somebody *else* holds a member for failed, learnt by anti-entropy, is suspicion here and not the end:
+  at the merging of two halves everybody is failed to somebody.
+Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import Member, MembershipView, Status, ViewChanged
+from doyen.membership.swim.antientropy import AntiEntropy
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.dissemination import PAYLOAD_MAX, Post, repeats
+from doyen.membership.swim.health import LocalHealth
+from doyen.membership.swim.messages import (
+    INCARNATION_MAX,
+    NOBODY,
+    Ack,
+    AckOverdue,
+    Digest,
+    Entries,
+    FadeDue,
+    Gossip,
+    HelperAck,
+    Message,
+    Nack,
+    PeriodBegins,
+    Ping,
+    PingRequest,
+    ReapDue,
+    RelayOverdue,
+    SuspicionOverdue,
+    SyncDue,
+    Update,
+    Updates,
+    Word,
+)
+from doyen.membership.swim.probe import Prober, RoundRobin, Targets
+from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
+from doyen.membership.swim.suspicion import Suspicions
+
+MakeTargets = Callable[[list[NodeId], Random], Targets]
+
+
+class Swim:
+    """One member.  It has a roster, a prober, suspicions, rumours and anti-entropy; what they learn meets here."""
+
+    __slots__ = (
+        "_address_of_seed",
+        "_changed",
+        "_fading",
+        "_greeted_at",
+        "_left",
+        "_out",
+        "_post",
+        "_prober",
+        "_reap_at",
+        "_rng",
+        "_roster",
+        "_suspicions",
+        "_sync",
+        "_targets",
+        "config",
+        "health",
+        "incarnation",
+        "misdirected_count",
+        "node",
+    )
+    MESSAGES: ClassVar[Any] = Message
+
+    def __init__(
+        self,
+        node: NodeId,
+        config: SwimConfig,
+        out: Out,
+        rng: Random,
+        *,
+        incarnation: int = 1,  # Greater than in any earlier life, as far as this node knows.
+        address: Address | None = None,  # Where others reach us; None: the transport knows.
+        seeds: Sequence[Address] = (),
+        known: Acquaintances | None = None,  # Members from the start.
+        payload_max: int = PAYLOAD_MAX,  # Bytes of a message; `dissemination.payload_max` knows how many.
+        targets: MakeTargets = RoundRobin,
+    ) -> None:
+        self.node, self.config, self.incarnation = node, config, Incarnation(incarnation)
+        self.misdirected_count = 0  # Pings for others that reached us: two members share an address.
+        self._out, self._rng = out, rng
+        me = Member(node=node, incarnation=self.incarnation, address=address)
+        self._roster = roster = Roster(me, config, known)
+        self._targets = targets([n for n in roster.view.members if n != node], rng)
+        self.health = LocalHealth(config)
+        self._post = Post(
+            config,
+            out,
+            payload_max,
+            about=self._about,
+            where=self._where,
+            group_size=lambda: roster.present_count,
+        )
+        self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
+        self._suspicions = Suspicions(config)
+        others = [seed for seed in seeds if seed != address]
+        self._address_of_seed: dict[Address, NodeId | None] = dict.fromkeys(others)
+        self._sync = AntiEntropy(config, roster, self._post, out, rng, others, self._in_reach)
+        self._changed: list[NodeId] = []  # By the present step.
+        self._greeted_at: Instant = -FOREVER
+        self._reap_at: Instant = FOREVER  # When the next timer for it comes.
+        self._fading = self._left = False
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        self._tell_of_myself()
+        self._changed.extend(self._roster.view.members)
+        self._prober.start(now)
+        self._sync.start(now)
+        self._report()
+
+    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
+        if message.updates:
+            self._hear(sender, message.updates, now, message.__class__ is Entries)
+        kind = message.__class__
+        if kind is Ping:
+            if message.target != self.node:
+                self.misdirected_count += 1
+            else:
+                self._post.send(sender, Ack, message.ping_no)
+        elif kind is Ack:
+            self._prober.on_ack(sender, message, now)
+        elif self._left:
+            pass
+        elif kind is PingRequest:
+            self._prober.on_request(sender, message, now)
+        elif kind is HelperAck:
+            self._prober.on_helper_ack(sender, message)
+        elif kind is Nack:
+            self._prober.on_nack(sender, message)
+        elif kind is Digest:
+            self._sync.on_digest(sender, message)
+        elif kind is Entries:
+            self._sync.on_entries(sender, message)
+        if sender not in self._roster.view:
+            self._greet(sender, now)
+        if self._changed:
+            self._report()
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        kind = timer.__class__
+        if self._left:
+            return
+        if kind is PeriodBegins:
+            self._prober.on_period(timer, now)
+        elif kind is AckOverdue:
+            self._prober.on_ack_overdue(timer, now)
+        elif kind is RelayOverdue:
+            self._prober.on_relay_overdue(timer)
+        elif kind is SuspicionOverdue:
+            self._on_suspicion_overdue(timer, now)
+        elif kind is SyncDue:
+            self._sync.on_due(now)
+        elif kind is ReapDue:
+            self._reap(now)
+        elif kind is FadeDue:
+            self._fade(now)
+        if self._changed:
+            self._report()
+
+    def leave(self, now: Instant) -> None:
+        """Says goodbye to as many as an update is repeated to; from here on it only answers who has not heard."""
+        if self._left:
+            return
+        self._left = True
+        self._put(self.node, self.incarnation, Word.LEFT, None, now)
+        count = repeats(self.config, self._roster.present_count)
+        for member in self._roster.random_present(self._rng, count, frozenset()):
+            self._post.send(member, Gossip)
+        self._report()
+
+    # Queries.
+
+    @property
+    def view(self) -> MembershipView:
+        return self._roster.view
+
+    @property
+    def has_left(self) -> bool:
+        return self._left
+
+    # What is heard.
+
+    def _hear(self, sender: NodeId, updates: Updates, now: Instant, by_sync: bool) -> None:
+        for update in updates:
+            if update.node == self.node:
+                self._hear_of_myself(update, now)
+            elif update.word == Word.FAILED and by_sync:
+                self._learn(Update(update.node, update.incarnation, Word.SUSPECTED, sender), now, vouched=False)
+            else:
+                self._learn(update, now, rumour=not (by_sync and self._sync.newcomer))
+
+    def _learn(self, update: Update, now: Instant, *, vouched: bool = True, rumour: bool = True) -> None:
+        """[SWIM §4.2] What outranks is believed and told on; the rest is old."""
+        node, word, record = update.node, update.word, self._roster.record(update.node)
+        if record is None:
+            if is_dead(word) or not vouched:
+                return  # Who was never known needs no burying, and nobody is to come back by its own obituary.
+        elif not update.outranks(*record):
+            if word == Word.SUSPECTED and record == (update.incarnation, Word.SUSPECTED):
+                self._confirm(update, now)
+            return
+        elif is_dead(record[1]) and word == Word.SUSPECTED and not vouched:
+            return  # Dead here already, and said to be dead there.
+        self._put(node, update.incarnation, word, update.address, now, by=update.by, rumour=rumour)
+
+    def _hear_of_myself(self, update: Update, now: Instant) -> None:
+        """[SWIM §4.2] Only the suspect itself may raise its incarnation."""
+        if self._left:
+            return
+        if not update.outranks(self.incarnation, Word.ALIVE):
+            if update.incarnation < self.incarnation and self.node not in self._post.rumours:
+                self._tell_of_myself()  # Somebody is behind.
+            return
+        # A greater incarnation that says alive is of an earlier life whose count was lost.
+        if update.incarnation + 1 >= INCARNATION_MAX:
+            return
+        if update.word != Word.ALIVE:
+            self.health.worsen()
+        self.incarnation = Incarnation(update.incarnation + 1)
+        self._put(self.node, self.incarnation, Word.ALIVE, None, now)
+
+    def _tell_of_myself(self) -> None:
+        own = self._roster.update(self.node)
+        assert own is not None
+        self._post.rumours.put(own)
+
+    def _greet(self, stranger: NodeId, now: Instant) -> None:
+        """Somebody unknown speaks to us: compare lists, but not with everybody at once."""
+        if not self._left and now - self._greeted_at >= self.config.ack_timeout:
+            self._greeted_at = now
+            self._sync.offer(stranger)
+
+    # What is found out.
+
+    def _on_silent(self, node: NodeId, now: Instant) -> None:
+        record = self._roster.record(node)
+        if record is None or is_dead(record[1]):
+            return
+        accusation = Update(node, Incarnation(record[0]), Word.SUSPECTED, self.node)
+        self._learn(accusation, now)
+
+    def _confirm(self, update: Update, now: Instant) -> None:
+        deadline = self._suspicions.confirm(update.node, update.incarnation, update.by, now)
+        if deadline is not None:
+            self._out.set_timer(SuspicionOverdue(update.node, update.incarnation), deadline)
+            told = self._roster.update(update.node, update.by)
+            assert told is not None
+            self._post.rumours.put(told)  # Others count accusers too.
+
+    def _on_suspicion_overdue(self, timer: SuspicionOverdue, now: Instant) -> None:
+        if not self._suspicions.is_overdue(timer.node, timer.incarnation, now):
+            return
+        late: Duration = now - self._suspicions.by_node[timer.node].deadline
+        if self.config.lifeguard and late > self.config.ack_timeout:  # We slept: the refutation may be in our mail.
+            self.health.note_lateness(late)
+            self._out.set_timer(timer, self._suspicions.postpone(timer.node, late + self.config.period))
+            return
+        self._put(timer.node, Incarnation(timer.incarnation), Word.FAILED, None, now)
+
+    def _put(
+        self,
+        node: NodeId,
+        incarnation: Incarnation,
+        word: int,
+        address: Address | None,
+        now: Instant,
+        *,
+        by: NodeId = NOBODY,
+        rumour: bool = True,
+    ) -> None:
+        """The one way a member's state changes: view, probing order, suspicion, rumour."""
+        view, roster = self._roster.view, self._roster
+        was_present = node in view and view[node].present
+        member = roster.put(node, incarnation, word, address, now)
+        if member.present and not was_present and node != self.node:
+            self._targets.add(node)
+        elif was_present and not member.present and node != self.node:
+            self._targets.remove(node)
+        self._suspicions.end(node)
+        if member.status is Status.SUSPECTED:
+            deadline = self._suspicions.begin(node, incarnation, by, roster.present_count, now)
+            self._out.set_timer(SuspicionOverdue(node, incarnation), deadline)
+            self._begin_fading(now)
+        elif not member.present:
+            self._set_reap_timer(now)
+        if member.address in self._address_of_seed and member.address is not None:
+            self._address_of_seed[member.address] = node
+        if rumour:
+            told = roster.update(node, by)
+            assert told is not None
+            self._post.rumours.put(told)
+        self._changed.append(node)
+
+    def _report(self) -> None:
+        changed = tuple(dict.fromkeys(self._changed))
+        self._changed.clear()
+        self._out.emit(ViewChanged(self._roster.view, changed))
+
+    # Housekeeping.
+
+    def _set_reap_timer(self, now: Instant) -> None:
+        if self._roster.absent_count > self.config.absent_max:
+            self._reap(now)
+            return
+        at = self._roster.reap_at()
+        if at is not None and at < self._reap_at:  # One timer at a time, unless something is due earlier.
+            self._reap_at = at
+            self._out.set_timer(ReapDue(), at)
+
+    def _reap(self, now: Instant) -> None:
+        self._reap_at = FOREVER
+        self._changed += self._roster.reap(now)
+        at = self._roster.reap_at()
+        if at is not None:
+            self._reap_at = at
+            self._out.set_timer(ReapDue(), at)
+
+    def _begin_fading(self, now: Instant) -> None:
+        if not self._fading and self.config.unhealthy_half_life < FOREVER:
+            self._fading = True
+            self._out.set_timer(FadeDue(), now + self.config.unhealthy_half_life)
+
+    def _fade(self, now: Instant) -> None:
+        self._changed += self._roster.fade()
+        self._fading = False
+        if self._roster.unhealthy:
+            self._begin_fading(now)
+
+    # For the post.
+
+    def _about(self, to: NodeId) -> Update | None:
+        """What the addressee must hear first."""
+        view = self._roster.view
+        if to not in view:
+            return self._roster.update(to)  # A tombstone, if any.
+        member = view[to]
+        if member.status is Status.ALIVE or (member.status is Status.SUSPECTED and not self.config.tell_suspect):
+            return None
+        return self._roster.update(to, self.node)
+
+    def _where(self, to: NodeId) -> NodeId | Address:
+        view = self._roster.view
+        if to in view:
+            address = view[to].address
+            return to if address is None else address
+        return to
+
+    def _in_reach(self, seed: Address) -> bool:
+        node = self._address_of_seed.get(seed)
+        if node is None or node not in self._roster.view:
+            return False
+        member = self._roster.view[node]
+        return member.present and member.address == seed

@@ -1,0 +1,229 @@
+"""One probe per period: a ping, helpers if it stays unanswered, a verdict at the period's end.  [SWIM §3.1, §4.3]
+
+The same machine helps others: it pings for them, tells them of an answer, and, so that they can tell a silent target
+from a deaf self, of its absence (`Nack`, [Lifeguard §IV-A]).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import Address, NodeId
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.dissemination import Post
+from doyen.membership.swim.health import LocalHealth
+from doyen.membership.swim.messages import (
+    Ack,
+    AckOverdue,
+    HelperAck,
+    Nack,
+    PeriodBegins,
+    Ping,
+    PingRequest,
+    RelayOverdue,
+)
+from doyen.membership.swim.patience import Patience
+from doyen.membership.swim.roster import Roster
+
+RELAYS_MAX: Final = 256  # Requests under way; the oldest is forgotten first.
+
+
+class Targets(Protocol):
+    """Whom to probe next: SWIM takes turns, Medley prefers the near."""
+
+    def add(self, node: NodeId) -> None: ...
+
+    def remove(self, node: NodeId) -> None: ...
+
+    def next(self) -> NodeId | None: ...
+
+
+class RoundRobin:
+    """[SWIM §4.3] Everybody once per round, in an order shuffled anew each time; newcomers are inserted at random.
+
+    Between two probes of one member lie at most 2N − 1 periods: detection is time-bounded.
+    """
+
+    __slots__ = ("_at", "_gone", "_order", "_rng")
+
+    def __init__(self, members: list[NodeId], rng: Random) -> None:
+        self._order, self._at, self._rng = members, len(members), rng
+        self._gone: set[NodeId] = set()  # Still in the order, no longer in the group.
+
+    def add(self, node: NodeId) -> None:
+        if node in self._gone:
+            self._gone.discard(node)
+            return
+        place = int(self._rng.random() * (len(self._order) + 1))
+        self._order.insert(place, node)
+        if place < self._at:
+            self._at += 1
+
+    def remove(self, node: NodeId) -> None:
+        self._gone.add(node)
+
+    def next(self) -> NodeId | None:
+        while True:
+            if self._at >= len(self._order):
+                if self._gone:
+                    self._order = [node for node in self._order if node not in self._gone]
+                    self._gone.clear()
+                if not self._order:
+                    return None
+                self._rng.shuffle(self._order)
+                self._at = 0
+            node = self._order[self._at]
+            self._at += 1
+            if node not in self._gone:
+                return node
+
+
+class Prober:
+    __slots__ = (
+        "_acked",
+        "_asked",
+        "_config",
+        "_due_at",
+        "_health",
+        "_nacked",
+        "_number",
+        "_on_silent",
+        "_out",
+        "_patience",
+        "_post",
+        "_probe_no",
+        "_relays",
+        "_rng",
+        "_roster",
+        "_target",
+        "_targets",
+    )
+
+    def __init__(
+        self,
+        config: SwimConfig,
+        roster: Roster,
+        targets: Targets,
+        health: LocalHealth,
+        post: Post,
+        out: Out,
+        rng: Random,
+        on_silent: Callable[[NodeId, Instant], None],
+    ) -> None:
+        self._config, self._roster, self._targets, self._health = config, roster, targets, health
+        self._post, self._out, self._rng, self._on_silent = post, out, rng, on_silent
+        self._patience = Patience(config)
+        self._number = 0  # Of the last ping, own or for others.
+        self._probe_no = 0
+        self._target: NodeId | None = None  # Of the present probe.
+        self._acked = True
+        self._asked: list[NodeId] = []  # Helpers of the present probe,
+        self._nacked: set[NodeId] = set()  # and who of them said no.
+        self._due_at: Instant = 0  # When the present period ends.
+        self._relays: OrderedDict[int, tuple[NodeId, int]] = OrderedDict()  # → (asker, its probe_no).
+
+    # Periods.
+
+    def start(self, now: Instant) -> None:
+        """Deviation: the first period begins after a random part of one, so that a group does not ping in step."""
+        self._due_at = now + int(self._rng.random() * self._config.period)
+        self._out.set_timer(PeriodBegins(0), self._due_at)
+
+    def on_period(self, timer: PeriodBegins, now: Instant) -> None:
+        if timer.probe_no != self._probe_no:
+            return
+        self._health.was_late = False
+        self._health.note_lateness(now - self._due_at)
+        self._judge(now)
+        self._begin(now)
+
+    def _begin(self, now: Instant) -> None:
+        health, config, out = self._health, self._config, self._out
+        self._number = self._probe_no = self._number + 1
+        self._due_at = now + health.scaled(config.period)
+        self._target = target = self._targets.next()
+        self._acked, self._asked = target is None, []
+        if target is not None:
+            self._nacked.clear()
+            self._post.send(target, Ping, self._probe_no, target)
+            patience: Duration | None = config.ack_timeout
+            if config.lifeguard:
+                self._patience.note_ping(self._probe_no, target, now)
+                patience = self._patience.with_(target)
+            if patience is not None:
+                out.set_timer(AckOverdue(self._probe_no), now + health.scaled(patience))
+        out.set_timer(PeriodBegins(self._probe_no), self._due_at)
+
+    def _judge(self, now: Instant) -> None:
+        """[SWIM §3.1] No ack within the period, direct or indirect: the target is suspected."""
+        target = self._target
+        if target is None:
+            return
+        if self._acked:
+            self._health.improve()
+            return
+        if self._config.lifeguard:
+            if now - self._due_at > self._config.ack_timeout:
+                return  # We slept ourselves: this silence is ours.
+            self._health.worsen(len(self._asked) - len(self._nacked) if self._asked else 1)
+        self._on_silent(target, now)
+
+    def on_ack_overdue(self, timer: AckOverdue, now: Instant) -> None:
+        if timer.probe_no != self._probe_no or self._acked or self._target is None:
+            return
+        target = self._target
+        helpers = self._roster.random_present(self._rng, self._config.helper_count, frozenset((target,)))
+        self._asked = helpers
+        if helpers:
+            member = self._roster.view.members.get(target)
+            address = None if member is None else member.address
+            host, port = ("", 0) if address is None else (address.host, address.port)
+            for helper in helpers:
+                self._post.send(helper, PingRequest, self._probe_no, target, host, port, self._config.lifeguard)
+
+    # Answers.
+
+    def on_ack(self, sender: NodeId, ack: Ack, now: Instant) -> None:
+        if self._config.lifeguard:
+            self._patience.note_ack(ack.ping_no, sender, now)
+        if ack.ping_no == self._probe_no:
+            if sender == self._target:
+                self._acked = True
+        elif ack.ping_no in self._relays:
+            asker, probe_no = self._relays.pop(ack.ping_no)
+            self._post.send(asker, HelperAck, probe_no)
+        # Any other ack is late and says nothing about this probe.
+
+    def on_helper_ack(self, sender: NodeId, message: HelperAck) -> None:
+        if message.probe_no == self._probe_no and sender in self._asked:
+            self._acked = True
+
+    def on_nack(self, sender: NodeId, message: Nack) -> None:
+        if message.probe_no == self._probe_no and sender in self._asked:
+            self._nacked.add(sender)
+
+    # For others.
+
+    def on_request(self, sender: NodeId, message: PingRequest, now: Instant) -> None:
+        self._number += 1
+        relays = self._relays
+        if self._config.lifeguard:
+            self._patience.note_ping(self._number, message.target, now)
+        relays[self._number] = (sender, message.probe_no)
+        if len(relays) > RELAYS_MAX:
+            relays.popitem(last=False)
+        if message.target in self._roster.view or not message.host:
+            self._post.send(message.target, Ping, self._number, message.target)
+        else:
+            self._post.send_to(Address(message.host, message.port), Ping, self._number, message.target)
+        if message.wants_nack:
+            self._out.set_timer(RelayOverdue(self._number), now + self._config.ack_timeout * 4 // 5)
+
+    def on_relay_overdue(self, timer: RelayOverdue) -> None:
+        """A late answer is still passed on."""
+        if timer.ping_no in self._relays:
+            asker, probe_no = self._relays[timer.ping_no]
+            self._post.send(asker, Nack, probe_no)

@@ -1,0 +1,191 @@
+"""Everybody a node knows: the view that it shows, sums over it, and the tombstones of those it forgot.
+
+Nothing here costs more with the size of the group than a step down a tree, apart from moving pointers in a list.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from random import Random
+from typing import NamedTuple
+
+from doyen.core.clock import Instant
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import Member, MembershipView, Status, ViewEditor
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.digests import Digests
+from doyen.membership.swim.messages import NOBODY, STATUS, WORD, Update, Word, update_of
+
+
+class Acquaintances:
+    """Members known from the start: built once, shared by all nodes of a simulation."""
+
+    __slots__ = ("digests", "members")
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self.members = {member.node: member for member in members}
+        self.digests = Digests()
+        for member in self.members.values():
+            self.digests.add(member.node, member.incarnation)
+
+
+class Tombstone(NamedTuple):
+    incarnation: int
+    word: int
+    until: Instant
+
+
+class Roster:
+    __slots__ = ("_config", "_editor", "_reap_heap", "digests", "failed", "me", "tombstones", "unhealthy", "view")
+
+    def __init__(self, me: Member, config: SwimConfig, known: Acquaintances | None = None) -> None:
+        self._config, self._editor = config, ViewEditor()
+        self.view: MembershipView = self._editor.view
+        self.me = me.node
+        self.failed: list[NodeId] = []  # In the order they failed; those that left are not among them.
+        self.tombstones: OrderedDict[NodeId, Tombstone] = OrderedDict()
+        self.unhealthy: set[NodeId] = set()  # Whose suspicion count is not 0.
+        self._reap_heap: list[tuple[Instant, NodeId, int]] = []
+        if known is None:
+            self.digests = Digests()
+        else:
+            self.digests = known.digests.copy()
+            for member in known.members.values():
+                self._editor.put(member)
+        own = known.members.get(me.node) if known is not None else None
+        if own is None:
+            self.digests.add(me.node, me.incarnation)
+        elif own.incarnation != me.incarnation:
+            self.digests.change(me.node, own.incarnation, me.incarnation)
+        self._editor.put(me)
+
+    # Queries.
+
+    @property
+    def present_count(self) -> int:
+        return len(self.digests.ordered)
+
+    @property
+    def absent_count(self) -> int:
+        return len(self.view) - self.present_count
+
+    def record(self, node: NodeId) -> tuple[int, int] | None:
+        """(incarnation, word) as believed or remembered."""
+        if node in self.view:
+            member = self.view[node]
+            return member.incarnation, WORD[member.status]
+        stone = self.tombstones.get(node)
+        return None if stone is None else (stone.incarnation, stone.word)
+
+    def update(self, node: NodeId, by: NodeId = NOBODY) -> Update | None:
+        """What we would tell of it."""
+        if node in self.view:
+            return update_of(self.view[node], by)
+        stone = self.tombstones.get(node)
+        return None if stone is None else Update(node, Incarnation(stone.incarnation), stone.word)
+
+    def random_present(self, rng: Random, count: int, leave_out: frozenset[NodeId]) -> list[NodeId]:
+        """So many distinct alive others, or as many as a bounded number of draws finds."""
+        ordered, found = self.digests.ordered, []
+        others = len(ordered) - 1
+        if others <= 3 * count:
+            everybody = [n for _, n in ordered if self._fit(n, leave_out)]
+            rng.shuffle(everybody)
+            return everybody[:count]
+        for _ in range(4 * count + 8):
+            node = ordered[int(rng.random() * len(ordered))][1]
+            if node not in found and self._fit(node, leave_out):
+                found.append(node)
+                if len(found) == count:
+                    break
+        return found
+
+    def _fit(self, node: NodeId, leave_out: frozenset[NodeId]) -> bool:
+        return node != self.me and node not in leave_out and self.view[node].status is Status.ALIVE
+
+    # Changes.
+
+    def put(self, node: NodeId, incarnation: Incarnation, word: int, address: Address | None, now: Instant) -> Member:
+        """The sole writer of the view."""
+        before = self.view.members.get(node)
+        status = STATUS[word]
+        count = 0 if before is None else before.suspicion_count
+        if status is Status.SUSPECTED and (before is None or before.status is not Status.SUSPECTED):
+            count += 1
+            self.unhealthy.add(node)
+        if address is None and before is not None:
+            address = before.address
+        member = Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
+        self._count(before, member)
+        self._editor.put(member)
+        self.tombstones.pop(node, None)
+        if not member.present:
+            kept = self._config.failed_kept if status is Status.FAILED else self._config.left_kept
+            heappush(self._reap_heap, (now + kept, node, incarnation))
+        return member
+
+    def _count(self, before: Member | None, after: Member) -> None:
+        node, was_present = after.node, before is not None and before.present
+        if before is not None and before.status is Status.FAILED and after.status is not Status.FAILED:
+            self.failed.remove(node)
+        elif after.status is Status.FAILED and (before is None or before.status is not Status.FAILED):
+            self.failed.append(node)
+        if was_present and after.present:
+            assert before is not None
+            if before.incarnation != after.incarnation:
+                self.digests.change(node, before.incarnation, after.incarnation)
+        elif was_present:
+            assert before is not None
+            self.digests.remove(node, before.incarnation)
+        elif after.present:
+            self.digests.add(node, after.incarnation)
+
+    def reap(self, now: Instant) -> list[NodeId]:
+        """Forgets whose time has come, and, beyond `absent_max`, the oldest; a tombstone stays behind."""
+        forgotten = []
+        while self._reap_heap and (self._reap_heap[0][0] <= now or self.absent_count > self._config.absent_max):
+            _, node, incarnation = heappop(self._reap_heap)
+            member = self.view.members.get(node)
+            if member is None or member.present or member.incarnation != incarnation:
+                continue  # It returned, or is dead anew.
+            if member.status is Status.FAILED:
+                self.failed.remove(node)
+            self._editor.drop(node)
+            self.unhealthy.discard(node)
+            self.tombstones[node] = Tombstone(incarnation, WORD[member.status], now + self._config.tombstone_kept)
+            forgotten.append(node)
+        stones = self.tombstones
+        while stones and (len(stones) > self._config.absent_max or next(iter(stones.values())).until <= now):
+            stones.popitem(last=False)
+        return forgotten
+
+    def reap_at(self) -> Instant | None:
+        """When there is something to forget."""
+        times = [self._reap_heap[0][0]] if self._reap_heap else []
+        if self.tombstones:
+            times.append(next(iter(self.tombstones.values())).until)
+        return min(times, default=None)
+
+    def fade(self) -> list[NodeId]:
+        """Suspicions of long ago count half."""
+        faded = []
+        for node in sorted(self.unhealthy):
+            member = self.view[node]
+            count = member.suspicion_count // 2
+            self._editor.put(
+                Member(
+                    node=node,
+                    incarnation=member.incarnation,
+                    status=member.status,
+                    address=member.address,
+                    suspicion_count=count,
+                )
+            )
+            if count == 0:
+                self.unhealthy.discard(node)
+            faded.append(node)
+        return faded
+
+
+def is_dead(word: int) -> bool:
+    return word in (Word.FAILED, Word.LEFT)

@@ -1,0 +1,82 @@
+"""Who is suspected, by whom, and how long it has to refute.  [SWIM §4.2], [Lifeguard §IV-B]
+
+One accuser alone may be the slow one, so its suspicion lasts Max; every independent accuser brings the deadline
+nearer, down to Min once K of them have confirmed.  Plain SWIM is the case Max = Min.
+"""
+
+from math import log
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.ids import NodeId
+from doyen.membership.swim.config import SwimConfig, suspicion_max, suspicion_min
+
+
+class Suspicion(Struct):
+    """One member's, at one incarnation."""
+
+    incarnation: int
+    since: Instant
+    deadline: Instant
+    least: Duration
+    most: Duration
+    confirmations_wanted: int
+    accusers: set[NodeId]
+
+
+class Suspicions:
+    """All of one node's; deadlines move, and timers that come before them are ignored."""
+
+    __slots__ = ("_config", "by_node")
+
+    def __init__(self, config: SwimConfig) -> None:
+        self._config = config
+        self.by_node: dict[NodeId, Suspicion] = {}
+
+    def begin(self, node: NodeId, incarnation: int, by: NodeId, group_size: int, now: Instant) -> Instant:
+        """Returns the deadline."""
+        config = self._config
+        least, most = suspicion_min(config, group_size), suspicion_max(config, group_size)
+        wanted = config.confirmation_count if group_size - 2 >= config.confirmation_count else 0
+        if wanted == 0:  # Too few others to wait for: as plain SWIM.
+            most = least
+        self.by_node[node] = Suspicion(incarnation, now, now + most, least, most, wanted, {by})
+        return now + most
+
+    def confirm(self, node: NodeId, incarnation: int, by: NodeId, now: Instant) -> Instant | None:
+        """Another accuser: the nearer deadline, or None where it is no news."""
+        found = self.by_node.get(node)
+        if (
+            found is None
+            or found.incarnation != incarnation
+            or by in found.accusers
+            or len(found.accusers) > found.confirmations_wanted
+        ):
+            return None
+        found.accusers.add(by)
+        found.deadline = found.since + dogpile(
+            found.least, found.most, len(found.accusers) - 1, found.confirmations_wanted
+        )
+        return max(found.deadline, now)
+
+    def end(self, node: NodeId) -> None:
+        self.by_node.pop(node, None)
+
+    def is_overdue(self, node: NodeId, incarnation: int, now: Instant) -> bool:
+        found = self.by_node.get(node)
+        return found is not None and found.incarnation == incarnation and now >= found.deadline
+
+    def postpone(self, node: NodeId, by: Duration) -> Instant:
+        """Our own clock stood still for so long: the suspect gets that time back."""
+        found = self.by_node[node]
+        found.since += by
+        found.deadline += by
+        return found.deadline
+
+
+def dogpile(least: Duration, most: Duration, confirmations: int, wanted: int) -> Duration:
+    """[Lifeguard §IV-B] max(Min, Max − (Max − Min)·log(C+1)/log(K+1))."""
+    if wanted == 0:
+        return least
+    return max(least, int(most - (most - least) * log(confirmations + 1) / log(wanted + 1)))

@@ -1,0 +1,725 @@
+"""SWIM one step at a time: whole lists of effects.  Names that begin with swim_ or lifeguard_ hold one sentence."""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.view import ViewChanged
+from doyen.errors import ConfigError
+from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
+from doyen.membership.swim.config import suspicion_max, suspicion_min
+from doyen.membership.swim.digests import Digests
+from doyen.membership.swim.dissemination import Rumours, repeats
+from doyen.membership.swim.messages import (
+    NOBODY,
+    Ack,
+    AckOverdue,
+    Digest,
+    Entries,
+    FadeDue,
+    Gossip,
+    HelperAck,
+    Message,
+    Nack,
+    PeriodBegins,
+    Ping,
+    PingRequest,
+    ReapDue,
+    RelayOverdue,
+    SuspicionOverdue,
+    SyncDue,
+    Update,
+    Word,
+)
+from doyen.membership.swim.probe import RoundRobin
+from doyen.membership.swim.suspicion import dogpile
+from doyen.testing import RecordingOut
+
+A, B, C, D, E = (NodeId(name) for name in "abcde")
+PERIOD, TIMEOUT = seconds(1), ms(300)
+PLAIN = SwimConfig(helper_count=2, unhealthy_half_life=FOREVER).plain()
+FULL = SwimConfig(helper_count=2)
+SUSPICION = suspicion_min(PLAIN, 5)
+
+
+class FixedChance(Random):
+    """Every draw is 0, and shuffling leaves the order alone."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def shuffle(self, x: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def out() -> RecordingOut:
+    return RecordingOut()
+
+
+def member(out: RecordingOut, config: SwimConfig = PLAIN, *, others: str = "bcde", **given: Any) -> Swim:
+    """Node a, started, who knows the others; nothing of that is left in `out`."""
+    known = Acquaintances(Member(node=NodeId(name), incarnation=1) for name in "a" + others)  # type: ignore[arg-type]
+    machine = Swim(A, config, out, FixedChance(), known=known if others else None, **given)
+    machine.start(0)
+    drain(machine)
+    out.take()
+    return machine
+
+
+def drain(machine: Swim) -> None:
+    """Its first rumour, of itself, has been told often enough."""
+    machine._post.rumours.drop(A)
+
+
+def probing(out: RecordingOut, config: SwimConfig = PLAIN) -> Swim:
+    """a has just pinged b."""
+    machine = member(out, config)
+    machine.on_timer(PeriodBegins(0), 0)
+    assert out.take()[0] == Send(B, Ping(1, B))
+    return machine
+
+
+def said(node: NodeId, incarnation: int, word: Word, by: NodeId = NOBODY) -> Update:
+    return Update(node, incarnation, word, by)  # type: ignore[arg-type]
+
+
+def changed(machine: Swim, *nodes: NodeId) -> Emit:
+    return Emit(ViewChanged(machine.view, nodes))
+
+
+def status(machine: Swim, node: NodeId) -> tuple[Status, int]:
+    return machine.view[node].status, machine.view[node].incarnation
+
+
+# ── Probing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_start_scatters_the_first_period_and_shows_the_view(out: RecordingOut) -> None:
+    machine = Swim(A, PLAIN, out, FixedChance())
+    machine.start(ms(5))
+    assert out.take() == [SetTimer(PeriodBegins(0), at=ms(5)), SetTimer(SyncDue(), at=ms(5)), changed(machine, A)]
+
+
+def test_swim_3_1_each_period_pings_one_member(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_timer(PeriodBegins(0), ms(10))
+    assert out.take() == [
+        Send(B, Ping(1, B)),
+        SetTimer(AckOverdue(1), at=ms(10) + TIMEOUT),
+        SetTimer(PeriodBegins(1), at=ms(10) + PERIOD),
+    ]
+
+
+def test_swim_3_1_a_ping_is_acked(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Ping(7, A), 0)
+    assert out.take() == [Send(B, Ack(7))]
+
+
+def test_consul_2430_a_ping_for_another_at_the_same_address_is_not_answered(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Ping(7, C), 0)
+    assert out.take() == []
+    assert machine.misdirected_count == 1
+
+
+def test_swim_3_1_after_the_timeout_helpers_are_asked_and_never_the_suspect_itself(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    asked = out.take()
+    assert len(asked) == 2
+    for effect in asked:
+        assert isinstance(effect, Send) and effect.to in (C, D, E)
+        assert effect.message == PingRequest(1, B, "", 0, False)
+
+
+def test_helpers_are_not_asked_once_it_answered(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_message(B, Ack(1), ms(10))
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    assert out.take() == []
+
+
+def test_an_ack_from_another_than_the_target_is_none(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_message(C, Ack(1), ms(10))
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    assert len(out.take()) == 2
+
+
+def test_a_late_ack_says_nothing_about_this_probe(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_message(B, Ack(1), ms(10))
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert out.take()[0] == Send(C, Ping(2, C))
+    machine.on_message(C, Ack(1), PERIOD + 1)
+    machine.on_timer(AckOverdue(2), PERIOD + TIMEOUT)
+    assert out.take(), "c has not answered"
+
+
+def test_a_stale_period_is_ignored(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_timer(PeriodBegins(0), ms(500))
+    assert out.take() == []
+
+
+def test_swim_3_1_a_helper_pings_for_another_and_passes_the_ack_on(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, PingRequest(9, C, "", 0, False), 0)
+    assert out.take() == [Send(C, Ping(1, C))]
+    machine.on_message(C, Ack(1), ms(5))
+    assert out.take() == [Send(B, HelperAck(9))]
+    machine.on_message(C, Ack(1), ms(6))
+    assert out.take() == []
+
+
+def test_a_helper_that_does_not_know_the_target_uses_the_address_it_was_given(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, PingRequest(9, NodeId("x"), "10.0.0.9", 7600, False), 0)
+    assert out.take() == [Send(Address("10.0.0.9", 7600), Ping(1, NodeId("x")))]
+
+
+def test_swim_3_1_an_indirect_ack_counts(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    helper = out.take()[0].to  # type: ignore[union-attr]
+    machine.on_message(helper, HelperAck(1), ms(600))  # type: ignore[arg-type]
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert status(machine, B) == (Status.ALIVE, 1)
+
+
+def test_an_indirect_ack_from_who_was_not_asked_does_not(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_message(B, HelperAck(1), ms(600))
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert status(machine, B) == (Status.SUSPECTED, 1)
+
+
+def test_swim_4_2_silence_makes_a_suspect_and_not_a_corpse(out: RecordingOut) -> None:
+    machine = probing(out)
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert status(machine, B) == (Status.SUSPECTED, 1)
+    assert machine.view[B].suspicion_count == 1
+    assert out.take() == [
+        SetTimer(SuspicionOverdue(B, 1), at=PERIOD + SUSPICION),
+        Send(C, Ping(2, C, (said(B, 1, Word.SUSPECTED, A),))),
+        SetTimer(AckOverdue(2), at=PERIOD + TIMEOUT),
+        SetTimer(PeriodBegins(2), at=2 * PERIOD),
+        changed(machine, B),
+    ]
+
+
+def test_swim_4_3_round_robin_probes_everybody_once_a_round() -> None:
+    names = [NodeId(f"n{i}") for i in range(20)]
+    order = RoundRobin(names.copy(), Random(1))
+    rounds = [[order.next() for _ in names] for _ in range(3)]
+    assert all(sorted(map(str, r)) == sorted(names) for r in rounds)
+    assert rounds[0] != rounds[1], "reshuffled after each round"
+
+
+def test_swim_4_3_newcomers_are_inserted_at_random_places() -> None:
+    places = set()
+    for seed in range(40):
+        order = RoundRobin([NodeId(f"n{i}") for i in range(9)], Random(seed))
+        order.next()
+        order.add(NodeId("x"))
+        drawn = [order.next() for _ in range(18)]
+        places.add(drawn.index(NodeId("x")))
+        assert drawn.count(NodeId("x")) <= 2
+    assert len(places) > 5
+
+
+def test_who_leaves_the_order_and_returns_is_in_it_once() -> None:
+    order = RoundRobin([A, B, C], Random(1))
+    order.remove(B)
+    order.add(B)
+    assert sorted(str(order.next()) for _ in range(3)) == ["a", "b", "c"]
+    order.remove(A)
+    order.remove(B)
+    order.remove(C)
+    assert order.next() is None
+
+
+# ── Suspicion and incarnations ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_swim_4_2_a_suspect_that_does_not_refute_has_failed(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    out.take()
+    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION - 1)
+    assert status(machine, B) == (Status.SUSPECTED, 1), "deadlines are kept"
+    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    assert status(machine, B) == (Status.FAILED, 1)
+    assert out.take() == [SetTimer(ReapDue(), at=SUSPICION + PLAIN.failed_kept), changed(machine, B)]
+
+
+def test_swim_4_2_refutation_by_a_higher_incarnation_ends_suspicion(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    machine.on_message(B, Gossip((said(B, 2, Word.ALIVE),)), 10)
+    assert status(machine, B) == (Status.ALIVE, 2)
+    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    assert status(machine, B) == (Status.ALIVE, 2)
+
+
+def test_a_timer_of_a_refuted_suspicion_does_not_end_the_next_one(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    machine.on_message(B, Gossip((said(B, 2, Word.ALIVE),)), 10)
+    machine.on_message(C, Gossip((said(B, 2, Word.SUSPECTED, C),)), SUSPICION - 1)
+    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    assert status(machine, B) == (Status.SUSPECTED, 2)
+
+
+@pytest.mark.parametrize(
+    ("held", "heard", "wins"),
+    [
+        # [SWIM §4.2] "Alive overrides suspect and alive of lower incarnations; suspect overrides alive of equal ones."
+        ((1, Word.ALIVE), (1, Word.SUSPECTED), True),
+        ((1, Word.SUSPECTED), (1, Word.ALIVE), False),
+        ((1, Word.SUSPECTED), (2, Word.ALIVE), True),
+        ((2, Word.ALIVE), (1, Word.SUSPECTED), False),
+        ((2, Word.ALIVE), (1, Word.FAILED), False),  # Deviation: a corpse of an earlier life.
+        ((1, Word.FAILED), (1, Word.ALIVE), False),
+        ((1, Word.FAILED), (1, Word.SUSPECTED), False),
+        ((1, Word.FAILED), (2, Word.ALIVE), True),  # Rejoin.
+        ((1, Word.SUSPECTED), (1, Word.FAILED), True),
+        ((1, Word.FAILED), (1, Word.LEFT), True),
+        ((1, Word.LEFT), (1, Word.FAILED), False),
+        ((1, Word.LEFT), (2, Word.ALIVE), True),
+    ],
+)
+def test_swim_4_2_order_of_news(out: RecordingOut, held: tuple[int, Word], heard: tuple[int, Word], wins: bool) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, *held, C),)), 0)
+    machine.on_message(D, Gossip((said(B, *heard, D),)), 1)
+    incarnation, word = heard if wins else held
+    assert status(machine, B) == (tuple(Status)[word], incarnation)
+
+
+@pytest.mark.parametrize("word", [Word.SUSPECTED, Word.FAILED, Word.LEFT])
+def test_swim_4_2_refutation_raises_incarnation(out: RecordingOut, word: Word) -> None:
+    machine = member(out)
+    machine.on_message(B, Ping(3, A, (said(A, 1, word, B),)), 0)
+    assert machine.incarnation == 2
+    assert out.take() == [Send(B, Ack(3, (said(A, 2, Word.ALIVE),))), changed(machine, A)]
+
+
+def test_an_accusation_of_an_older_incarnation_is_answered_but_raises_nothing(out: RecordingOut) -> None:
+    machine = member(out, incarnation=5)
+    machine.on_message(B, Ping(3, A, (said(A, 4, Word.SUSPECTED, B),)), 0)
+    assert machine.incarnation == 5
+    assert out.take() == [Send(B, Ack(3, (said(A, 5, Word.ALIVE),)))]
+
+
+def test_memberlist_311_a_newborn_takes_over_the_count_of_its_earlier_life(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Gossip((said(A, 9, Word.ALIVE),)), 0)
+    assert machine.incarnation == 10
+
+
+def test_an_incarnation_that_nobody_could_top_is_not_believed(out: RecordingOut) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(Gossip((said(B, 2**63 - 1, Word.FAILED),))), type=Message)
+
+
+def test_lifeguard_the_suspect_is_told_first(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    machine._post.rumours.drop(B)
+    out.take()
+    machine.on_message(B, Ping(4, A), 1)
+    assert out.take() == [Send(B, Ack(4, (said(B, 1, Word.SUSPECTED, A),)))]
+
+
+def test_a_falsely_removed_member_is_told_by_whom_it_speaks_to_and_returns(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 1, Word.FAILED),)), 0)
+    machine._post.rumours.drop(B)
+    out.take()
+    machine.on_message(B, Ping(4, A), 1)
+    assert out.take() == [Send(B, Ack(4, (said(B, 1, Word.FAILED, A),)))]
+    machine.on_message(B, Ping(5, A, (said(B, 2, Word.ALIVE),)), 2)
+    assert status(machine, B) == (Status.ALIVE, 2)
+
+
+def test_lifeguard_4_b_suspicion_shrinks_with_independent_accusers(out: RecordingOut) -> None:
+    machine = member(out, FULL)
+    most, least = suspicion_max(FULL, 5), suspicion_min(FULL, 5)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    assert SetTimer(SuspicionOverdue(B, 1), at=most) in out.take()
+    machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, C),)), 5)
+    assert out.take() == [], "the same accuser again"
+    for accuser, confirmations in ((D, 1), (E, 2), (NodeId("x"), 3)):
+        machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, accuser),)), 10)
+        assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=dogpile(least, most, confirmations, 3))]
+    machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, NodeId("y")),)), 10)
+    assert out.take() == [], "K are enough"
+    assert dogpile(least, most, 3, 3) == least
+    machine.on_timer(SuspicionOverdue(B, 1), least)
+    assert status(machine, B)[0] is Status.FAILED
+
+
+def test_in_a_group_too_small_for_confirmations_suspicion_is_as_short_as_it_gets(out: RecordingOut) -> None:
+    machine = member(out, FULL, others="b")
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    assert SetTimer(SuspicionOverdue(B, 1), at=suspicion_min(FULL, 2)) in out.take()
+
+
+# ── Local health ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lifeguard_4_a_a_failed_probe_makes_the_next_period_longer(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert machine.health.count == 1
+    effects = out.take()
+    assert SetTimer(PeriodBegins(2), at=PERIOD + 2 * PERIOD) in effects
+    assert SetTimer(AckOverdue(2), at=PERIOD + 2 * TIMEOUT) in effects
+
+
+def test_lifeguard_4_a_each_nack_that_does_not_come_counts(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_timer(AckOverdue(1), TIMEOUT)
+    helpers = [effect.to for effect in out.take() if isinstance(effect, Send)]
+    assert len(helpers) == 2
+    machine.on_message(helpers[0], Nack(1), ms(700))  # type: ignore[arg-type]
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert machine.health.count == 1
+    assert status(machine, B)[0] is Status.SUSPECTED
+
+
+def test_lifeguard_4_a_success_heals_and_refuting_hurts(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_message(C, Gossip((said(A, 1, Word.SUSPECTED, C),)), 0)
+    assert machine.health.count == 1
+    machine.on_message(B, Ack(1), 1)
+    machine.on_timer(PeriodBegins(1), PERIOD)
+    assert machine.health.count == 0
+
+
+def test_lifeguard_4_a_a_helper_says_nack_when_it_hears_nothing_either(out: RecordingOut) -> None:
+    machine = member(out, FULL)
+    machine.on_message(B, PingRequest(9, C, "", 0, True), 0)
+    assert out.take() == [Send(C, Ping(1, C)), SetTimer(RelayOverdue(1), at=TIMEOUT * 4 // 5)]
+    machine.on_timer(RelayOverdue(1), TIMEOUT * 4 // 5)
+    assert out.take() == [Send(B, Nack(9))]
+    machine.on_message(C, Ack(1), TIMEOUT)
+    assert out.take() == [Send(B, HelperAck(9))], "late is better than never"
+
+
+def test_who_slept_itself_accuses_nobody(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_timer(PeriodBegins(1), PERIOD + seconds(5))
+    assert status(machine, B)[0] is Status.ALIVE
+    assert machine.health.count == 1
+
+
+def test_who_slept_through_a_suspicion_gives_it_time(out: RecordingOut) -> None:
+    machine = member(out, FULL)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    out.take()
+    late = suspicion_max(FULL, 5) + seconds(30)
+    machine.on_timer(SuspicionOverdue(B, 1), late)
+    assert status(machine, B)[0] is Status.SUSPECTED
+    assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=late + PERIOD)]
+    machine.on_timer(SuspicionOverdue(B, 1), late + PERIOD)
+    assert status(machine, B)[0] is Status.FAILED
+
+
+def test_helpers_wait_for_a_member_known_to_be_slow(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_message(B, Ack(1), ms(350))
+    for number in range(1, 4):  # c, d, e answer at once.
+        machine.on_timer(PeriodBegins(number), number * PERIOD)
+        machine.on_message("cde"[number - 1], Ack(number + 1), number * PERIOD + 1)  # type: ignore[arg-type]
+    out.take()
+    machine.on_timer(PeriodBegins(4), 4 * PERIOD)
+    assert out.take()[:2] == [Send(B, Ping(5, B)), SetTimer(AckOverdue(5), at=4 * PERIOD + ms(700))]
+
+
+# ── Dissemination ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_swim_4_1_an_update_is_repeated_lambda_log_n_times(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 2, Word.ALIVE),)), 0)
+    out.take()
+    for number in range(20):
+        machine.on_message(D, Ping(number, A), 1)
+    told = [len(effect.message.updates) for effect in out.take()]  # type: ignore[union-attr]
+    times = repeats(PLAIN, 5)
+    assert told == [1] * times + [0] * (20 - times)
+    assert times == 4
+
+
+def test_swim_4_1_updates_told_less_often_go_first() -> None:
+    rumours = Rumours()
+    rumours.put(said(B, 1, Word.ALIVE))
+    size = len(msgspec.msgpack.encode(said(B, 1, Word.ALIVE)))
+    assert rumours.take(size, 3) == [said(B, 1, Word.ALIVE)]
+    rumours.put(said(C, 1, Word.ALIVE))
+    assert rumours.take(size, 3) == [said(C, 1, Word.ALIVE)]
+    assert rumours.take(2 * size, 3) == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
+    assert rumours.take(2 * size, 3) == [said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE)]
+    assert rumours.take(9 * size, 3) == [] and not rumours
+
+
+def test_news_of_a_member_replaces_what_was_said_before() -> None:
+    rumours = Rumours()
+    rumours.put(said(B, 1, Word.SUSPECTED, C))
+    rumours.put(said(B, 2, Word.ALIVE))
+    assert rumours.take(1000, 9) == [said(B, 2, Word.ALIVE)]
+
+
+def test_messages_never_outgrow_the_datagram_of_the_real_codec(out: RecordingOut) -> None:
+    from doyen.core import Codec
+
+    room = payload_max("orders", A, "membership", datagram_max=400)
+    machine = member(out, payload_max=room)
+    machine.on_message(B, Gossip(tuple(said(NodeId(f"name-{i:03}"), 1, Word.ALIVE) for i in range(60))), 0)
+    out.take()
+    codec, sizes = Codec("orders", datagram_max=400), []
+    for number in range(300):
+        machine.on_message(B, Ping(number, A), 1)
+        sizes.append(len(codec.encode(A, 2**62, "membership", out.take()[0].message)))  # type: ignore[union-attr,arg-type]
+    assert 370 < max(sizes) <= 400
+    assert sizes[-1] < 60, "and in the end there is nothing more to say"
+
+
+# ── Joining, leaving, forgetting ────────────────────────────────────────────────────────────────────────────
+
+
+def test_seeds_are_asked_at_once_and_again_for_ever(out: RecordingOut) -> None:
+    seed = Address("10.0.0.1", 7600)
+    machine = Swim(A, FULL, out, FixedChance(), seeds=[seed], address=Address("10.0.0.2", 7600))
+    machine.start(0)
+    root = ((1, machine._roster.digests.sum(1)),)
+    own = Update(A, 1, Word.ALIVE, NodeId(""), "10.0.0.2", 7600)  # type: ignore[arg-type]
+    assert out.take() == [
+        SetTimer(PeriodBegins(0), at=0),
+        Send(seed, Digest(root, (own,))),
+        SetTimer(SyncDue(), at=0),
+        changed(machine, A),
+    ]
+    for second in range(1000):
+        machine.on_timer(SyncDue(), seconds(second))
+        effects = out.take()
+        assert effects[0].to == seed  # type: ignore[union-attr]
+        assert effects[1] == SetTimer(SyncDue(), at=seconds(second + 1))
+
+
+def test_a_node_does_not_join_itself(out: RecordingOut) -> None:
+    here = Address("10.0.0.1", 7600)
+    machine = Swim(A, FULL, out, FixedChance(), seeds=[here], address=here)
+    machine.start(0)
+    machine.on_timer(SyncDue(), 0)
+    assert not [effect for effect in out.take() if isinstance(effect, Send)]
+
+
+def test_a_lone_nodes_loop_goes_on(out: RecordingOut) -> None:
+    machine = member(out, FULL, others="")
+    for number in range(5):
+        machine.on_timer(PeriodBegins(number), number * PERIOD)
+        assert out.take() == [SetTimer(PeriodBegins(number + 1), at=(number + 1) * PERIOD)]
+
+
+def test_leaving_is_said_to_several_and_answered_to_who_has_not_heard(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.leave(0)
+    effects = out.take()
+    goodbye = Gossip((said(A, 1, Word.LEFT),))
+    assert effects[-1] == changed(machine, A)
+    assert [e.message for e in effects if isinstance(e, Send)] == [goodbye] * 4
+    assert {e.to for e in effects if isinstance(e, Send)} == {B, C, D, E}
+    machine.on_message(B, Gossip((said(A, 1, Word.FAILED),)), 1)
+    machine.on_timer(PeriodBegins(0), PERIOD)
+    assert out.take() == [] and machine.incarnation == 1
+    machine.leave(2)
+    assert out.take() == []
+
+
+def test_who_left_has_not_failed(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Gossip((said(B, 1, Word.LEFT),)), 0)
+    assert status(machine, B)[0] is Status.LEFT
+    assert out.take() == [SetTimer(ReapDue(), at=PLAIN.left_kept), changed(machine, B)]
+    assert machine._roster.failed == [], "and is not tried again"
+
+
+def test_the_dead_are_forgotten_in_time_and_stay_dead_by_their_tombstone(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 3, Word.FAILED),)), 0)
+    out.take()
+    machine.on_timer(ReapDue(), PLAIN.failed_kept)
+    assert B not in machine.view
+    assert changed(machine, B) in out.take()
+    machine.on_message(C, Gossip((said(B, 3, Word.ALIVE), said(B, 2, Word.SUSPECTED, C))), PLAIN.failed_kept + 1)
+    assert B not in machine.view
+    machine.on_message(C, Gossip((said(B, 4, Word.ALIVE),)), PLAIN.failed_kept + 2)
+    assert status(machine, B) == (Status.ALIVE, 4)
+
+
+def test_tombstones_do_not_last_for_ever(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(B, 3, Word.FAILED),)), 0)
+    machine.on_timer(ReapDue(), PLAIN.failed_kept)
+    assert machine._roster.tombstones
+    machine.on_timer(ReapDue(), PLAIN.failed_kept + PLAIN.tombstone_kept)
+    assert not machine._roster.tombstones
+
+
+def test_the_absent_and_their_tombstones_are_bounded(out: RecordingOut) -> None:
+    config = SwimConfig(absent_max=10).plain()
+    machine = member(out, config)
+    for i in range(100):
+        node = NodeId(f"x{i}")
+        machine.on_message(C, Gossip((said(node, 1, Word.ALIVE), said(node, 1, Word.FAILED))), i)
+    assert len(machine.view) == 5 + 10
+    assert len(machine._roster.tombstones) == 10
+
+
+def test_unknown_dead_stay_unknown(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Gossip((said(NodeId("x"), 3, Word.FAILED), said(NodeId("y"), 3, Word.LEFT))), 0)
+    assert out.take() == []
+
+
+def test_a_stranger_is_offered_a_comparison_but_not_at_every_word(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(NodeId("x"), Ping(1, A), 0)
+    root = ((1, machine._roster.digests.sum(1)),)
+    assert out.take() == [Send(NodeId("x"), Ack(1)), Send(NodeId("x"), Digest(root))]
+    machine.on_message(NodeId("x"), Ping(2, A), 1)
+    assert out.take() == [Send(NodeId("x"), Ack(2))]
+
+
+# ── Anti-entropy ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_equal_views_cost_one_small_message(out: RecordingOut) -> None:
+    first, second = member(out), member(out)
+    first.on_timer(SyncDue(), 0)
+    offered = out.take()[0].message  # type: ignore[union-attr]
+    assert offered == Digest(((1, first._roster.digests.sum(1)),))
+    second.on_message(A, offered, 0)
+    assert out.take() == []
+
+
+def test_sums_do_not_depend_on_history() -> None:
+    one, other = Digests(), Digests()
+    names = [NodeId(f"n{i}") for i in range(300)]
+    for name in names:
+        one.add(name, 1)
+    for name in reversed(names):
+        other.add(name, 7)
+        other.change(name, 7, 1)
+    other.add(NodeId("x"), 1)
+    assert one.sum(1) != other.sum(1)
+    other.remove(NodeId("x"), 1)
+    assert one.sum(1) == other.sum(1)
+    assert sum(one.count(branch) for branch, _ in one.children(1)) == 300
+    for branch, total in one.children(1):
+        expected = 0
+        for _, below in one.children(branch):
+            expected ^= below
+        assert total == expected
+
+
+def test_few_members_are_exchanged_at_once_and_the_better_known_comes_back(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Gossip((said(C, 4, Word.ALIVE),)), 0)
+    machine._post.rumours.drop(C)
+    out.take()
+    machine.on_message(B, Digest(((1, 12345),)), 0)
+    (sent,) = out.take()
+    assert isinstance(sent, Send) and sent.message.branches == (1,) and sent.message.answer
+    assert {u.node: u.incarnation for u in sent.message.updates} == {A: 1, B: 1, C: 4, D: 1, E: 1}
+    machine.on_message(B, Entries((1,), True, (said(B, 1, Word.ALIVE), said(C, 1, Word.ALIVE))), 0)
+    (sent,) = out.take()
+    assert isinstance(sent, Send) and sent.message.branches == () and not sent.message.answer
+    assert {u.node: u.incarnation for u in sent.message.updates} == {A: 1, C: 4, D: 1, E: 1}
+
+
+def test_many_members_are_compared_branch_by_branch(out: RecordingOut) -> None:
+    known = Acquaintances(Member(node=NodeId(f"n{i:03}"), incarnation=1) for i in range(400))  # type: ignore[arg-type]
+    machine = Swim(A, PLAIN, out, FixedChance(), known=known)
+    machine.start(0)
+    drain(machine)
+    out.take()
+    machine.on_message(NodeId("n001"), Digest(((1, 12345),)), 0)
+    (sent,) = out.take()
+    assert isinstance(sent, Send)
+    assert sent.message == Digest(tuple(machine._roster.digests.children(1)))
+
+
+def test_memberlist_312_hearsay_of_a_death_is_suspicion_and_never_revives(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Entries((), False, (said(B, 1, Word.FAILED),)), 0)
+    assert status(machine, B) == (Status.SUSPECTED, 1)
+    machine.on_message(C, Gossip((said(D, 1, Word.FAILED),)), 0)
+    machine.on_message(C, Entries((), False, (said(D, 1, Word.ALIVE), said(D, 2, Word.FAILED))), 0)
+    assert status(machine, D) == (Status.FAILED, 1), "somebody's old list, and somebody's later obituary"
+    assert E in machine.view and status(machine, E)[0] is Status.ALIVE
+    machine.on_message(C, Entries((), False, (said(E, 1, Word.LEFT),)), 0)
+    assert status(machine, E)[0] is Status.LEFT, "a leave is on its own word"
+
+
+def test_failed_members_and_seeds_are_tried_one_a_round(out: RecordingOut) -> None:
+    machine = member(out, FULL)
+    machine.on_message(C, Gossip((said(B, 1, Word.FAILED),)), 0)
+    machine._post.rumours.drop(B)
+    out.take()
+    machine.on_timer(SyncDue(), 0)
+    root = ((1, machine._roster.digests.sum(1)),)
+    sent = [effect for effect in out.take() if isinstance(effect, Send)]
+    assert sent[-1] == Send(B, Digest(root, (said(B, 1, Word.FAILED, A),)))
+    assert len(sent) == 2
+
+
+# ── Unhealthiness ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_suspicions_are_counted_and_fade(out: RecordingOut) -> None:
+    machine = member(out, FULL)
+    for incarnation in range(1, 5):
+        machine.on_message(C, Gossip((said(B, incarnation, Word.SUSPECTED, C),)), 0)
+        machine.on_message(C, Gossip((said(B, incarnation + 1, Word.ALIVE),)), 0)
+    assert machine.view[B].suspicion_count == 4
+    assert [e for e in out.take() if isinstance(e, SetTimer) and e.timer == FadeDue()] == [
+        SetTimer(FadeDue(), at=FULL.unhealthy_half_life)
+    ]
+    for expected in (2, 1, 0):
+        machine.on_timer(FadeDue(), 0)
+        assert machine.view[B].suspicion_count == expected
+    assert out.take()[-1] == changed(machine, B)
+
+
+def test_in_the_papers_setting_they_only_grow(out: RecordingOut) -> None:
+    machine = member(out, SwimConfig.paper())
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
+    assert not [e for e in out.take() if isinstance(e, SetTimer) and e.timer == FadeDue()]
+
+
+# ── Configuration ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_papers_preset_has_every_extension_off() -> None:
+    paper = SwimConfig.paper()
+    assert not paper.lifeguard and paper.sync_interval == FOREVER and not paper.tell_suspect
+    assert suspicion_max(paper, 49) == suspicion_min(paper, 49)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ack_timeout": seconds(1)}, {"period": 0}, {"helper_count": -1}, {"suspicion_max_mult": 0.5}, {"absent_max": 0}],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        SwimConfig(**wrong)
