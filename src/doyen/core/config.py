@@ -153,7 +153,8 @@ def _before(spot: str) -> str:
 
 def shown(value: Any) -> str:
     """A value in a complaint: as TOML writes it, and never longer than a line."""
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+    plain = isinstance(value, str) and value.isprintable()
+    text = f'"{value}"' if plain else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
 
 

@@ -27,7 +27,7 @@ from doyen.errors import InvariantViolated
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 
-LOOK_MAX: Final = 64  # Checkers that look at nodes after every event look at so many, in turn.
+LOOK_MAX: Final = 16  # Checkers that look at nodes after every event look at so many, in turn.
 LEADERSHIP: Final = (LeaderElected, LeaderLost)
 
 
@@ -125,7 +125,8 @@ class ReignsAlternate(Checker):
 
     def attach(self) -> None:
         self._reign: dict[tuple[int, int], Term] = {}  # By node and life: the term it acts under.
-        self._told: dict[tuple[int, int], dict[NodeId, Term]] = {}  # … and the leaders it was told of.
+        self._told: dict[tuple[int, int], dict[NodeId, Term]] = {}  # … the leaders it was told of,
+        self._early: dict[tuple[int, int], list[Term]] = {}  # … and losses told ahead of what waits for a disk.
         self.on_leadership(self._on_fact)
         self.each_after_event(self._look)
 
@@ -138,13 +139,19 @@ class ReignsAlternate(Checker):
             if own:
                 self._reign[life] = fact.term
             told[fact.term.leader] = fact.term
-        elif own:
-            if acting == fact.term:
-                del self._reign[life]
-            elif not self.world.is_holding(node):  # Else it passed the barrier, and is told again in its turn.
-                self.fail(f"{node.name} lost a reign that it did not have: {fact.term}, acting under {acting}")
-        elif told.pop(fact.term.leader, None) != fact.term:
-            self.fail(f"{node.name} lost a leader it was not told of: {fact.term}")
+            return
+        early = self._early.setdefault(life, [])
+        if self.world.is_holding(node):
+            early.append(fact.term)  # It passed the barrier: it is told again in its turn.
+        if own and acting == fact.term:
+            del self._reign[life]
+        elif not own and told.get(fact.term.leader) == fact.term:
+            del told[fact.term.leader]
+        elif fact.term in early:
+            early.remove(fact.term)
+        else:
+            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it was not told of"
+            self.fail(f"{node.name} lost {whom}: {fact.term}")
 
     def _look(self, node: SimNode, machine: Announce) -> None:
         acting = (node.index, node.incarnation) in self._reign
@@ -241,6 +248,8 @@ class IncumbentsStay(Checker):
     def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
         if message.__class__ is Announcement and sender != node.name:
             life = (node.index, node.incarnation)
+            if self.world.machine(node).is_leader:  # Also while its first announcement waits for a disk.
+                self._when_woken.setdefault(life, self._heard.get(life))
             self._heard[life] = min(self._heard.get(life, message.standing), message.standing)
 
     def _on_fact(self, node: SimNode, fact: LeaderElected | LeaderLost) -> None:
@@ -248,12 +257,10 @@ class IncumbentsStay(Checker):
             self._when_woken.pop((node.index, node.incarnation), None)
 
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
-        if channel != self.channel or message.__class__ is not Announcement:
-            return
+        if channel != self.channel or message.__class__ is not Announcement or not self.world.machine(node).is_leader:
+            return  # What it had to say before it yielded may have waited for a disk.
         life = (node.index, node.incarnation)
-        if life not in self._when_woken:
-            self._when_woken[life] = self._heard.get(life)
-        heard = self._when_woken[life]
+        heard = self._when_woken.setdefault(life, self._heard.get(life))
         self.looked += 1
         if heard is not None and message.standing >= heard:
             self.fail(f"{node.name} claims {message.standing}, better than {heard}, which it had heard before it woke")

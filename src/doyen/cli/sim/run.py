@@ -17,7 +17,9 @@ from doyen.errors import ConfigError
 from doyen.sim.scenario import Result, Scenario, simulate, to_line
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.text import read_tables
+from doyen.sim.streams import Streams
 from doyen.sim.studies.runs import figure, run_many, run_seed
+from doyen.sim.topology import build
 from doyen.sim.trace import Trace, combined_hash
 
 FIGURES = (
@@ -52,6 +54,7 @@ def command(
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
     if jobs < 0:
         raise ConfigError(f"--jobs {jobs} is not a number of processes: give 0 (one per core) or more")
+    _draw_topology(scenario, scenario.run.seed if runs == 1 else run_seed(scenario.run.seed, 0), file)
     if runs == 1:
         with trace_to(trace_path) as trace:
             result = simulate(scenario, trace=trace)
@@ -68,6 +71,15 @@ def command(
     else:
         _print_summary(summary)
     return failed(scenario, results)
+
+
+def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:
+    """Whether there is such a graph shows only when it is drawn: before anything is written."""
+    try:
+        build(scenario.topology, scenario.group.nodes, Streams(seed).of("topology"))
+    except ConfigError as error:
+        where = f"scenario {file}: [topology] " if file else "[topology] "
+        raise ConfigError(f"{where}{error}") from None
 
 
 def replay_line(scenario: Scenario, seed: int) -> str:
