@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from doyen.cli import main
 from doyen.cli.options import flag_of
 from doyen.core.clock import FOREVER, ms, seconds
-from doyen.core.config import choices, is_duration, load, options
+from doyen.core.config import Option, choices, is_duration, load, options
 from doyen.errors import ConfigError
 from doyen.sim.churn import ChurnConfig, ChurnEvent
 from doyen.sim.network import Loss, NetworkConfig
@@ -250,6 +250,18 @@ def test_other_bad_input_is_refused(tmp_path: Path, doyen: Any) -> None:
     refused(doyen("run", "--no-such-flag"), "--no-such-flag")
     for line in ("", "{", "3", "[1]", "{run = {seed = 'x'}}", "{nope = 1}", "{}\n{}"):
         refused(doyen("replay", line))
+
+
+ODD_TEXTS = ["", "x", "-1", "0", "nan", "inf", "-inf", "1e400", "[", "[[]]", "{}", "9" * 30, "\n", "\x00", "é" * 200]
+
+
+@pytest.mark.parametrize("option", options(Scenario), ids=lambda option: option.name)
+def test_any_text_for_any_flag_runs_or_is_refused(option: Option, doyen: Any) -> None:
+    for text in ODD_TEXTS:
+        length = () if option.name in ("run.length", "run.quiet") else ("--run-length", "1s", "--run-quiet", "0s")
+        ran = doyen("run", *length, f"{flag_of(option)}={text}")
+        if ran.code != 0:
+            refused(ran, flag_of(option)[2:] if option.type is bool else flag_of(option))
 
 
 LEAVES = [option for option in options(Scenario) if option.name != "churn.events"]
