@@ -8,6 +8,7 @@ command = LazyGroup(
     {
         "announce": "Announce-listen elections: LE-A, LE-S, LE-M and their baselines.  [LE Ch. 5]",
         "walkthrough": "A paper's worked example, step by step: ctol/figure1, ctol/figure2.",
+        "membership": "Weak membership: SWIM, Medley, gossiped heartbeats.  [CTOL]",
         "run": "Run a scenario file (TOML), or the same given by flags.",
         "replay": "Run one seed again, from the line that a failure printed.",
     },

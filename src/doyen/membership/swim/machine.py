@@ -43,6 +43,7 @@ from doyen.membership.swim.messages import (
     Nack,
     PeriodBegins,
     Ping,
+    PingMe,
     PingRequest,
     ReapDue,
     RelayOverdue,
@@ -52,7 +53,7 @@ from doyen.membership.swim.messages import (
     Updates,
     Word,
 )
-from doyen.membership.swim.probe import Prober, RoundRobin, Targets
+from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
 from doyen.membership.swim.suspicion import Suspicions
 
@@ -66,6 +67,7 @@ class Swim:
         "_address_of_seed",
         "_changed",
         "_fading",
+        "_feedback",
         "_greeted_at",
         "_left",
         "_out",
@@ -105,6 +107,7 @@ class Swim:
         me = Member(node=node, incarnation=self.incarnation, address=address)
         self._roster = roster = Roster(me, config, known)
         self._targets = targets([n for n in roster.view.members if n != node], rng)
+        self._feedback: Feedback | None = self._targets if hasattr(self._targets, "hurry") else None  # type: ignore[assignment]
         self.health = LocalHealth(config)
         self._post = Post(
             config,
@@ -140,9 +143,14 @@ class Swim:
         if kind is Ping:
             if message.target != self.node:
                 self.misdirected_count += 1
-            else:
+            elif self._feedback is None:
                 self._post.send(sender, Ack, message.ping_no)
+            else:
+                waited_ms = self._feedback.on_pinged(now)
+                self._post.send(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
         elif kind is Ack:
+            if message.waited_ms and self._feedback is not None:
+                self._feedback.on_waited(sender, message.waited_ms)
             self._prober.on_ack(sender, message, now)
         elif self._left:
             pass
@@ -152,6 +160,9 @@ class Swim:
             self._prober.on_helper_ack(sender, message)
         elif kind is Nack:
             self._prober.on_nack(sender, message)
+        elif kind is PingMe:
+            if self._feedback is not None:
+                self._feedback.hurry(sender)
         elif kind is Digest:
             self._sync.on_digest(sender, message)
         elif kind is Entries:
@@ -192,6 +203,9 @@ class Swim:
         for member in self._roster.random_present(self._rng, count, frozenset()):
             self._post.send(member, Gossip)
         self._report()
+
+    def ask_for_ping(self, of: NodeId) -> None:
+        self._post.send(of, PingMe)
 
     # Queries.
 

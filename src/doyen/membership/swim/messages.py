@@ -77,6 +77,13 @@ class Ack(Struct, frozen=True, gc=False, array_like=True, tag="a"):
 
     ping_no: Count
     updates: Updates = ()
+    waited_ms: Count = 0  # Medley's passive feedback: how long nobody had pinged me.
+
+
+class PingMe(Struct, frozen=True, gc=False, array_like=True, tag="m"):
+    """Medley's active feedback: nobody has pinged me for long."""
+
+    updates: Updates = ()
 
 
 class PingRequest(Struct, frozen=True, gc=False, array_like=True, tag="r"):
@@ -128,7 +135,7 @@ class Entries(Struct, frozen=True, gc=False, array_like=True, tag="e"):
     updates: Updates = ()
 
 
-Message = Ping | Ack | PingRequest | HelperAck | Nack | Gossip | Digest | Entries
+Message = Ping | Ack | PingMe | PingRequest | HelperAck | Nack | Gossip | Digest | Entries
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 

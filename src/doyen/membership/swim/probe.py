@@ -41,6 +41,19 @@ class Targets(Protocol):
     def next(self) -> NodeId | None: ...
 
 
+class Feedback(Targets, Protocol):
+    """Targets that learn from the pinged.  [Medley]"""
+
+    def on_pinged(self, now: Instant) -> int:
+        """Somebody pings us: how many milliseconds nobody had."""
+
+    def on_waited(self, node: NodeId, waited_ms: int) -> None:
+        """What an ack told."""
+
+    def hurry(self, node: NodeId) -> None:
+        """It asks to be pinged."""
+
+
 class RoundRobin:
     """[SWIM §4.3] Everybody once per round, in an order shuffled anew each time; newcomers are inserted at random.
 

@@ -23,6 +23,8 @@ from doyen.core.host import Host, Port
 from doyen.core.ids import Address, NodeId
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.errors import ConfigError
+from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
+from doyen.membership.medley import Distance, Medley, MedleyConfig
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
 from doyen.sim.engine import Simulation, Traffic
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -45,6 +47,7 @@ SHAPES: Final[dict[str, Shape]] = {
 }
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
+FAR: Final = 64.0  # Hops to a member that cannot be reached just now.
 LIVES: Final = 1 << 20  # Incarnations between two lives of a node.
 
 
@@ -185,6 +188,18 @@ class World:
         view: MembershipView = self.machine(node).view
         return view
 
+    def distance_from(self, node: SimNode) -> Distance:
+        """In hops, by the routes of the simulated network as they are now; 1 where all are linked."""
+        topology, by_name = self.sim.network.topology, self.sim.by_name
+
+        def distance(other: NodeId) -> float:
+            if topology.complete or other not in by_name:
+                return 1.0
+            path = topology.path(node.index, by_name[other].index)
+            return float(len(path)) if path else FAR
+
+        return distance
+
     def agreed(self, nodes: Sequence[SimNode] | None = None) -> bool:
         """All of them hold exactly each other for alive."""
         nodes = self.live() if nodes is None else nodes
@@ -240,11 +255,54 @@ def swim_builder(config: SwimConfig, *, seeds: Sequence[Address] = ()) -> Build:
     return build_swim
 
 
+def heartbeat_builder(config: HeartbeatConfig, *, seeds: Sequence[Address] = ()) -> Build:
+    def build_heartbeat(world: World, node: SimNode, out: Port) -> Heartbeat:
+        return Heartbeat(
+            node.name,
+            config,
+            out,
+            node.rng(CHANNEL),
+            incarnation=first_incarnation(node.incarnation),
+            address=Address(node.name, 0),
+            seeds=seeds,
+            known=world.known,
+            payload_max=payload_max(GROUP, node.name, CHANNEL),
+        )
+
+    return build_heartbeat
+
+
+def medley_builder(config: MedleyConfig, *, seeds: Sequence[Address] = ()) -> Build:
+    def build_medley(world: World, node: SimNode, out: Port) -> Medley:
+        return Medley(
+            node.name,
+            config,
+            out,
+            node.rng(CHANNEL),
+            distance=world.distance_from(node),
+            incarnation=first_incarnation(node.incarnation),
+            address=Address(node.name, 0),
+            seeds=seeds,
+            known=world.known,
+            payload_max=payload_max(GROUP, node.name, CHANNEL),
+        )
+
+    return build_medley
+
+
+BUILDERS: Final[dict[str, tuple[Any, Callable[..., Build]]]] = {
+    "swim": (SwimConfig, swim_builder),
+    "medley": (MedleyConfig, medley_builder),
+    "heartbeat": (HeartbeatConfig, heartbeat_builder),
+}
+
+
 def builder(setting: MembershipSetting) -> Build:
     preset = setting.preset
     if preset == "auto":
         preset = "lan" if setting.topology == "complete" else "paper"
-    return swim_builder(_preset(SwimConfig, preset, setting.nodes))
+    kind, make = BUILDERS[setting.protocol]
+    return make(_preset(kind, preset, setting.nodes))
 
 
 def _preset(kind: Any, preset: str, count: int) -> Any:

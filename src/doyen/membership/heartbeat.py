@@ -1,0 +1,435 @@
+"""Gossiped heartbeats: everybody counts its own, tells a few what it has heard, and misses whose count stands still.
+[RENESSE: van Renesse, Minsky, Hayden, "A Gossip-Style Failure Detection Service", Middleware 1998]
+
+Each period a member raises its own counter and sends a random other one some of the counters it knows.  A counter that
+has not grown for `fail_after` means failed; a failed member is remembered as long again (`forget_after`), so that stale
+gossip cannot bring it back.  There is no probe and no refutation: whoever is heard of again was held for failed
+falsely, which is its unhealthiness here.
+
+Deviation [RENESSE §3]: the paper sends the whole list.  Here a message takes as many counters as a datagram holds, the
+  freshest first and the others in turn, so that messages do not grow with the group; `fail_after` does, slowly.
+Deviation: a counter carries the member's incarnation above it, so that who restarts counts on.
+Deviation: a member that is overdue by half is shown as suspected; it is present still.
+Deviation [RENESSE §3]: the paper broadcasts now and then to find lost parts.  Here seeds, and members held for failed,
+  are sent a message now and then instead.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import islice
+from math import log2
+from random import Random
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Meta, Struct
+from msgspec.msgpack import Encoder
+
+from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
+from doyen.errors import ConfigError
+from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
+from doyen.membership.swim.messages import HOST_MAX, Count, Name
+from doyen.membership.swim.roster import Acquaintances
+
+_encode = Encoder().encode
+LEAVE_COUNT: Final = 4  # So many are told of a leave.
+TOMBSTONES_MAX: Final = 10_000
+
+# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class HeartbeatConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    period: Duration = ms(500)  #: T_gossip: one message each.  Short: traffic.  Long: slow detection.
+    fail_periods: float = 12.0  #: A counter that stands still for so many periods, and log2 N for each of …
+    fail_periods_log: float = 3.0  #: … these, means failed.  Few: false positives.  Many: slow detection.
+    entries_max: int = 64  #: Counters in a message.  In groups above it news spreads in turns: raise fail_periods.
+    reconnect_periods: int = 20  #: One message in so many goes to a seed or to a member held for failed; 0: none.
+    forget_mult: float = 10.0  #: A failed member is remembered for so many times fail_after.  At least 2.
+    unhealthy_half_life: Duration = seconds(600)  #: Counts of false positives are halved so often.  FOREVER: never.
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, what: str) -> None:
+            if not holds:
+                raise ConfigError(f"heartbeats need {what}, got {self}")
+
+        need(0 < self.period < FOREVER, "0 < period")
+        need(2 <= self.fail_periods <= 1e6, "2 <= fail_periods")
+        need(0 <= self.fail_periods_log <= 1e6, "0 <= fail_periods_log")
+        need(1 <= self.entries_max, "1 <= entries_max")
+        need(0 <= self.reconnect_periods, "0 <= reconnect_periods")
+        need(2 <= self.forget_mult <= 1e6, "2 <= forget_mult")
+        need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
+
+    @classmethod
+    def paper(cls) -> "HeartbeatConfig":
+        """[RENESSE §3] T_cleanup = 2·T_fail; counts only grow."""
+        return cls(period=seconds(1), forget_mult=2.0, reconnect_periods=0, unhealthy_half_life=FOREVER)
+
+    @classmethod
+    def lan(cls, group_size: int) -> "HeartbeatConfig":
+        return cls(fail_periods=12.0 + group_size / 64)
+
+    @classmethod
+    def wan(cls, group_size: int) -> "HeartbeatConfig":
+        return cls(period=seconds(1), fail_periods=16.0 + group_size / 64)
+
+    def fail_after(self, group_size: int) -> Duration:
+        """[RENESSE §4] Grows with log N, for so do the rounds that news needs."""
+        return int(self.period * (self.fail_periods + self.fail_periods_log * log2(max(1, group_size))))
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Beat(Struct, frozen=True, gc=False, array_like=True):
+    """One member's counter."""
+
+    node: Name
+    incarnation: Annotated[Incarnation, Meta(ge=0)]
+    count: Count
+    left: bool = False
+    host: Annotated[str, Meta(max_length=HOST_MAX)] = ""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+
+
+class Beats(Struct, frozen=True, gc=False, array_like=True, tag="b"):
+    """What the sender has heard; with `reply`, it knows nobody and asks."""
+
+    beats: tuple[Beat, ...]
+    reply: bool = False
+
+
+# ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BeatDue(Struct, frozen=True, gc=False): ...
+
+
+class Fade(Struct, frozen=True, gc=False): ...
+
+
+# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Known:
+    """What is known of one member."""
+
+    __slots__ = ("beat", "heard_at", "size")
+
+    def __init__(self, beat: Beat, heard_at: Instant) -> None:
+        self.beat, self.heard_at, self.size = beat, heard_at, len(_encode(beat))
+
+
+class Heartbeat:
+    """One member.  `fresh` orders the others by when their counters last grew: who stands still sinks to its end."""
+
+    MESSAGES: ClassVar[Any] = Beats
+
+    def __init__(
+        self,
+        node: NodeId,
+        config: HeartbeatConfig,
+        out: Out,
+        rng: Random,
+        *,
+        incarnation: int = 1,
+        address: Address | None = None,
+        seeds: Sequence[Address] = (),
+        known: Acquaintances | None = None,
+        payload_max: int = PAYLOAD_MAX,
+    ) -> None:
+        self.node, self.config, self.incarnation = node, config, Incarnation(incarnation)
+        self._out, self._rng, self._address, self._payload_max = out, rng, address, payload_max
+        self._editor = ViewEditor()
+        self._count = 0
+        self._seeds = tuple(seed for seed in seeds if seed != address)
+        self._fresh: OrderedDict[NodeId, _Known] = OrderedDict()  # Present others, the longest silent first.
+        self._names: list[NodeId] = []  # The same, to draw from; see `_forget_name`.
+        self._name_at: dict[NodeId, int] = {}
+        self._gone: OrderedDict[NodeId, _Known] = OrderedDict()  # Failed or left, the oldest first.
+        self._forget_heap: list[tuple[Instant, NodeId]] = []
+        self._turn: list[NodeId] = []  # Whose counters wait for their turn in a message.
+        self._suspected: set[NodeId] = set()
+        self._unhealthy: set[NodeId] = set()
+        self._period_no = 0
+        self._left = self._fading = False
+        self._changed: list[NodeId] = []
+        self._initial = known
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        self._editor.put(Member(node=self.node, incarnation=self.incarnation, address=self._address))
+        self._changed.append(self.node)
+        for member in self._initial.members.values() if self._initial is not None else ():
+            if member.node != self.node:
+                self._hear(_beat_of(member), now)
+        self._initial = None
+        self._out.set_timer(BeatDue(), now + int(self._rng.random() * self.config.period))
+        if not self._fresh:
+            for seed in self._seeds:
+                self._out.send(seed, Beats((self._own(),), True))
+        self._report()
+
+    def on_message(self, sender: NodeId, message: Beats, now: Instant) -> None:
+        for beat in message.beats:
+            if beat.node == self.node:
+                self._hear_of_myself(beat)
+            else:
+                self._hear(beat, now)
+        if message.reply and not self._left:
+            self._send(sender, reply=False)
+        if self._changed:
+            self._report()
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        if self._left:
+            return
+        if timer.__class__ is Fade:
+            self._fade(now)
+        else:
+            self._period_no += 1
+            self._count += 1
+            self._check(now)
+            self._gossip()
+            self._out.set_timer(BeatDue(), now + self.config.period)
+        if self._changed:
+            self._report()
+
+    def leave(self, now: Instant) -> None:
+        if self._left:
+            return
+        self._left = True
+        self._put(self.node, self.incarnation, Status.LEFT, self._address)
+        self._count += 1
+        goodbye = Beats((self._own(left=True),))
+        names = self._names.copy()
+        self._rng.shuffle(names)
+        for name in names[:LEAVE_COUNT]:
+            self._out.send(self._where(name), goodbye)
+        self._report()
+
+    # Queries.
+
+    @property
+    def view(self) -> MembershipView:
+        return self._editor.view
+
+    @property
+    def present_count(self) -> int:
+        return len(self._fresh) + (not self._left)
+
+    # What is heard.
+
+    def _hear(self, beat: Beat, now: Instant) -> None:
+        found = self._fresh.get(beat.node)
+        if found is not None:
+            if not _newer(beat, found.beat):
+                return
+            if beat.left:
+                self._lose(beat.node, found, Status.LEFT, now)
+                found.beat = beat
+                return
+            restarted = beat.incarnation != found.beat.incarnation
+            self._fresh[beat.node] = _Known(beat, now)
+            self._fresh.move_to_end(beat.node)
+            if restarted or beat.node in self._suspected:
+                self._suspected.discard(beat.node)
+                self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat))
+            return
+        dead = self._gone.get(beat.node)
+        if dead is not None:
+            if not _newer(beat, dead.beat):
+                return
+            if beat.left:
+                dead.beat = beat
+                self._put(beat.node, beat.incarnation, Status.LEFT, None)
+                return
+            falsely = beat.incarnation == dead.beat.incarnation
+            del self._gone[beat.node]
+            self._gain(beat, now)
+            self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat), blame=falsely, now=now)
+        elif not beat.left:
+            self._gain(beat, now)
+            self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat))
+
+    def _hear_of_myself(self, beat: Beat) -> None:
+        """Of an earlier life, whose count was lost: go on above it."""
+        if (beat.incarnation, beat.count) > (self.incarnation, self._count) and not self._left:
+            self.incarnation = Incarnation(beat.incarnation + 1)
+            self._put(self.node, self.incarnation, Status.ALIVE, self._address)
+
+    # What stands still.
+
+    def _check(self, now: Instant) -> None:
+        """Only the longest silent are looked at: the order is that of silence."""
+        fail_after = self.config.fail_after(self.present_count)
+        while self._fresh:
+            node, found = next(iter(self._fresh.items()))
+            if now - found.heard_at < fail_after:
+                break
+            self._lose(node, found, Status.FAILED, now)
+        for node, found in self._fresh.items():
+            if now - found.heard_at < fail_after // 2:
+                break
+            if node not in self._suspected:
+                self._suspected.add(node)
+                self._put(node, found.beat.incarnation, Status.SUSPECTED, None)
+        while self._forget_heap and self._forget_heap[0][0] <= now:
+            _, node = heappop(self._forget_heap)
+            dead = self._gone.get(node)
+            if dead is not None and dead.heard_at + self._forget_after() <= now:
+                del self._gone[node]
+                self._editor.drop(node)
+                self._unhealthy.discard(node)
+                self._changed.append(node)
+
+    def _gain(self, beat: Beat, now: Instant) -> None:
+        self._fresh[beat.node] = _Known(beat, now)
+        self._name_at[beat.node] = len(self._names)
+        self._names.append(beat.node)
+
+    def _lose(self, node: NodeId, found: _Known, status: Status, now: Instant) -> None:
+        del self._fresh[node]
+        self._suspected.discard(node)
+        at, last = self._name_at.pop(node), self._names.pop()
+        if last != node:  # The last takes its place.
+            self._names[at], self._name_at[last] = last, at
+        found.heard_at = now
+        self._gone[node] = found
+        heappush(self._forget_heap, (now + self._forget_after(), node))
+        if len(self._gone) > TOMBSTONES_MAX:
+            oldest, _ = self._gone.popitem(last=False)
+            self._editor.drop(oldest)
+        self._put(node, found.beat.incarnation, status, None)
+
+    def _forget_after(self) -> Duration:
+        return int(self.config.forget_mult * self.config.fail_after(self.present_count))
+
+    # What is told.
+
+    def _gossip(self) -> None:
+        config = self.config
+        if self._names:
+            self._send(self._names[int(self._rng.random() * len(self._names))], reply=False)
+        lost = config.reconnect_periods and self._period_no % config.reconnect_periods == 0
+        if lost or not self._names:
+            self._try_absent()
+
+    def _try_absent(self) -> None:
+        absent = [n for n in list(self._gone)[-64:] if self.view[n].status is Status.FAILED] if self._gone else []
+        drawn = int(self._rng.random() * (len(absent) + len(self._seeds)))
+        if drawn < len(absent):
+            self._send(absent[drawn], reply=True)
+        elif self._seeds and not (self._names and any(self._is_seed(n) for n in self._names[:64])):
+            self._out.send(self._seeds[drawn - len(absent)], Beats((self._own(),), True))
+
+    def _is_seed(self, node: NodeId) -> bool:
+        return self.view[node].address in self._seeds
+
+    def _send(self, to: NodeId, *, reply: bool) -> None:
+        """The freshest counters first, then those whose turn it is."""
+        own = self._own()
+        room = self._payload_max - len(_encode(Beats((own,), reply))) - LENGTH_BYTES
+        beats, sent = [own], {to}
+        for node in self._choice():
+            found = self._fresh.get(node)
+            if found is None or node in sent:
+                continue
+            if found.size > room or len(beats) >= self.config.entries_max:
+                break
+            sent.add(node)
+            beats.append(found.beat)
+            room -= found.size
+        self._out.send(self._where(to), Beats(tuple(beats), reply))
+
+    def _choice(self) -> Iterator[NodeId]:
+        """Half of a message at the most for the freshest: who is far from us must be heard of too."""
+        yield from islice(reversed(self._fresh), self.config.entries_max // 2)
+        for _ in range(self.config.entries_max):
+            if not self._turn:
+                self._turn = self._names.copy()
+                self._rng.shuffle(self._turn)
+                if not self._turn:
+                    return
+            yield self._turn.pop()
+
+    def _own(self, *, left: bool = False) -> Beat:
+        host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)
+        return Beat(self.node, self.incarnation, self._count, left, host, port)
+
+    def _where(self, to: NodeId) -> NodeId | Address:
+        member = self.view.members.get(to)
+        return to if member is None or member.address is None else member.address
+
+    # The view.
+
+    def _put(
+        self,
+        node: NodeId,
+        incarnation: Incarnation,
+        status: Status,
+        address: Address | None,
+        *,
+        blame: bool = False,
+        now: Instant = 0,
+    ) -> None:
+        before = self.view.members.get(node)
+        count = (0 if before is None else before.suspicion_count) + blame
+        if blame:
+            self._unhealthy.add(node)
+            self._begin_fading(now)
+        if address is None and before is not None:
+            address = before.address
+        self._editor.put(
+            Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
+        )
+        self._changed.append(node)
+
+    def _begin_fading(self, now: Instant) -> None:
+        if not self._fading and self.config.unhealthy_half_life < FOREVER:
+            self._fading = True
+            self._out.set_timer(Fade(), now + self.config.unhealthy_half_life)
+
+    def _fade(self, now: Instant) -> None:
+        self._fading = False
+        for node in sorted(self._unhealthy):
+            member = self.view[node]
+            count = member.suspicion_count // 2
+            self._editor.put(_with_count(member, count))
+            self._changed.append(node)
+            if not count:
+                self._unhealthy.discard(node)
+        if self._unhealthy:
+            self._begin_fading(now)
+
+    def _report(self) -> None:
+        changed = tuple(dict.fromkeys(self._changed))
+        self._changed.clear()
+        self._out.emit(ViewChanged(self.view, changed))
+
+
+def _newer(beat: Beat, known: Beat) -> bool:
+    return (beat.incarnation, beat.count, beat.left) > (known.incarnation, known.count, known.left)
+
+
+def _address(beat: Beat) -> Address | None:
+    return Address(beat.host, beat.port) if beat.host else None
+
+
+def _beat_of(member: Member) -> Beat:
+    host, port = ("", 0) if member.address is None else (member.address.host, member.address.port)
+    return Beat(member.node, member.incarnation, 0, False, host, port)
+
+
+def _with_count(member: Member, count: int) -> Member:
+    return Member(
+        node=member.node,
+        incarnation=member.incarnation,
+        status=member.status,
+        address=member.address,
+        suspicion_count=count,
+    )
