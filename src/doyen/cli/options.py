@@ -167,7 +167,9 @@ def _help(option: Option, in_seconds: bool) -> str:
     if in_seconds and isinstance(default, float | int):
         shown = "inf" if default == float("inf") else f"{default:g}s"
     elif is_duration(option.type):
-        shown = format_duration(default)
+        shown = format_duration(default) if default else "0s"
+    elif isinstance(default, tuple):
+        shown = ", ".join(map(str, default)) or "none"
     else:
         shown = str(default).lower() if isinstance(default, bool) else str(default)
     return f"{option.doc} [{shown}]" if option.doc else f"[{shown}]"
