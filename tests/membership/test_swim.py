@@ -367,9 +367,9 @@ def test_lifeguard_4_b_suspicion_shrinks_with_independent_accusers(out: Recordin
 
 
 def test_in_a_group_too_small_for_confirmations_suspicion_is_as_short_as_it_gets(out: RecordingOut) -> None:
-    machine = member(out, FULL, others="b")
+    machine = member(out, FULL, others="bc")
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
-    assert SetTimer(SuspicionOverdue(B, 1), at=suspicion_min(FULL, 2)) in out.take()
+    assert SetTimer(SuspicionOverdue(B, 1), at=suspicion_min(FULL, 3)) in out.take()
 
 
 # ── Local health ────────────────────────────────────────────────────────────────────────────────────────────

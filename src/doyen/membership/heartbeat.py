@@ -2,9 +2,9 @@
 [RENESSE: van Renesse, Minsky, Hayden, "A Gossip-Style Failure Detection Service", Middleware 1998]
 
 Each period a member raises its own counter and sends a random other one some of the counters it knows.  A counter that
-has not grown for `fail_after` means failed; a failed member is remembered as long again (`forget_after`), so that stale
-gossip cannot bring it back.  There is no probe and no refutation: whoever is heard of again was held for failed
-falsely, which is its unhealthiness here.
+has not grown for `fail_after` means failed; a failed member is remembered as long again at the least (`failed_kept`),
+so that stale gossip cannot bring it back.  There is no probe and no refutation: whoever is heard of again was held for
+failed falsely, which is its unhealthiness here.
 
 Deviation [RENESSE §3]: the paper sends the whole list.  Here a message takes as many counters as a datagram holds, the
   freshest first and the others in turn, so that messages do not grow with the group; `fail_after` does, slowly.
@@ -15,10 +15,10 @@ Deviation [RENESSE §3]: the paper broadcasts now and then to find lost parts.  
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice
-from math import log2
+from math import ceil, log2
 from random import Random
 from typing import Annotated, Any, ClassVar, Final
 
@@ -45,9 +45,9 @@ class HeartbeatConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     period: Duration = ms(500)  #: T_gossip: one message each.  Short: traffic.  Long: slow detection.
     fail_periods: float = 12.0  #: A counter that stands still for so many periods, and log2 N for each of …
     fail_periods_log: float = 3.0  #: … these, means failed.  Few: false positives.  Many: slow detection.
-    entries_max: int = 64  #: Counters in a message.  In groups above it news spreads in turns: raise fail_periods.
+    entries_max: int = 48  #: Counters in a message.  In groups above it news comes in turns, and fail_after grows.
     reconnect_periods: int = 20  #: One message in so many goes to a seed or to a member held for failed; 0: none.
-    forget_mult: float = 10.0  #: A failed member is remembered for so many times fail_after.  At least 2.
+    failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again; 2·fail_after at least.
     unhealthy_half_life: Duration = seconds(600)  #: Counts of false positives are halved so often.  FOREVER: never.
 
     def __post_init__(self) -> None:
@@ -60,25 +60,26 @@ class HeartbeatConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         need(0 <= self.fail_periods_log <= 1e6, "0 <= fail_periods_log")
         need(1 <= self.entries_max, "1 <= entries_max")
         need(0 <= self.reconnect_periods, "0 <= reconnect_periods")
-        need(2 <= self.forget_mult <= 1e6, "2 <= forget_mult")
+        need(0 <= self.failed_kept, "0 <= failed_kept")
         need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
 
     @classmethod
     def paper(cls) -> "HeartbeatConfig":
         """[RENESSE §3] T_cleanup = 2·T_fail; counts only grow."""
-        return cls(period=seconds(1), forget_mult=2.0, reconnect_periods=0, unhealthy_half_life=FOREVER)
+        return cls(period=seconds(1), failed_kept=0, reconnect_periods=0, unhealthy_half_life=FOREVER)
 
     @classmethod
     def lan(cls, group_size: int) -> "HeartbeatConfig":
-        return cls(fail_periods=12.0 + group_size / 64)
+        return cls()
 
     @classmethod
     def wan(cls, group_size: int) -> "HeartbeatConfig":
-        return cls(period=seconds(1), fail_periods=16.0 + group_size / 64)
+        return cls(period=seconds(1), fail_periods=16.0)
 
     def fail_after(self, group_size: int) -> Duration:
-        """[RENESSE §4] Grows with log N, for so do the rounds that news needs."""
-        return int(self.period * (self.fail_periods + self.fail_periods_log * log2(max(1, group_size))))
+        """[RENESSE §4] Grows with log N, for so do the rounds that news needs; and with the messages per list."""
+        rounds = self.fail_periods + self.fail_periods_log * log2(max(1, group_size))
+        return int(self.period * rounds * max(1.0, group_size / self.entries_max))
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +153,7 @@ class Heartbeat:
         self._gone: OrderedDict[NodeId, _Known] = OrderedDict()  # Failed or left, the oldest first.
         self._forget_heap: list[tuple[Instant, NodeId]] = []
         self._turn: list[NodeId] = []  # Whose counters wait for their turn in a message.
+        self._farewells: dict[NodeId, tuple[Beat, int]] = {}  # Who left, and how often it is still to be told.
         self._suspected: set[NodeId] = set()
         self._unhealthy: set[NodeId] = set()
         self._period_no = 0
@@ -230,8 +232,9 @@ class Heartbeat:
             if not _newer(beat, found.beat):
                 return
             if beat.left:
-                self._lose(beat.node, found, Status.LEFT, now)
                 found.beat = beat
+                self._lose(beat.node, found, Status.LEFT, now)
+                self._tell_farewell(beat)
                 return
             restarted = beat.incarnation != found.beat.incarnation
             self._fresh[beat.node] = _Known(beat, now)
@@ -247,6 +250,7 @@ class Heartbeat:
             if beat.left:
                 dead.beat = beat
                 self._put(beat.node, beat.incarnation, Status.LEFT, None)
+                self._tell_farewell(beat)
                 return
             falsely = beat.incarnation == dead.beat.incarnation
             del self._gone[beat.node]
@@ -261,6 +265,9 @@ class Heartbeat:
         if (beat.incarnation, beat.count) > (self.incarnation, self._count) and not self._left:
             self.incarnation = Incarnation(beat.incarnation + 1)
             self._put(self.node, self.incarnation, Status.ALIVE, self._address)
+
+    def _tell_farewell(self, beat: Beat) -> None:
+        self._farewells[beat.node] = (beat, 2 + ceil(3 * log2(self.present_count + 1)))
 
     # What stands still.
 
@@ -307,7 +314,8 @@ class Heartbeat:
         self._put(node, found.beat.incarnation, status, None)
 
     def _forget_after(self) -> Duration:
-        return int(self.config.forget_mult * self.config.fail_after(self.present_count))
+        """[RENESSE §3] T_cleanup = 2·T_fail at the least: stale gossip must not bring the dead back."""
+        return max(self.config.failed_kept, 2 * self.config.fail_after(self.present_count))
 
     # What is told.
 
@@ -320,7 +328,7 @@ class Heartbeat:
             self._try_absent()
 
     def _try_absent(self) -> None:
-        absent = [n for n in list(self._gone)[-64:] if self.view[n].status is Status.FAILED] if self._gone else []
+        absent = [n for n in islice(reversed(self._gone), 64) if self.view[n].status is Status.FAILED]
         drawn = int(self._rng.random() * (len(absent) + len(self._seeds)))
         if drawn < len(absent):
             self._send(absent[drawn], reply=True)
@@ -331,31 +339,49 @@ class Heartbeat:
         return self.view[node].address in self._seeds
 
     def _send(self, to: NodeId, *, reply: bool) -> None:
-        """The freshest counters first, then those whose turn it is."""
-        own = self._own()
+        """Farewells first, then the freshest counters, then those whose turn it is: who is far is heard of too."""
+        config, own = self.config, self._own()
         room = self._payload_max - len(_encode(Beats((own,), reply))) - LENGTH_BYTES
         beats, sent = [own], {to}
-        for node in self._choice():
-            found = self._fresh.get(node)
-            if found is None or node in sent:
-                continue
-            if found.size > room or len(beats) >= self.config.entries_max:
+        for node in islice(list(self._farewells), config.entries_max // 4):
+            beat, times = self._farewells[node]
+            beats.append(beat)
+            room -= len(_encode(beat))
+            if times > 1:
+                self._farewells[node] = (beat, times - 1)
+            else:
+                del self._farewells[node]
+        for node in islice(reversed(self._fresh), config.entries_max // 2):
+            found = self._fresh[node]
+            if found.size > room or len(beats) >= config.entries_max:
                 break
-            sent.add(node)
-            beats.append(found.beat)
-            room -= found.size
+            if node not in sent:
+                sent.add(node)
+                beats.append(found.beat)
+                room -= found.size
+        for _ in range(config.entries_max):
+            waiting = self._waiting()
+            if waiting is None or waiting.size > room or len(beats) >= config.entries_max:
+                break
+            self._turn.pop()
+            if waiting.beat.node not in sent:
+                sent.add(waiting.beat.node)
+                beats.append(waiting.beat)
+                room -= waiting.size
         self._out.send(self._where(to), Beats(tuple(beats), reply))
 
-    def _choice(self) -> Iterator[NodeId]:
-        """Half of a message at the most for the freshest: who is far from us must be heard of too."""
-        yield from islice(reversed(self._fresh), self.config.entries_max // 2)
-        for _ in range(self.config.entries_max):
+    def _waiting(self) -> _Known | None:
+        """Whose turn it is, the last of `_turn`."""
+        while True:
             if not self._turn:
                 self._turn = self._names.copy()
                 self._rng.shuffle(self._turn)
                 if not self._turn:
-                    return
-            yield self._turn.pop()
+                    return None
+            found = self._fresh.get(self._turn[-1])
+            if found is not None:
+                return found
+            self._turn.pop()
 
     def _own(self, *, left: bool = False) -> Beat:
         host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)

@@ -99,7 +99,7 @@ class AntiEntropy:
             elif len(finer) < SUMS_MAX:
                 finer += digests.children(branch)
         if finer:
-            self._post.send(sender, Digest, tuple(finer))
+            self._post.reply(sender, Digest, tuple(finer))
         if few:
             self._send_branches(sender, few)
 
@@ -121,7 +121,7 @@ class AntiEntropy:
 
     def _send_entries(self, to: NodeId, branches: tuple[int, ...], updates: list[Update]) -> None:
         if self._post.fits(Entries, (branches, True), updates):
-            self._out.send(self._post.where(to), Entries(branches, True, tuple(updates)))
+            self._out.send(to, Entries(branches, True, tuple(updates)))
         else:
             self._send_pieces(to, updates)
 
@@ -149,4 +149,4 @@ class AntiEntropy:
         if len(parts) > DATAGRAMS_MAX:
             self._rng.shuffle(parts)  # Another part each time.
         for part in parts[:DATAGRAMS_MAX]:
-            self._out.send(self._post.where(to), Entries((), False, part))
+            self._out.send(to, Entries((), False, part))

@@ -124,6 +124,14 @@ class Post:
         else:
             self._out.send(self.where(to), kind(*head, self.load(kind, head, first)))
 
+    def reply(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
+        """As `send`, to where its message came from, which the transport knows: its own word may be wrong."""
+        first = self.about(to)
+        if first is None and not self.rumours:
+            self._out.send(to, kind(*head))
+        else:
+            self._out.send(to, kind(*head, self.load(kind, head, first)))
+
     def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
         """To where somebody is said to be, whoever it is."""
         self._out.send(address, kind(*head, self.load(kind, head, None)))

@@ -12,6 +12,7 @@ find each other again.
 Deviation [SWIM §4.2]: states are totally ordered by (incarnation, alive < suspected < failed < left), so that a member
   that failed can return with a higher incarnation; in the paper "confirm" is for ever.
 Deviation: who speaks to a member that it holds for failed or gone tells it so.
+Deviation: who is failed, gone or unknown here is not believed when it speaks ill of others.
 Deviation: that somebody *else* holds a member for failed, learnt by anti-entropy, is suspicion here and not the end:
   at the merging of two halves everybody is failed to somebody.
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
@@ -144,10 +145,10 @@ class Swim:
             if message.target != self.node:
                 self.misdirected_count += 1
             elif self._feedback is None:
-                self._post.send(sender, Ack, message.ping_no)
+                self._post.reply(sender, Ack, message.ping_no)
             else:
                 waited_ms = self._feedback.on_pinged(now)
-                self._post.send(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
+                self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
         elif kind is Ack:
             if message.waited_ms and self._feedback is not None:
                 self._feedback.on_waited(sender, message.waited_ms)
@@ -220,9 +221,17 @@ class Swim:
     # What is heard.
 
     def _hear(self, sender: NodeId, updates: Updates, now: Instant, by_sync: bool) -> None:
+        believed = self._is_present(sender)
+        if not believed:
+            for update in updates:
+                if update.node == sender:
+                    self._learn(update, now)
+            believed = self._is_present(sender)
         for update in updates:
             if update.node == self.node:
                 self._hear_of_myself(update, now)
+            elif not believed and update.word in (Word.SUSPECTED, Word.FAILED):
+                pass  # Who is dead to us bears no witness: it may be the one who hears nobody.
             elif update.word == Word.FAILED and by_sync:
                 self._learn(Update(update.node, update.incarnation, Word.SUSPECTED, sender), now, vouched=False)
             else:
@@ -257,6 +266,10 @@ class Swim:
             self.health.worsen()
         self.incarnation = Incarnation(update.incarnation + 1)
         self._put(self.node, self.incarnation, Word.ALIVE, None, now)
+
+    def _is_present(self, node: NodeId) -> bool:
+        view = self._roster.view
+        return node in view and view[node].present
 
     def _tell_of_myself(self) -> None:
         own = self._roster.update(self.node)

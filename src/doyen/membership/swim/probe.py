@@ -136,7 +136,7 @@ class Prober:
         self._asked: list[NodeId] = []  # Helpers of the present probe,
         self._nacked: set[NodeId] = set()  # and who of them said no.
         self._due_at: Instant = 0  # When the present period ends.
-        self._relays: OrderedDict[int, tuple[NodeId, int]] = OrderedDict()  # → (asker, its probe_no).
+        self._relays: OrderedDict[int, tuple[NodeId, int, NodeId]] = OrderedDict()  # → (asker, probe_no, target).
 
     # Periods.
 
@@ -206,8 +206,10 @@ class Prober:
             if sender == self._target:
                 self._acked = True
         elif ack.ping_no in self._relays:
-            asker, probe_no = self._relays.pop(ack.ping_no)
-            self._post.send(asker, HelperAck, probe_no)
+            asker, probe_no, target = self._relays[ack.ping_no]
+            if sender == target:
+                del self._relays[ack.ping_no]
+                self._post.reply(asker, HelperAck, probe_no)
         # Any other ack is late and says nothing about this probe.
 
     def on_helper_ack(self, sender: NodeId, message: HelperAck) -> None:
@@ -225,7 +227,7 @@ class Prober:
         relays = self._relays
         if self._config.lifeguard:
             self._patience.note_ping(self._number, message.target, now)
-        relays[self._number] = (sender, message.probe_no)
+        relays[self._number] = (sender, message.probe_no, message.target)
         if len(relays) > RELAYS_MAX:
             relays.popitem(last=False)
         if message.target in self._roster.view or not message.host:
@@ -238,5 +240,5 @@ class Prober:
     def on_relay_overdue(self, timer: RelayOverdue) -> None:
         """A late answer is still passed on."""
         if timer.ping_no in self._relays:
-            asker, probe_no = self._relays[timer.ping_no]
-            self._post.send(asker, Nack, probe_no)
+            asker, probe_no, _ = self._relays[timer.ping_no]
+            self._post.reply(asker, Nack, probe_no)

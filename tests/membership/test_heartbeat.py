@@ -1,0 +1,190 @@
+"""Gossiped heartbeats one step at a time, and as a group."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.view import ViewChanged
+from doyen.errors import ConfigError
+from doyen.membership.heartbeat import Beat, BeatDue, Beats, Fade, Heartbeat, HeartbeatConfig
+from doyen.sim.studies.membership import CHANNEL, World, heartbeat_builder
+from doyen.testing import RecordingOut
+
+A, B, C, D = (NodeId(name) for name in "abcd")
+CONFIG = HeartbeatConfig(period=seconds(1), fail_periods=8.0, fail_periods_log=0.0, reconnect_periods=0)
+FAIL = CONFIG.fail_after(4)
+
+
+class FixedChance(Random):
+    def random(self) -> float:
+        return 0.0
+
+    def shuffle(self, x: Any) -> None:
+        pass
+
+
+def beat(node: NodeId, count: int, incarnation: int = 1, *, left: bool = False) -> Beat:
+    return Beat(node, incarnation, count, left)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def out() -> RecordingOut:
+    return RecordingOut()
+
+
+def member(out: RecordingOut, config: HeartbeatConfig = CONFIG, *, known: str = "bc", **given: Any) -> Heartbeat:
+    machine = Heartbeat(A, config, out, FixedChance(), **given)
+    machine.start(0)
+    for name in known:
+        machine.on_message(NodeId(name), Beats((beat(NodeId(name), 1),)), 0)
+    out.take()
+    return machine
+
+
+def changed(machine: Heartbeat, *nodes: NodeId) -> Emit:
+    return Emit(ViewChanged(machine.view, nodes))
+
+
+def test_renesse_3_each_period_it_raises_its_counter_and_tells_one(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_timer(BeatDue(), ms(10))
+    assert out.take() == [
+        Send(B, Beats((beat(A, 1), beat(C, 1)))),
+        SetTimer(BeatDue(), at=ms(10) + seconds(1)),
+    ]
+    machine.on_timer(BeatDue(), ms(1010))
+    assert out.take()[0] == Send(B, Beats((beat(A, 2), beat(C, 1))))
+
+
+def test_renesse_3_the_greater_counter_is_kept(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Beats((beat(B, 5), beat(B, 3))), 10)
+    assert out.take() == []
+    machine.on_timer(BeatDue(), 20)
+    assert Send(B, Beats((beat(A, 1), beat(C, 1)))) in out.take()
+    assert machine._fresh[B].beat == beat(B, 5)
+
+
+def test_renesse_3_a_counter_that_stands_still_means_failed(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(C, Beats((beat(C, 2),)), FAIL // 2)
+    machine.on_timer(BeatDue(), FAIL // 2)
+    assert machine.view[B].status is Status.SUSPECTED and machine.view[B].present
+    machine.on_timer(BeatDue(), FAIL - 1)
+    assert machine.view[B].status is Status.SUSPECTED
+    out.take()
+    machine.on_timer(BeatDue(), FAIL)
+    assert machine.view[B].status is Status.FAILED
+    assert out.take()[-1] == changed(machine, B, C)
+    assert machine.view[C].status is Status.SUSPECTED
+
+
+def test_renesse_3_stale_gossip_does_not_bring_the_dead_back(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_timer(BeatDue(), FAIL)
+    machine.on_message(D, Beats((beat(B, 1),)), FAIL + 1)
+    assert machine.view[B].status is Status.FAILED
+    machine.on_message(D, Beats((beat(B, 2),)), FAIL + 2)
+    assert machine.view[B].status is Status.ALIVE
+    assert machine.view[B].suspicion_count == 1, "it had been held for failed falsely"
+
+
+def test_a_restart_is_no_false_positive(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_timer(BeatDue(), FAIL)
+    machine.on_message(D, Beats((beat(B, 0, 2),)), FAIL + 2)
+    assert machine.view[B].status is Status.ALIVE
+    assert machine.view[B].suspicion_count == 0
+
+
+def test_false_positives_fade(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_timer(BeatDue(), FAIL)
+    machine.on_message(D, Beats((beat(B, 2),)), FAIL + 2)
+    assert SetTimer(Fade(), at=FAIL + 2 + CONFIG.unhealthy_half_life) in out.take()
+    machine.on_timer(Fade(), FAIL)
+    assert machine.view[B].suspicion_count == 0
+
+
+def test_the_dead_are_forgotten_in_time(out: RecordingOut) -> None:
+    machine = member(out, HeartbeatConfig(period=seconds(1), fail_periods=8, fail_periods_log=0, failed_kept=0))
+    machine.on_timer(BeatDue(), FAIL)
+    assert B in machine.view
+    machine.on_timer(BeatDue(), FAIL + 2 * FAIL)
+    assert B not in machine.view
+
+
+def test_leaving_is_no_failure(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.leave(0)
+    sent = [effect for effect in out.take() if isinstance(effect, Send)]
+    assert sent == [Send(B, Beats((beat(A, 1, left=True),))), Send(C, Beats((beat(A, 1, left=True),)))]
+    other = member(out)
+    other.on_message(B, Beats((beat(B, 2, left=True),)), 1)
+    assert other.view[B].status is Status.LEFT
+    other.on_timer(BeatDue(), 100 * FAIL)
+    assert other.view[B].status is Status.LEFT
+
+
+def test_a_newborn_counts_on_above_its_earlier_life(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Beats((beat(A, 77, 4),)), 1)
+    assert machine.incarnation == 5
+
+
+def test_seeds_are_tried_while_alone_and_who_knows_nobody_is_answered(out: RecordingOut) -> None:
+    seed = Address("10.0.0.1", 7600)
+    machine = Heartbeat(A, CONFIG, out, FixedChance(), seeds=[seed])
+    machine.start(0)
+    assert out.take()[1] == Send(seed, Beats((beat(A, 0),), True))
+    for period in range(1, 50):
+        machine.on_timer(BeatDue(), seconds(period))
+        assert out.take()[0] == Send(seed, Beats((beat(A, period),), True))
+    other = member(out)
+    other.on_message(D, Beats((beat(D, 1),), True), 5)
+    assert out.take() == [Send(D, Beats((beat(A, 0), beat(C, 1), beat(B, 1)))), changed(other, D)]
+
+
+def test_messages_do_not_grow_with_the_group(out: RecordingOut) -> None:
+    machine = member(out)
+    many = [NodeId(f"a-longer-name-{i:04}") for i in range(2000)]
+    for first in range(0, 2000, 20):
+        machine.on_message(B, Beats(tuple(beat(name, 1) for name in many[first : first + 20])), 1)
+    out.take()
+    codec, told = Codec("g" * 64), set()
+    for period in range(300):
+        machine.on_timer(BeatDue(), 2 + period)
+        message = next(effect.message for effect in out.take() if isinstance(effect, Send))
+        assert len(message.beats) <= CONFIG.entries_max
+        codec.encode(NodeId("n" * 64), 2**62, "c" * 48, message)  # type: ignore[arg-type]
+        told.update(b.node for b in message.beats)
+    assert told >= set(many), "everybody has its turn"
+
+
+def test_members_beyond_one_message_do_not_hold_each_other_for_failed() -> None:
+    world = World(100, heartbeat_builder(HeartbeatConfig.lan(100)), seed=1)
+    world.start()
+    world.run(seconds(40))
+    assert not world.false_positives
+    world.crash(world.sim.nodes[0])
+    world.run(seconds(60))
+    assert len(world.failed_at["n000"]) == 99  # type: ignore[index]
+
+
+def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
+    build = heartbeat_builder(HeartbeatConfig.lan(12), seeds=[Address("n000", 0)])
+    world = World(12, build, seed=1, acquainted=False, wire=True)
+    world.start()
+    assert world.run_until(world.agreed, seconds(30))
+    world.sim.command(world.sim.nodes[5], CHANNEL, "leave")
+    world.run(seconds(30))
+    statuses = {world.view(node)["n005"].status for node in world.live() if node.name != "n005"}  # type: ignore[index]
+    assert statuses == {Status.LEFT}
+
+
+@pytest.mark.parametrize("wrong", [{"period": 0}, {"fail_periods": 1}, {"entries_max": 0}, {"failed_kept": -1}])
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        HeartbeatConfig(**wrong)

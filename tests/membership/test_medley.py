@@ -1,0 +1,127 @@
+"""Medley: what differs from SWIM."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from doyen.core import FOREVER, Member, NodeId, Send, ms, seconds
+from doyen.errors import ConfigError
+from doyen.membership.medley import Medley, MedleyConfig, NearFirst
+from doyen.membership.swim import Acquaintances
+from doyen.membership.swim.messages import Ack, PeriodBegins, Ping, PingMe
+from doyen.sim.studies.membership import MembershipSetting, simulate
+from doyen.testing import RecordingOut
+
+NAMES = [NodeId(f"n{i}") for i in range(1, 8)]
+HOPS = dict(zip(NAMES, (1, 1, 2, 2, 3, 4, 6), strict=True))
+
+
+def targets(**given: Any) -> NearFirst:
+    return NearFirst(NAMES.copy(), Random(1), MedleyConfig(**given), lambda node: HOPS[node])
+
+
+def machine(out: RecordingOut, **given: Any) -> Medley:
+    known = Acquaintances(Member(node=NodeId(name), incarnation=1) for name in ("me", *NAMES))  # type: ignore[arg-type]
+    made = Medley(NodeId("me"), MedleyConfig(**given), out, Random(1), distance=lambda node: HOPS[node], known=known)
+    made.start(0)
+    made.swim._post.rumours.drop(NodeId("me"))
+    out.take()
+    return made
+
+
+def test_medley_targets_are_chosen_with_probability_1_over_distance_to_the_m() -> None:
+    order = targets(turn_max_mult=1e6)
+    drawn = Counter(order.next() for _ in range(20_000))
+    total = sum(hops**-3 for hops in HOPS.values())
+    for name, hops in HOPS.items():
+        assert drawn[name] / 20_000 == pytest.approx(hops**-3 / total, rel=0.05)
+
+
+def test_medley_exponent_0_is_swims_even_choice() -> None:
+    order = targets(distance_exponent=0.0)
+    drawn = Counter(order.next() for _ in range(700))
+    assert set(drawn.values()) <= {99, 100, 101}
+
+
+def test_medley_the_time_between_two_pings_of_a_member_is_bounded() -> None:
+    order, last, gap = targets(turn_max_mult=8.0), dict.fromkeys(NAMES, 0), 0
+    for turn in range(1, 5000):
+        node = order.next()
+        assert node is not None
+        gap = max(gap, turn - last[node])
+        last[node] = turn
+    assert gap <= 8 * len(NAMES) + len(NAMES)
+
+
+def test_members_come_and_go() -> None:
+    order = targets()
+    for name in NAMES[1:]:
+        order.remove(name)
+    assert {order.next() for _ in range(10)} == {NAMES[0]}
+    order.remove(NAMES[0])
+    assert order.next() is None and order.starved(10**12) is None
+    order.add(NAMES[3])
+    order.remove(NAMES[3])
+    order.add(NAMES[3])
+    assert [order.next() for _ in range(3)] == [NAMES[3]] * 3
+
+
+def test_medley_passive_feedback_who_is_pinged_too_seldom_weighs_more() -> None:
+    before, after = targets(), targets()
+    for _ in range(20):
+        after.on_waited(NAMES[6], 60_000)
+        after.on_waited(NAMES[0], 100)
+    once, then = (Counter(order.next() for _ in range(5000)) for order in (before, after))
+    assert then[NAMES[6]] > 1.3 * once[NAMES[6]]
+    assert then[NAMES[0]] < 0.7 * once[NAMES[0]]
+    ignoring = targets(passive_feedback=False)
+    ignoring.on_waited(NAMES[6], 60_000)
+    assert not ignoring._bias
+
+
+def test_medley_an_ack_tells_how_long_nobody_had_pinged() -> None:
+    out = RecordingOut()
+    made = machine(out)
+    made.on_message(NAMES[0], Ping(1, NodeId("me")), seconds(1))
+    made.on_message(NAMES[1], Ping(2, NodeId("me")), seconds(4))
+    assert out.take() == [Send(NAMES[0], Ack(1, (), 1)), Send(NAMES[1], Ack(2, (), 3001))]
+    made.on_message(NAMES[2], Ack(99, (), 8000), seconds(4))
+    assert made.targets._bias[NAMES[2]] > 1
+
+
+def test_medley_active_feedback_who_is_not_pinged_asks_its_nearest() -> None:
+    out = RecordingOut()
+    made = machine(out, active_feedback_periods=4.0)
+    made.on_timer(PeriodBegins(0), 0)
+    out.take()
+    made.on_timer(PeriodBegins(1), seconds(8))
+    assert out.take()[0] == Send(NAMES[0], PingMe())
+    asked = machine(out)
+    asked.on_message(NAMES[6], PingMe(), 0)
+    asked.on_timer(PeriodBegins(0), 0)
+    assert out.take()[0] == Send(NAMES[6], Ping(1, NAMES[6]))
+
+
+def test_medley_paper_timers() -> None:
+    paper = MedleyConfig.paper()
+    assert (paper.period, paper.ack_timeout, paper.helper_count) == (seconds(2), ms(500), 3)
+    assert (paper.suspicion_timeout, paper.distance_exponent) == (seconds(16), 3.0)
+    assert paper.sync_interval == FOREVER and not paper.lifeguard
+
+
+def test_medley_spends_fewer_hops_than_an_even_choice() -> None:
+    near, even = (
+        simulate(MembershipSetting(protocol=protocol, drop=0.0, seconds=60, warm_up=10, crash=0), 1)
+        for protocol in ("medley", "swim")
+    )
+    assert near.hop_bytes_per_node_second / near.bytes_per_node_second < 0.6 * (
+        even.hop_bytes_per_node_second / even.bytes_per_node_second
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"distance_exponent": -1}, {"turn_max_mult": 0}, {"ack_timeout": seconds(3)}])
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        MedleyConfig(**wrong)
