@@ -86,4 +86,5 @@ def exact_duration(duration: Duration) -> str:
     if duration >= FOREVER:
         return "inf"
     short = format_duration(duration)
-    return short if parse_duration(short) == duration else f"{duration}ns"
+    readable = "e" not in short and parse_duration(short) == duration  # Long ones are shown as 1e+06s.
+    return short if readable else f"{duration}ns"
