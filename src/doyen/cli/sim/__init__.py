@@ -7,8 +7,10 @@ command = LazyGroup(
     __name__,
     {
         "announce": "Announce-listen elections: LE-A, LE-S, LE-M and their baselines.  [LE Ch. 5]",
+        "ctolerant": "Churn-tolerant elections: base, optimistic, preferred, hybrid, and local.  [CTOL]",
         "walkthrough": "A paper's worked example, step by step: ctol/figure1, ctol/figure2.",
         "membership": "Weak membership: SWIM, Medley, gossiped heartbeats.  [CTOL]",
+        "spanning": "Multi-attribute election over an arbitrary graph, with failures.  [MADM Ch. 6]",
         "run": "Run a scenario file (TOML), or the same given by flags.",
         "replay": "Run one seed again, from the line that a failure printed.",
     },

@@ -1,0 +1,16 @@
+"""Multi-attribute election over an arbitrary graph.  [MADM §6.2.2]
+
+config.py      how patient it is
+messages.py    what it says and waits for: the whole interface
+gathering.py   what one node knows of one election
+watch.py       what neighbours last said of themselves
+machine.py     the machine
+"""
+
+from doyen.election.spanning.config import SpanningConfig as SpanningConfig
+from doyen.election.spanning.machine import Spanning as Spanning
+from doyen.election.spanning.messages import Candidate as Candidate
+from doyen.election.spanning.messages import ElectionId as ElectionId
+from doyen.election.spanning.messages import LeaderUnreachable as LeaderUnreachable
+from doyen.election.spanning.phase import Phase as Phase
+from doyen.election.spanning.phase import Status as Status
