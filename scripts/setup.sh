@@ -7,12 +7,15 @@ set -euo pipefail
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 for version in 3.11 3.12 3.13; do
   [ "$version" = "$own" ] && continue
-  interpreter=$(command -v "python$version" || true)
-  if [ -z "$interpreter" ] && command -v pyenv >/dev/null; then
-    found=$(ls -d "$(pyenv root)/versions/$version".*/bin/python3 2>/dev/null | tail -n 1 || true)
-    [ -x "$found" ] && interpreter=$found
+  interpreter=""
+  candidates=$(command -v "python$version" || true)
+  if command -v pyenv >/dev/null; then  # Its shims exist for versions that are not switched on: look behind them.
+    candidates+=" $(ls -d "$(pyenv root)/versions/$version".*/bin/python3 2>/dev/null | tail -n 1 || true)"
   fi
-  { [ -n "$interpreter" ] && "$interpreter" -c 'import sys' 2>/dev/null; } || continue
+  for candidate in $candidates; do
+    if "$candidate" -c 'import sys' >/dev/null 2>&1; then interpreter=$candidate; break; fi
+  done
+  [ -n "$interpreter" ] || continue
   [ -x ".venvs/$version/bin/python" ] || "$interpreter" -m venv ".venvs/$version" || { rm -rf ".venvs/$version"; continue; }
   ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check msgspec click
 done

@@ -63,5 +63,5 @@ def format_duration(duration: Duration) -> str:
     for unit in ("h", "min", "s", "ms", "us"):
         size = _UNITS[unit]
         if duration >= size and (duration % size == 0 or unit in ("s", "ms", "us")):
-            return f"{duration / size:.6g}{unit}"
+            return f"{duration / size:.9f}".rstrip("0").rstrip(".") + unit
     return f"{duration}ns"
