@@ -1,14 +1,190 @@
 """How many views lack a member: c, estimated from digests of views.  Beyond [CTOL §III-A].
 
-(placeholder: the estimator follows)
+Elections over weak views must know how weak they are.  At a low rate each node sends a digest of its view, who is
+present, to a few members drawn by chance; whoever has some fresh ones sees from how many of them each member is
+missing, and scales that up to the group:
+
+    c_i ≈ (views among D+1 that lack i) · N / (D+1),  c = max c_i,  one observation per interval
+
+The estimate is an upper bound for a high quantile of c over time, by the order statistics of the observations, with
+its confidence.  It errs on the high side: one view of seven that lacks a member counts for a seventh of the group.
+Members that most views lack are taken for gone, and count for nothing.
 """
+
+from collections import deque
+from functools import lru_cache
+from hashlib import blake2b
+from math import ceil, comb
+from random import Random
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
+from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.core.view import MembershipView, ViewChanged
+from doyen.errors import ConfigError
+
+ENTRY_BYTES: Final = 4
+ENTRIES_MAX: Final = 256  # In one digest; larger views are told in slices.
+SLICES_MAX: Final = 4096
+VIEWS_MIN: Final = 3  # Fewer views, mine included, show nothing.
+
+# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MissingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    interval: Duration = seconds(10)  #: Between digests, and between observations.  Short: traffic.  Long: few of them.
+    fan_out: int = 2  #: Digests sent per interval.  Low: coarse.  High: traffic, 4 bytes a member each.
+    fresh: Duration = seconds(30)  #: How long a digest counts.  Short: few views.  Long: views of different times.
+    window: int = 360  #: Observations remembered: an hour of them.
+    quantile: float = 0.99  #: Share of the time in which c is to be enough.
+    confidence: float = 0.95  #: That the bound is one; what is reached is told with it.
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, field: str, wanted: str) -> None:
+            if not holds:
+                raise ConfigError(wanted, field=field)
+
+        need(0 < self.interval < FOREVER, "interval", "must be positive and finite")
+        need(self.interval <= self.fresh < FOREVER, "fresh", "must be interval or more, and finite")
+        need(1 <= self.fan_out <= 64, "fan_out", "must be 1 to 64")
+        need(1 <= self.window <= 100_000, "window", "must be 1 to 100000")
+        need(0 < self.quantile < 1, "quantile", "must be between 0 and 1")
+        need(0 < self.confidence < 1, "confidence", "must be between 0 and 1")
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
+    """Hashes of the members present, or of the slice of them whose hash leaves `part` when divided by `parts`."""
+
+    entries: bytes
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.entries) % ENTRY_BYTES or not 0 <= self.part < self.parts <= SLICES_MAX:
+            raise ValueError("not a digest of a view")
+
+
+class DigestDue(Struct, frozen=True, gc=False): ...
+
 
 class MissingEstimated(Struct, frozen=True):
-    """A fact for elections: so many views may lack a member, with this confidence."""
+    """A fact for elections: so many views may lack a member, `quantile` of the time, with this confidence."""
 
     missing_max: int
     confidence: float
     sample_count: int
+
+
+# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MissingEstimator:
+    """Sends digests, compares them, and tells what it makes of them whenever that changes."""
+
+    __slots__ = ("_fresh", "_observed", "_out", "_part", "_rng", "_told", "_view", "config", "me")
+    MESSAGES: ClassVar[Any] = ViewDigest
+
+    def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
+        self.me, self.config = me, config
+        self._out, self._rng = out, rng
+        self._view: MembershipView | None = None
+        self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each.
+        self._observed: deque[int] = deque(maxlen=config.window)
+        self._part = 0
+        self._told: MissingEstimated | None = None
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        self._out.set_timer(DigestDue(), now + int(self._rng.random() * self.config.interval))
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        self._view = fact.view
+
+    def on_message(self, sender: NodeId, message: ViewDigest, now: Instant) -> None:
+        if self._view is not None and sender in self._view:  # Strangers could fill the table.
+            self._fresh[sender] = (now, message)
+
+    def on_timer(self, timer: DigestDue, now: Instant) -> None:
+        self._observe(now)
+        others = [] if self._view is None else [m.node for m in self._view.present() if m.node != self.me]
+        if others:
+            parts = min(SLICES_MAX, -(-(len(others) + 1) // ENTRIES_MAX))
+            self._part = (self._part + 1) % parts
+            digest = digest_of({self.me, *others}, self._part, parts)
+            for node in self._rng.sample(others, min(self.config.fan_out, len(others))):
+                self._out.send(node, digest)
+        self._out.set_timer(timer, now + self.config.interval)
+
+    # Queries.
+
+    @property
+    def estimate(self) -> MissingEstimated | None:
+        return self._told
+
+    # Steps.
+
+    def _observe(self, now: Instant) -> None:
+        oldest = now - self.config.fresh
+        self._fresh = {node: entry for node, entry in self._fresh.items() if entry[0] >= oldest}
+        if self._view is None or len(self._fresh) + 1 < VIEWS_MIN:
+            return
+        present = {m.node for m in self._view.present()} | {self.me}
+        digests = [digest for _, digest in self._fresh.values()]
+        self._observed.append(missing_max({entry_of(node) for node in present}, digests, len(present)))
+        independent = max(1, round(len(self._observed) * self.config.interval / self.config.fresh))
+        value, confidence = bound(list(self._observed), independent, self.config.quantile, self.config.confidence)
+        estimate = MissingEstimated(value, round(confidence, 3), len(self._observed))
+        if self._told is None or estimate != self._told:
+            self._told = estimate
+            self._out.emit(estimate)
+
+
+@lru_cache(maxsize=65536)
+def entry_of(node: NodeId) -> int:
+    return int.from_bytes(blake2b(node.encode(), digest_size=ENTRY_BYTES).digest(), "little")
+
+
+def digest_of(nodes: set[NodeId], part: int, parts: int) -> ViewDigest:
+    entries = sorted(entry for entry in map(entry_of, nodes) if entry % parts == part)
+    return ViewDigest(b"".join(entry.to_bytes(ENTRY_BYTES, "little") for entry in entries), part, parts)
+
+
+def missing_max(mine: set[int], digests: list[ViewDigest], group_size: int) -> int:
+    """max c_i, scaled up from the views at hand to the group."""
+    lacking: dict[int, list[int]] = {}  # By member: how many views lack it, and of how many.
+    views = [(mine, 0, 1), *((_entries(digest), digest.part, digest.parts) for digest in digests)]
+    everybody = set().union(*(view for view, _, _ in views))
+    for view, part, parts in views:
+        for entry in everybody:
+            if entry % parts == part:
+                counts = lacking.setdefault(entry, [0, 0])
+                counts[0] += entry not in view
+                counts[1] += 1
+    shares = [(missing, seen) for missing, seen in lacking.values() if 2 * missing < seen]
+    return max((ceil(missing * group_size / seen) for missing, seen in shares), default=0)
+
+
+def bound(observed: list[int], independent: int, quantile: float, confidence: float) -> tuple[int, float]:
+    """The least observation that is an upper bound of the quantile with that confidence; else the greatest of all.
+
+    Of n independent ones the m-th smallest is such a bound with probability P(Binomial(n, q) < m).
+    """
+    ordered, n = sorted(observed), independent
+    below = 0.0
+    for m in range(1, n + 1):
+        below += comb(n, m - 1) * quantile ** (m - 1) * (1 - quantile) ** (n - m + 1)
+        if below >= confidence:
+            return ordered[min(len(ordered) - 1, ceil(m * len(ordered) / n) - 1)], below
+    return ordered[-1], 1 - quantile**n
+
+
+def _entries(digest: ViewDigest) -> set[int]:
+    data = digest.entries
+    return {int.from_bytes(data[i : i + ENTRY_BYTES], "little") for i in range(0, len(data), ENTRY_BYTES)}

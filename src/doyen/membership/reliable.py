@@ -33,11 +33,12 @@ class ResendDue(Struct, frozen=True, gc=False):
 class ReliableMulticast:
     """Who has been told, and who has said so."""
 
-    __slots__ = ("_interval", "_message", "_out", "_running", "_standing", "_told", "_waiting", "number")
+    __slots__ = ("_interval", "_message", "_out", "_running", "_standing", "_told", "_waiting", "number", "round_count")
 
     def __init__(self, out: Out, interval: Duration, standing: Callable[[NodeId], Standing]) -> None:
         self._out, self._interval, self._standing = out, interval, standing
         self.number = 0  # Of what is being told; acks carry it.
+        self.round_count = 0  # How often it was repeated so far: a measure of loss.
         self._message: Any = None
         self._told: set[NodeId] = set()
         self._waiting: dict[NodeId, int] = {}  # Who owes an ack, and how often it was told.
@@ -46,8 +47,14 @@ class ReliableMulticast:
     def publish(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
         """Tells them all; `message` gets the number that acks must carry."""
         self.number += 1
+        self.round_count = 0
         self._message = message(self.number)
         self._told, self._waiting, self._running = set(), {}, False
+        self._tell(to, now)
+
+    def amend(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
+        """Who has not acknowledged yet is told this from now on; of those who have, only these."""
+        self._message = message(self.number)
         self._tell(to, now)
 
     def include(self, node: NodeId, now: Instant) -> None:
@@ -72,6 +79,7 @@ class ReliableMulticast:
     def on_timer(self, timer: ResendDue, now: Instant) -> None:
         if timer.number != self.number or self._message is None:
             return
+        self.round_count = timer.round_no
         for node, times in list(self._waiting.items()):
             standing = self._standing(node)
             if standing == "left" or (standing == "absent" and times >= ABSENT_ROUNDS):

@@ -19,6 +19,8 @@ Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in th
   if no final LEADER comes.
 Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
   answered by the next term: views err, and one that errs must not unseat a living leader.
+Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts without acks; who misses them
+  asks.
 Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
   reached, one that returns, and two halves that meet again agree without an election.
 """
@@ -27,6 +29,7 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
@@ -44,6 +47,9 @@ from doyen.election.ctolerant.messages import (
     BeginDue,
     BootstrapDue,
     CannotElect,
+    Confirm,
+    ConfirmAgain,
+    ConfirmDue,
     DoubtDue,
     ElectionId,
     FinalOverdue,
@@ -63,7 +69,7 @@ from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import ReliableMulticast, ResendDue
 from doyen.membership.reliable import Standing as Presence
 
-DOUBTS_MAX: Final = 3  # Questions to a leader that the view holds dead, before it is believed.
+CONFIRMS_MAX: Final = 8
 
 
 class Memory(Struct, frozen=True):
@@ -102,8 +108,9 @@ class CTolerant:
         self.held: Record | None = None
         self._told: Term | None = None  # The term under which `LeaderElected` was last told, unless lost since.
         self._awaited: ElectionId | None = None  # Heard of, and no final LEADER yet.
+        self._confirmed: tuple[NodeId, Confirm] | None = None  # The last confirmation heard.
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
-        self._doubts = 0
+        self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
         self._leader_heard_at: Instant = -1
         self._ask_no = 0
         self._ask_wait: Duration = 0
@@ -132,6 +139,8 @@ class CTolerant:
                     self.initiator.on_response(sender, message, now)
             case NotifyLeader():
                 self._on_notify(sender, message, now)
+            case Confirm():
+                self._on_confirm(sender, message, now)
             case Ask():
                 self._on_ask(sender, message)
 
@@ -147,6 +156,10 @@ class CTolerant:
                 self.initiator.on_back_off_over(timer, now)
             case FinalOverdue():
                 self._on_final_overdue(timer, now)
+            case ConfirmAgain():
+                self._on_confirm_again(timer, now)
+            case ConfirmDue():
+                self._on_confirm_due(timer, now)
             case BeginDue():
                 self._on_begin_due(timer, now)
             case DoubtDue():
@@ -168,7 +181,7 @@ class CTolerant:
         self.initiator.on_view(fact.changed, now)
 
     def on_missing_estimated(self, fact: MissingEstimated, now: Instant) -> None:
-        self.point.estimated = fact.missing_max
+        self.point.estimated, self.point.confidence = fact.missing_max, fact.confidence
 
     def initiate(self, now: Instant) -> None:
         """Begin an election, whoever leads now."""
@@ -214,11 +227,33 @@ class CTolerant:
 
     def _on_notify(self, sender: NodeId, notify: NotifyLeader, now: Instant) -> None:
         record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
+        before = self.held
         if self.accepts(record):
+            told = before is not None and (before.election, before.leader) == (record.election, self.me)
             self._accept(record, now)
-            self.multicast.publish(lambda number: Leader(record, number), self._audience(), now)
+            if told and before is not None and record.final:
+                # They know who leads, and need only hear that it stays so; who has not acknowledged gets it all.
+                self._confirm(Confirm(record.election, before.sequence, record.sequence), now)
+            else:
+                self.multicast.publish(lambda number: Leader(record, number), self._audience(), now)
         elif self.held is not None and sender != self.me:
             self._out.send(sender, Leader(self.held))  # Its LEADER was lost, or it is behind.
+
+    def _confirm(self, confirm: Confirm, now: Instant) -> None:
+        """As often as the LEADER had to be repeated so far: on a good network, once."""
+        record, initiator = self.held, confirm.election.initiator
+        assert record is not None
+        waiting = () if initiator == self.me else (initiator,)
+        self.multicast.amend(lambda number: Leader(record, number), waiting, now)
+        self._on_confirm_again(ConfirmAgain(confirm, min(self.multicast.round_count, CONFIRMS_MAX)), now)
+
+    def _on_confirm_again(self, timer: ConfirmAgain, now: Instant) -> None:
+        confirm, held = timer.confirm, self.held
+        if held is not None and (held.election, held.sequence) == (confirm.election, confirm.final):
+            self._out.multicast(confirm)
+            if timer.left > 1:
+                again = ConfirmAgain(confirm, timer.left - 1)
+                self._out.set_timer(again, now + self.config.resend_interval)
 
     def _on_leader(self, sender: NodeId, message: Leader, now: Instant) -> None:
         record = message.record
@@ -234,12 +269,34 @@ class CTolerant:
             self._accept(record, now)
             if record.leader == sender:
                 self._leader_heard_at = now
+            self._heed_confirmation(now)
             if self.point.is_dead(record.leader):
+                self._doubted_since = now
                 self._doubt(now)
         elif self.held is None:  # An earlier life of mine knew a later term; now nobody else does.
             self._plan_to_begin(now, self._spread)
         elif message.number and self.held != record:
             self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
+
+    def _on_confirm(self, sender: NodeId, confirm: Confirm, now: Instant) -> None:
+        self._confirmed = (sender, confirm)  # It may have overtaken its LEADER.
+        self._heed_confirmation(now)
+
+    def _heed_confirmation(self, now: Instant) -> None:
+        held = self.held
+        if held is not None and self._confirmed is not None:
+            sender, confirm = self._confirmed
+            meant = (confirm.election, confirm.tentative, sender)
+            if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
+                self._accept(replace(held, sequence=confirm.final, final=True), now)
+
+    def _on_confirm_due(self, timer: ConfirmDue, now: Instant) -> None:
+        """Tentative for long: perhaps the confirmation was lost."""
+        held = self.held
+        if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
+            self._out.send(held.leader, self._question(echo=True))
+            wait = min(timer.wait * 3 // 2, 8 * self.config.response_timeout)
+            self._out.set_timer(ConfirmDue(held.election, held.sequence, wait), now + wait)
 
     def _on_ask(self, sender: NodeId, ask: Ask) -> None:
         held = self.held
@@ -269,8 +326,12 @@ class CTolerant:
         if record.final:
             if self._awaited is not None and self._awaited.number <= record.election.number:
                 self._awaited = None
-        elif self._awaited is None:
-            self._await_final(record.election, now)
+        else:
+            if self._awaited is None:
+                self._await_final(record.election, now)
+            if record.leader != self.me:
+                wait = 2 * self.config.response_timeout
+                self._out.set_timer(ConfirmDue(record.election, record.sequence, wait), now + wait + self._some(wait))
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()
         if told is not None and told.leader == self.me != record.leader:
@@ -279,7 +340,7 @@ class CTolerant:
         if told != record.term:
             self._out.emit(LeaderElected(record.term))
         self._out.emit(LeaderHeld(record))
-        self._begin_at, self._doubts = None, 0
+        self._begin_at = None
         self.initiator.on_record(record, now)
         self._ask_soon(now)
 
@@ -339,15 +400,9 @@ class CTolerant:
             return
         if not self.point.is_dead(held.leader):
             return
-        if now - self._leader_heard_at <= 2 * self.config.response_timeout:
-            self._doubts = 0
-            wait = 4 * self.config.response_timeout
-            self._out.set_timer(timer, now + wait)  # It lives, whatever the view says: look again later.
-            self._out.send(held.leader, self._question(echo=True))
-            return
-        self._doubts += 1
-        if self._doubts < DOUBTS_MAX:
-            self._doubt(now)
+        self._doubted_since = max(self._doubted_since, self._leader_heard_at)
+        if now - self._doubted_since < self.config.final_timeout:
+            self._doubt(now)  # It lives, whatever the view says, or has had too little time to answer.
         else:
             self._lose("dead")
             self._plan_to_begin(now, self._spread)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from doyen.core.clock import Duration
 from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId, Term
 
 COUNT_MAX: Final = 2**53
@@ -104,6 +105,14 @@ class LeaderAck(Struct, frozen=True, gc=False, array_like=True, tag="A"):
     number: int
 
 
+class Confirm(Struct, frozen=True, gc=False, array_like=True, tag="C"):
+    """From a leader that was told tentatively: it is final.  To all, a few times; who misses it asks."""
+
+    election: ElectionId
+    tentative: int  # The sequence that members hold,
+    final: int  # and the one that it is now.
+
+
 class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
     """Whom do you hold?  Says what the asker holds, so that whoever is behind learns of it."""
 
@@ -112,7 +121,7 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
     echo: bool = False  # Answer even if there is nothing new: are you there?
 
 
-Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Ask
+Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,6 +144,17 @@ class BackOffOver(Struct, frozen=True, gc=False):
 
 class FinalOverdue(Struct, frozen=True, gc=False):
     election: ElectionId
+
+
+class ConfirmAgain(Struct, frozen=True, gc=False):
+    confirm: Confirm
+    left: int
+
+
+class ConfirmDue(Struct, frozen=True, gc=False):
+    election: ElectionId
+    sequence: int
+    wait: Duration
 
 
 class BeginDue(Struct, frozen=True, gc=False):
@@ -201,4 +221,4 @@ def _check(holds: bool, what: str) -> None:
         raise ValueError(f"{what} is out of range")  # The codec's DecodeError: a bad message, dropped.
 
 
-MESSAGES: Final[Any] = Query | Response | NotifyLeader | Leader | LeaderAck | Ask
+MESSAGES: Final[Any] = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask

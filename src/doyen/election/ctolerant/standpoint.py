@@ -17,6 +17,8 @@ Health: TypeAlias = Callable[[Member], int]  # How unhealthy: 0 is well.
 NAMES_MAX: Final = 1000  # Bytes of names in one response: it must fit a datagram.
 AUTO_SHARE: Final = 0.1  # [CTOL §III-A] At or under 5 % of loss, c never exceeds 10 % of N.
 
+SURE: Final = 0.5  # Confidence from which the estimate of c stands alone.
+
 
 @lru_cache(maxsize=65536)
 def hash_rank(node: NodeId) -> int:
@@ -32,7 +34,7 @@ def suspicions(member: Member) -> int:
 class Standpoint:
     """One node's knowledge, shared by its parts as initiator and as member."""
 
-    __slots__ = ("best", "config", "estimated", "health", "incarnation", "me", "number", "rank", "view")
+    __slots__ = ("best", "confidence", "config", "estimated", "health", "incarnation", "me", "number", "rank", "view")
 
     def __init__(
         self, me: NodeId, incarnation: Incarnation, config: CTolerantConfig, rank: Rank, health: Health, number: int
@@ -42,7 +44,8 @@ class Standpoint:
         self.number = number  # The greatest term heard of.
         self.best: ElectionId | None = None  # The greatest election heard of.
         self.view: MembershipView | None = None
-        self.estimated: int | None = None  # c as the estimator sees it.
+        self.estimated: int | None = None  # c as the estimator sees it,
+        self.confidence = 0.0  # and how sure it is.
 
     def is_present(self, member: Member) -> bool:
         """A suspected member is present: else c is exceeded most of the time."""
@@ -68,7 +71,9 @@ class Standpoint:
         if given != "auto":
             return given
         known = len(self.known())
-        wanted = self.estimated if self.estimated is not None else ceil(AUTO_SHARE * known)
+        wanted = self.estimated or 0
+        if self.confidence < SURE:
+            wanted = max(wanted, ceil(AUTO_SHARE * known))
         return max(0, min(wanted, known - 1 - self.config.failure_max))
 
     def order(self, node: NodeId) -> tuple[int | float, NodeId]:
