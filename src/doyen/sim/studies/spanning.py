@@ -100,6 +100,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
     fifo: bool = False
+    unstable: bool = False  # [MADM §6.2.4] Every initiator fails one hop after its EIM, but the highest.
 
     def __post_init__(self) -> None:
         known, edges = set(self.graph.nodes), {frozenset(edge) for edge in self.graph.edges}
@@ -202,6 +203,7 @@ class Experiment:
         self.parents: dict[ElectionId, dict[NodeId, NodeId | None]] = {}
         self.declarations: dict[tuple[ElectionId, NodeId], Declaration] = {}
         self.cut: set[frozenset[NodeId]] = set()
+        self.doomed: set[NodeId] = set()
         self.settled_at: Instant = 0
         self._looking_at: Instant = -1
         self.nodes = {name: sim.add(name, self._setup) for name in setting.graph.nodes}
@@ -335,8 +337,18 @@ class Experiment:
         parents = self.parents.setdefault(election, {})
         if election.initiator == sender:
             parents.setdefault(sender, None)
+            if self.setting.unstable and sender not in self.doomed and sender != self.setting.graph.nodes[-1]:
+                self.doomed.add(sender)
+                self.sim.at(self.sim.now + UNIT, partial(self._fall, sender), f"{sender} is unstable")
         elif not isinstance(message, Eim):
             parents.setdefault(sender, receiver)
+
+    def _fall(self, name: NodeId) -> None:
+        """If it still conducts, and nobody lower does."""
+        self.doomed.discard(name)
+        machine = self.machine(name)
+        if machine is not None and machine.electing and machine.election and machine.election.initiator == name:
+            self._apply(Failure("fail-node", (name,), 0.0))
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, LeaderElected):
