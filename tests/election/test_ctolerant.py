@@ -4,9 +4,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
-from doyen.core import FOREVER, Emit, Host, NodeId, Persist, Send, SetTimer, Term, ms, seconds
+from doyen.core import FOREVER, Emit, Host, Multicast, NodeId, Persist, Send, SetTimer, Term, ms, seconds
 from doyen.core.ids import Incarnation
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
@@ -23,6 +24,8 @@ from doyen.election.ctolerant.messages import (
     BeginDue,
     BootstrapDue,
     CannotElect,
+    Confirm,
+    ConfirmDue,
     Decided,
     DoubtDue,
     ElectionId,
@@ -530,7 +533,8 @@ class Group:
             **({"variant": "base", "missing_max": 1, "ask_interval": FOREVER, "bootstrap_after": FOREVER} | given)
         )
         streams = Streams(3)
-        self.sim = Simulation(Network(NetworkConfig(delay=Delay(mean=ms(10))), Topology(size, None), streams), streams)
+        network = Network(NetworkConfig(delay=Delay(mean=ms(10))), Topology(size, None), streams)
+        self.sim = Simulation(network, streams, wire=True)  # Through the codec, as on a real network.
         self.views = ToldViews(self.sim)
         self.facts: list[tuple[str, Any]] = []
         self.counts = {Query: 0, Response: 0, NotifyLeader: 0}
@@ -780,3 +784,63 @@ def test_a_term_never_goes_back_across_a_restart() -> None:
     assert bench.machine.leader is None
     assert {q.election.number for _, q in sent(bench.fire(BeginDue(3), seconds(1)), Query)} == {4}
     assert SetTimer(BeginDue(3), at=ms(250)) in effects
+
+
+BAD = [
+    ["Q", [0, "3", 1], 1, 1, 0],
+    ["Q", [1, "", 1], 1, 1, 0],
+    ["Q", [1, "3", -1], 1, 1, 0],
+    ["Q", [1, "3", 1], 1, -1, 0],
+    ["Q", [2**60, "3", 1], 1, 1, 0],
+    ["R", [1, "3", 1], 1, ["x" * 65], []],
+    ["R", [1, "3", 1], 1, ["x"] * 600, []],
+    ["R", [1, "3", 1], 1, ["x"], [["y", -1]]],
+    ["R", [1, "3", 1], 1, ["x"], [], None, [float("nan")]],
+    ["R", [1, "3", 1], 1, ["x"], [], None, [1, 2]],
+    ["L", [[1, "3", 1], 1, True, "", 1], 1],
+    ["Z"],
+]
+
+
+@pytest.mark.parametrize("message", BAD, ids=str)
+def test_what_no_member_would_say_is_refused_by_the_decoder(message: list[Any]) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=CTolerant.MESSAGES)
+
+
+def test_a_tentative_leader_that_stays_is_confirmed_by_one_multicast() -> None:
+    bench = Bench(me="0", members=(0, 1, 2), variant="optimistic")
+    bench.hear(2, NotifyLeader(election(1, 2), 1, False))
+    bench.hear(1, LeaderAck(1))
+    bench.hear(2, LeaderAck(1))
+    effects = bench.hear(2, NotifyLeader(election(1, 2), 2, True), ms(100))
+    assert Multicast(Confirm(election(1, 2), 1, 2)) in effects
+    assert [to for to, _ in sent(effects, Leader)] == names(2)  # The initiator waits for it.
+
+
+@pytest.mark.parametrize("order", ["leader first", "confirmation first"])
+def test_a_confirmation_may_overtake_its_leader(order: str) -> None:
+    bench = Bench(variant="optimistic")
+    messages: list[Any] = [Leader(record(0, final=False), 1), Confirm(election(1), 1, 2)]
+    for message in messages if order == "leader first" else reversed(messages):
+        bench.hear(0, message)
+    assert bench.machine.final
+    assert bench.fire(FinalOverdue(election(1)), seconds(20)) == []
+
+
+def test_a_confirmation_of_another_election_or_leader_confirms_nothing() -> None:
+    bench = Bench(variant="optimistic")
+    bench.hear(0, Leader(record(0, final=False), 1))
+    bench.hear(0, Confirm(election(2), 1, 2))
+    bench.hear(1, Confirm(election(1), 1, 2))
+    bench.hear(0, Confirm(election(1), 3, 4))
+    assert not bench.machine.final
+
+
+def test_who_misses_the_confirmation_asks_the_leader() -> None:
+    bench = Bench(variant="optimistic")
+    bench.hear(0, Leader(record(0, final=False), 1))
+    ((to, question),) = sent(bench.fire(ConfirmDue(election(1), 1, seconds(1)), seconds(2)), Ask)
+    assert (to, question.echo) == (NodeId("0"), True)
+    bench.hear(0, Leader(record(0, sequence=2)))
+    assert bench.fire(ConfirmDue(election(1), 1, seconds(1)), seconds(4)) == []
