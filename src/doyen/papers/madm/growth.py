@@ -107,8 +107,8 @@ ITEMS: Final = (
         id="madm/fig6.4",
         title="messages and time on random graphs, beside flooding and VKT",
         caption="Two links per node, one initiator, unit delays; time until the last node is told. The chapter's "
-        "comparator, PALE, is not specified in it, and its figure is lost: flooding the maximum (which never knows that "
-        "it is done) and the election of Vasudevan, Kurose and Towsley stand in.",
+        "comparator, PALE, is not specified in it, and its figure is lost: flooding the maximum (never sure to be done) "
+        "and the election of Vasudevan, Kurose and Towsley stand in.",
         tasks=(
             *(_best(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
             *(_worst(size) for size in SIZES),
