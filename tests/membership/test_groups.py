@@ -56,6 +56,13 @@ PROTOCOLS: dict[str, Callable[[int], Build]] = {
 }
 
 
+NERVOUS: dict[str, Build] = {  # Heartbeats as they are lose nobody by 30 % of loss: theirs are cut short.
+    "swim": lan(16),
+    "medley": medley_builder(MedleyConfig.lan(16)),
+    "heartbeat": heartbeat_builder(HeartbeatConfig(fail_periods=9.0, fail_periods_log=0.0)),
+}
+
+
 # ── After the loss ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -90,20 +97,21 @@ def nobody_stays_removed(build: Build, seed: int, *, count: int = 0) -> int:
     world.start()
     world.run(seconds(45))
     lossy(world, 0.0)
-    assert world.run_until(world.agreed, seconds(120)), f"seed {seed}: {count} nodes do not agree after the loss"
+    # Short-lived heartbeats are suspected now and then without any loss; nobody may be missing.
+    settled = world.agreed if build_is_swim(world) else lambda: not world.missing_counts()
+    assert world.run_until(settled, seconds(120)), f"seed {seed}: {count} nodes do not agree after the loss"
     return len(world.false_positives)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_member_stays_falsely_removed_after_loss(protocol: str) -> None:
-    removed = sum(nobody_stays_removed(PROTOCOLS[protocol](16), seed) for seed in range(12))
-    assert removed > 0 or protocol == "heartbeat", "the loss must have bitten"
+    assert sum(nobody_stays_removed(NERVOUS[protocol], seed) for seed in range(12)) > 0, "the loss must have bitten"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_member_stays_falsely_removed_after_loss_1000_seeds(protocol: str) -> None:
-    assert sum(nobody_stays_removed(PROTOCOLS[protocol](16), seed) for seed in range(1000)) > 0
+    assert sum(nobody_stays_removed(NERVOUS[protocol], seed) for seed in range(1000)) > 0
 
 
 # ── Partitions ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -355,7 +363,7 @@ def slow_node_false_positives(config: SwimConfig, seed: int, step_delay: int) ->
 
 
 def test_lifeguard_a_slow_node_causes_ten_times_fewer_false_positives() -> None:
-    full = SwimConfig.lan(32)
+    full = replace(SwimConfig.lan(32), period=seconds(1), suspicion_mult=3.0)
     plain = replace(full.plain(), sync_interval=full.sync_interval)
     runs = [(seed, ms(delay)) for seed, delay in ((1, 200), (2, 250), (3, 300))]
     without = sum(slow_node_false_positives(plain, *run) for run in runs)

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from doyen.cli.sim.membership import command
 from doyen.core import NodeId, seconds
@@ -62,7 +63,7 @@ def test_missing_counts_views_and_not_suspicions() -> None:
 
 
 def test_a_thousand_swim_nodes_run_in_real_time() -> None:
-    world = World(1000, swim_builder(SwimConfig.lan(1000)), seed=1)
+    world = World(1000, swim_builder(replace(SwimConfig.lan(1000), period=seconds(1))), seed=1)
     world.start()
     world.run(seconds(2))
     began = time.process_time()
