@@ -543,6 +543,9 @@ def test_leaving_is_said_to_several_and_answered_to_who_has_not_heard(out: Recor
     assert out.take() == [] and machine.incarnation == 1
     machine.leave(2)
     assert out.take() == []
+    for number in range(20):
+        machine.on_message(B, Ping(number, A), 3)
+        assert out.take() == [Send(B, Ack(number, (said(A, 1, Word.LEFT),)))]
 
 
 def test_who_left_has_not_failed(out: RecordingOut) -> None:

@@ -141,6 +141,8 @@ class Swim:
         if message.updates:
             self._hear(sender, message.updates, now, message.__class__ is Entries)
         kind = message.__class__
+        if self._left and self.node not in self._post.rumours:
+            self._tell_of_myself()  # Who still speaks to us has not heard.
         if kind is Ping:
             if message.target != self.node:
                 self.misdirected_count += 1
