@@ -31,17 +31,17 @@ def invoke(*arguments: str) -> Result:
 
 
 def test_all_of_chapter_5_is_listed() -> None:
-    assert [item.id for item in all_items()] == LE
+    assert [item.id for item in all_items()][: len(LE)] == LE
     found = json.loads(invoke("list", "--json").stdout)
-    assert [item["id"] for item in found["items"]] == LE
+    assert [item["id"] for item in found["items"]][: len(LE)] == LE
     assert all(item["title"] and item["caption"] for item in found["items"])
     assert "le/fig5.8" in invoke("list").stdout
 
 
 def test_items_are_chosen_by_id_by_paper_or_all_at_once() -> None:
     assert [item.id for item in chosen(["le/fig5.8", "le/fig5.6", "le/fig5.8"])] == ["le/fig5.6", "le/fig5.8"]
-    assert [item.id for item in chosen(["le"])] == [item.id for item in chosen(["all"])] == LE
-    assert [item.id for item in chosen([])] == LE
+    assert [item.id for item in chosen(["le"])] == [item.id for item in chosen(["all"])][: len(LE)] == LE
+    assert [item.id for item in chosen([])] == [item.id for item in chosen(["all"])]
 
 
 @pytest.fixture(scope="module")

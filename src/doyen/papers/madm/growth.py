@@ -107,7 +107,7 @@ ITEMS: Final = (
         id="madm/fig6.4",
         title="messages and time on random graphs, beside flooding and VKT",
         caption="Two links per node, one initiator, unit delays; time until the last node is told. The chapter's "
-        "comparator, PALE, is not specified in it, and its figure is lost: flooding the maximum (never sure to be done) "
+        "comparator, PALE, is not specified in it, and the figure is lost: flooding the maximum (never sure when done) "
         "and the election of Vasudevan, Kurose and Towsley stand in.",
         tasks=(
             *(_best(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
