@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from heapq import heappush
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from doyen.core.clock import NEVER, Duration, Instant
 from doyen.core.host import Host, Port, Verbs
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Incarnation, NodeId
 from doyen.errors import ConfigError
 from doyen.sim.streams import Stream
-from doyen.sim.trace import PACK, Kind
+from doyen.sim.trace import Kind
 
 if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 State = Literal["down", "up", "paused", "slow"]
 Setup = Callable[["SimNode", Host], None]  # Adds a node's machines to its host; called at each (re)start.
 Step = Callable[[Instant], None]
-
-_FACT, _SEND = int(Kind.FACT), int(Kind.SEND)
 
 
 class Clock:
@@ -98,51 +95,7 @@ class SimNode:
     # The world of its host.
 
     def verbs(self, port: Port) -> Verbs:
-        """Closures, so that a message or a timer costs one call, and no look-up of what never changes."""
-        sim, channel, index = self.sim, port.channel, self.index
-        timers, sequence, ordered, by_name, watchers = (
-            sim.timers,
-            sim.sequence,
-            sim.ordered,
-            sim.by_name,
-            sim.send_watchers,
-        )
-        note, encode, faults, pack = sim.trace.records.append, sim.encode, sim.network.faults, PACK
-        overhead, count_size = sim.overhead(self, channel), sim.traffic_on(channel).sizes.append
-
-        def send(to: NodeId | Address, message: Any) -> None:
-            """`Simulation.send`, where nothing is to be decided; the same draws, records and counts."""
-            receiver = by_name.get(to)  # type: ignore[call-overload]
-            data = encode(message)
-            size = overhead + len(data)
-            if receiver is None or receiver is self or watchers or not sim.quick or size > sim.datagram_max:
-                sim.send(self, channel, to, message)
-                return
-            now, number = sim.now, next(sequence)
-            at = now + sim.delay
-            record = pack(at, number, _SEND, index, receiver.index)
-            note(record)
-            note(data)
-            count_size(size)
-            heard = next(self.verdicts, None)
-            if heard or (heard is None and self.next_verdict()):
-                entry = (at, number, receiver, channel, self, message, record, now, None)
-                if ordered and at < ordered[-1][0]:
-                    sim.queue(entry)
-                else:
-                    ordered.append(entry)
-            else:
-                faults["loss"] += 1
-
-        def set_timer(timer: Any, at: Instant) -> None:
-            if at < NEVER:
-                heappush(timers, (at if at > sim.now else sim.now, next(sequence), port, timer, index))
-
-        return Verbs(
-            send,
-            partial(sim.multicast, self, channel),
-            set_timer if self.clock is None else partial(self._set_skewed_timer, port),
-        )
+        return self.sim.channel(port.channel).verbs(self, port)
 
     def next_verdict(self) -> int:
         verdict = next(self.verdicts, None)
@@ -157,13 +110,14 @@ class SimNode:
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
         sim = self.sim
         trace = sim.trace
-        trace.records.append(PACK(sim.now, 0, _FACT, self.index, 0))
+        trace.numbers.append(sim.now)
+        trace.numbers.append(-1 - self.index)
         if trace.lines is not None:
             trace.line(sim.now, Kind.FACT, f"{self.name}/{port.channel}", fact)
         for watch in sim.watchers:
             watch(self, port.channel, fact, sim.now)
 
-    def _set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
+    def set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
         if at < NEVER:
             self._arm(port, timer, at)
 
@@ -171,7 +125,8 @@ class SimNode:
         """By this node's clock, which may be set back meanwhile: then the timer waits again."""
         clock = self.clock or Clock()
         when = max(clock.true(at), self.sim.now)
-        heappush(self.sim.timers, (when, next(self.sim.sequence), port, _Skewed(timer, at), self.index))
+        sim = self.sim
+        sim.timers.push(when, next(sim.sequence), port, _Skewed(timer, at), self.index, sim.now)
 
     # Its state.
 
@@ -212,7 +167,7 @@ class SimNode:
                     port.hear, port.fire = port.machine.on_message, port.machine.on_timer
                 else:
                     port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
-            self.sim.inlets_changed(self)
+                self.sim.channel(port.channel).connect(self, port.hear)
         for step in backlog or ():
             self.enter(step)
 

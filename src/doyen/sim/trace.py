@@ -1,11 +1,15 @@
 """What happened, in order: a hash of every event, and on request one line each.
 
-The hash is over packed records, so that it costs little and is always on; lines are written only when asked for.
+The hash costs little and is always on: the engine appends to two lists, which are hashed in large pieces.
 
-    record  = instant (8 bytes, ns) · sequence (8) · kind (1) · node (4) · peer (4), then what the kind adds:
-              the encoded message where one is sent, the mask of hearers where a multicast arrives
-              (a message over a plain network has one record, of its arrival: it is written as it leaves, before the
-              encoded message, and again as it arrives)
+    numbers   an event: its instant (ns) and sequence number; of a timer also its node
+              a message that leaves: its sender and its receiver (-1: all), as indices
+              a fact: the instant, and its node counted down from -1
+    texts     of a message that leaves, its encoding; of a multicast that arrives, the mask of its hearers
+              of what the world does (churn, partitions, finished writes), its name
+
+Lines are written only when asked for.
+
     line    =     1.234567890  arrive   n003 → 41 of 49   Announcement(term=1, standing=0)
               ^ seconds        ^ kind   ^ who             ^ what
 
@@ -13,9 +17,10 @@ Kinds: send, multicast (a message leaves); arrive (a message is heard: by one no
 timer; durable (a record reached the disk); world (churn, partitions and their ends); fact (a node told something).
 """
 
+from array import array
 from enum import IntEnum
 from hashlib import blake2b
-from struct import Struct as Packed
+from sys import byteorder
 from typing import Any, TextIO
 
 from doyen.core.clock import Instant
@@ -31,26 +36,29 @@ class Kind(IntEnum):
     FACT = 7
 
 
-PACK = Packed("<qqBii").pack
-
-
 class Trace:
-    """One run's record.  The engine appends to `records` itself, for speed; they are hashed in large pieces."""
+    """One run's record.  Who writes to `numbers` and `texts` is in `doyen.sim`: by itself, for speed."""
 
-    __slots__ = ("_hash", "lines", "records")
+    __slots__ = ("_hashes", "lines", "numbers", "texts")
 
     def __init__(self, lines: TextIO | None = None) -> None:
-        self._hash = blake2b(digest_size=16)
-        self.records: list[bytes | bytearray] = []
+        self._hashes = blake2b(digest_size=16), blake2b(digest_size=16)
+        self.numbers: list[int] = []
+        self.texts: list[bytes | bytearray] = []
         self.lines = lines
 
     def flush(self) -> None:
-        self._hash.update(b"".join(self.records))
-        self.records.clear()
+        numbers = array("q", self.numbers)
+        if byteorder == "big":
+            numbers.byteswap()
+        self._hashes[0].update(numbers)
+        self._hashes[1].update(b"".join(self.texts))
+        self.numbers.clear()
+        self.texts.clear()
 
     def digest(self) -> str:
         self.flush()
-        return self._hash.hexdigest()
+        return blake2b(b"".join(part.digest() for part in self._hashes), digest_size=16).hexdigest()
 
     def line(self, at: Instant, kind: Kind, who: str, what: Any) -> None:
         assert self.lines is not None

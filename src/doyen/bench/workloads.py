@@ -1,0 +1,54 @@
+"""What every peer runs, and what a run tells of itself, so that peers can be held equal."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, ms, seconds
+from doyen.core.ids import NodeId
+from doyen.election.announce import AnnounceConfig
+from doyen.membership.ping import PingConfig
+
+
+class Election(Struct, frozen=True, kw_only=True):
+    """LE-S as the chapter sets it (T_S = T_A = 1 s, T_L = ∞): everybody starts at 0, the greatest name wins."""
+
+    nodes: int = 100
+    loss: float = 0.4  # Of each delivery on its own.
+    delay: Duration = ms(100)
+    duration: Duration | None = seconds(300)  # None: until everybody names the winner.
+    config: AnnounceConfig = AnnounceConfig.paper()
+
+
+class Elected(Struct, frozen=True):
+    tmax_s: float  # When the announcement was sent that made the last process name the winner.
+    messages: int  # Sent until that one arrived.
+    delivery_count: int  # In the whole run.
+
+
+class Detection(Struct, frozen=True, kw_only=True):
+    """Everybody pings one of the others per period and waits for its ack."""
+
+    nodes: int = 256
+    periods: int = 300
+    loss: float = 0.05
+    delay: Duration = ms(100)
+    config: PingConfig = PingConfig()
+
+    @property
+    def duration(self) -> Duration:
+        return self.periods * self.config.period
+
+
+class Detected(Struct, frozen=True):
+    probes: int
+    silent: int  # Probes without an ack in time, told of as facts.
+    delivery_count: int
+
+
+def names(count: int) -> list[NodeId]:
+    width = len(str(count))
+    return [NodeId(f"n{i:0{width}d}") for i in range(count)]
+
+
+EVENTS_PER_PROBE: Final = 4  # A period's begin, a ping, an ack, and the ack's deadline.

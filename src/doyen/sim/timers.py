@@ -1,0 +1,59 @@
+"""Timers and the world's own plans, in the order in which they are due.
+
+Most timers of a simulation are set for one of a few durations: a period, a timeout.  What is set for the same
+duration is due in the order in which it was set, so each duration that comes again gets a *lane*, a queue, and only
+the first of each lane is in the heap.  The heap of a group of thousands is then a handful of entries.
+"""
+
+from collections import deque
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Final
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.host import Port
+
+# (at, sequence, port, timer, index of its node, lane); a plan of the world has no port, and (what to do, its name).
+Entry = tuple[Instant, int, Port | None, Any, int, "deque[Any] | None"]
+
+LANE_COUNT_MAX: Final = 64
+SEEN_COUNT_MAX: Final = 4096  # Durations kept in mind, to see which come again.
+
+
+class Timers:
+    """`heap` and `lanes` are used by the engine and by ports directly, for speed."""
+
+    __slots__ = ("_seen", "heap", "lanes")
+
+    def __init__(self) -> None:
+        self.heap: list[Entry] = []
+        self.lanes: dict[Duration, deque[Entry]] = {}  # The first of a lane that is not empty is in the heap, too.
+        self._seen: set[Duration] = set()
+
+    def push(self, at: Instant, sequence: int, port: Port | None, timer: Any, index: int, now: Instant) -> None:
+        lane = self._lane(at - now)
+        entry = (at, sequence, port, timer, index, lane)
+        if not lane:
+            heappush(self.heap, entry)
+        if lane is not None:
+            lane.append(entry)
+
+    def pop(self) -> Entry:
+        entry = self.heap[0]
+        lane = entry[5]
+        if lane is not None:
+            lane.popleft()
+        if lane:
+            heapreplace(self.heap, lane[0])
+        else:
+            heappop(self.heap)
+        return entry
+
+    def _lane(self, duration: Duration) -> deque[Entry] | None:
+        lane = self.lanes.get(duration)
+        if lane is None and duration in self._seen and len(self.lanes) < LANE_COUNT_MAX:
+            lane = self.lanes[duration] = deque()
+        elif lane is None:
+            if len(self._seen) >= SEEN_COUNT_MAX:
+                self._seen.clear()
+            self._seen.add(duration)
+        return lane

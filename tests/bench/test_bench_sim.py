@@ -1,0 +1,69 @@
+"""The benchmark itself: it runs, its figures are well formed, and the peers do the same work.  Never a timed test."""
+
+import json
+from math import sqrt
+from typing import Any
+
+import pytest
+
+from doyen.bench import ours, simpy_bare, simpy_manual
+from doyen.bench.sim import Plan, contests, measure
+from doyen.bench.timing import ratio
+from doyen.bench.workloads import Detection, Election
+from doyen.cli import main
+
+PEERS = {"ours": ours, "simpy": simpy_manual, "simpy_bare": simpy_bare}
+
+
+def mean_and_error(values: list[float]) -> tuple[float, float]:
+    mean = sum(values) / len(values)
+    return mean, sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
+
+
+def agree(samples: dict[str, list[float]]) -> None:
+    mine, error = mean_and_error(samples["ours"])
+    for name, values in samples.items():
+        theirs, other = mean_and_error(values)
+        assert abs(mine - theirs) < 4 * sqrt(error**2 + other**2), (name, mine, theirs)
+
+
+@pytest.mark.parametrize("figure", ["tmax_s", "messages"])
+def test_all_peers_elect_alike(figure: str) -> None:
+    work = Election(nodes=12, duration=None)
+    agree(
+        {name: [float(getattr(peer.elect(work, seed), figure)) for seed in range(150)] for name, peer in PEERS.items()}
+    )
+
+
+def test_all_peers_detect_alike() -> None:
+    work = Detection(nodes=30, periods=30)
+    agree({name: [float(peer.detect(work, seed).silent) for seed in range(12)] for name, peer in PEERS.items()})
+    counts = {
+        name: [float(peer.detect(work, seed).delivery_count) for seed in range(12)] for name, peer in PEERS.items()
+    }
+    agree(counts)
+
+
+def test_a_quick_run_yields_every_ratio_with_its_spread() -> None:
+    plan, ticks = Plan.quick(), []
+    found: dict[str, Any] = measure(plan, lambda: ticks.append(1))
+    assert len(ticks) == contests(plan)
+    ratios = [*found["announce"].values(), *found["detector"].values(), found["kernel"]["simpy"]]
+    assert len(ratios) == 5
+    for one in ratios:
+        assert 0 < one.low <= one.high and one.ratio > 0
+
+
+def test_ratios_compare_best_with_best() -> None:
+    found = ratio([4.0, 3.0], [2.0, 1.0])
+    assert (found.ratio, found.low, found.high) == (3.0, 2.0, 3.0)
+
+
+def test_the_command_answers_with_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "sim", "--quick", "--json"])
+    out, _ = capsys.readouterr()
+    found = json.loads(out)
+    assert end.value.code == 0
+    assert set(found["announce"]) == set(found["detector"]) == {"simpy", "simpy_bare"}
+    assert set(found["kernel"]["simpy"]) == {"ratio", "low", "high"}
