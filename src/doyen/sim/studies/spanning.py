@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.msgpack import encode
+from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, seconds
 from doyen.core.host import Host, Port
@@ -140,7 +141,7 @@ class Declaration(Struct, frozen=True):
     election: ElectionId
     conductor: NodeId
     leader: NodeId
-    took_part: frozenset[NodeId]  # Got the EIM, and in the conductor's region.
+    took_part: frozenset[NodeId]  # Got the EIM, were in the conductor's region, and have not failed since.
 
 
 class Sent(Struct, frozen=True):
@@ -306,6 +307,8 @@ class Experiment:
                 sim.crash(node, disk="lost")
                 for joined in self.joined.values():
                     joined.discard(who)  # Whatever it took part in, it will not remember.
+                for key, found in self.declarations.items():
+                    self.declarations[key] = replace(found, took_part=found.took_part - {who})
                 for other in others:
                     self._tell(other, who, False)
         self._look_later()
