@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from doyen.bench import ours, simpy_bare, simpy_manual
+from doyen.bench import ours, simpy_bare, simpy_inline, simpy_manual
 from doyen.bench.sim import Plan, contests, measure
 from doyen.bench.timing import ratio
 from doyen.bench.workloads import Detection, Election
 from doyen.cli import main
 
-PEERS = {"ours": ours, "simpy": simpy_manual, "simpy_bare": simpy_bare}
+PEERS = {"ours": ours, "simpy": simpy_manual, "simpy_inline": simpy_inline, "simpy_bare": simpy_bare}
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:
@@ -49,7 +49,7 @@ def test_a_quick_run_yields_every_ratio_with_its_spread() -> None:
     found: dict[str, Any] = measure(plan, lambda: ticks.append(1))
     assert len(ticks) == contests(plan)
     ratios = [*found["announce"].values(), *found["detector"].values(), found["kernel"]["simpy"]]
-    assert len(ratios) == 5
+    assert len(ratios) == 7
     for one in ratios:
         assert 0 < one.low <= one.high and one.ratio > 0
 
@@ -65,5 +65,5 @@ def test_the_command_answers_with_one_object(capsys: pytest.CaptureFixture[str])
     out, _ = capsys.readouterr()
     found = json.loads(out)
     assert end.value.code == 0
-    assert set(found["announce"]) == set(found["detector"]) == {"simpy", "simpy_bare"}
+    assert set(found["announce"]) == set(found["detector"]) == {"simpy", "simpy_inline", "simpy_bare"}
     assert set(found["kernel"]["simpy"]) == {"ratio", "low", "high"}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from doyen.analysis.setting import Setting
-from doyen.bench import ours, simpy_bare, simpy_manual
+from doyen.bench import ours, simpy_bare, simpy_inline, simpy_manual
 from doyen.bench.timing import Ratio, ratio, repeat
 from doyen.bench.workloads import Detection, Election
 from doyen.core.clock import seconds
@@ -69,7 +69,7 @@ def measure(plan: Plan, tick: Callable[[], None] = lambda: None) -> dict[str, An
 
 def contests(plan: Plan) -> int:
     """How many times `tick` will be called."""
-    return plan.repetitions * (3 + 3 + 3 + 2 + 2)
+    return plan.repetitions * (4 + 4 + 4 + 2 + 2)
 
 
 def _peers(
@@ -80,11 +80,11 @@ def _peers(
     def contest(name: str, run: Callable[[Any, int], Any]) -> None:
         counts[name] = sum(run(work, seed).delivery_count for seed in range(seeds))
 
-    sides = {"doyen": ours, "simpy": simpy_manual, "simpy_bare": simpy_bare}
+    sides = {"doyen": ours, "simpy": simpy_manual, "simpy_inline": simpy_inline, "simpy_bare": simpy_bare}
     taken = repeat(
         {name: partial(contest, name, getattr(side, kind)) for name, side in sides.items()}, repetitions, tick
     )
-    ratios = {name: ratio(taken[name], taken["doyen"]) for name in ("simpy", "simpy_bare")}
+    ratios = {name: ratio(taken[name], taken["doyen"]) for name in sides if name != "doyen"}
     speed = {name: round(counts[name] / min(taken[name])) for name in sides}
     return {"ratios": ratios, "speed": speed}
 
