@@ -16,7 +16,7 @@ class Election(Struct, frozen=True, kw_only=True):
     nodes: int = 100
     loss: float = 0.4  # Of each delivery on its own.
     delay: Duration = ms(100)
-    duration: Duration | None = seconds(300)  # None: until everybody names the winner.
+    duration: Duration | None = seconds(1000)  # None: until everybody names the winner.
     config: AnnounceConfig = AnnounceConfig.paper()
 
 
