@@ -71,7 +71,7 @@ def test_ctol_bands_over_a_trace(trace: str) -> None:
     for variant, summary in found.items():
         assert summary.agreement == 1, variant
     gain = 1 - mean(found["optimistic"], "completion") / mean(found["base"], "completion")
-    assert 0.25 <= gain <= 0.75
+    assert 0.25 <= gain <= 0.75  # The band of ctol.md ends at .65; our gains exceed it where much is lost.
     assert mean(found["hybrid"], "completion") < mean(found["preferred"], "completion")
     assert mean(found["base"], "leader_changes") == mean(found["preferred"], "leader_changes") == 1
     assert mean(found["optimistic"], "leader_changes") <= 1.2
@@ -194,7 +194,11 @@ def test_every_option_of_the_study_bites(trace: str) -> None:
     for name, value in changes.items():
         assert run(1, **(base | {name: value})).trace_hash != plain, name
     untested = {option.name for option in options(Setting)} - changes.keys()
-    assert untested == {"exclusion", "handicap_form", "notify_retries"}  # Tested by name elsewhere, or by config.
+    assert untested == {
+        "exclusion",
+        "handicap_form",
+        "notify_retries",
+    }  # Of these only exclusion is tested in the study.
 
 
 def test_bad_settings_name_the_field() -> None:
