@@ -8,6 +8,7 @@ Deviation: the first period begins after a random part of one, so that a group s
 """
 
 from collections.abc import Sequence
+from math import floor
 from random import Random
 from typing import Any, ClassVar, Final
 
@@ -66,7 +67,7 @@ class MemberSilent(Struct, frozen=True, gc=False):
 class Pinger:
     """Pings one of the others per period, and answers everybody's pings."""
 
-    __slots__ = ("_awaited", "_me", "_out", "_probe_no", "_rng", "config", "members")
+    __slots__ = ("_awaited", "_me", "_other_count", "_out", "_probe_no", "_rng", "config", "members")
     MESSAGES: ClassVar[Any] = Ping | Ack
 
     def __init__(
@@ -79,13 +80,14 @@ class Pinger:
     ) -> None:
         self.members, self.config = members, config
         self._me, self._out, self._rng = me, out, rng
+        self._other_count = len(members) - 1
         self._probe_no = 0
         self._awaited: NodeId | None = None  # Whose ack we still wait for.
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        if len(self.members) > 1:
+        if self._other_count:
             self._out.set_timer(_PERIOD_BEGINS, now + int(self._rng.random() * self.config.period))
 
     def on_message(self, sender: NodeId, message: Ping | Ack, now: Instant) -> None:
@@ -106,7 +108,7 @@ class Pinger:
     def _begin_period(self, now: Instant) -> None:
         config, out = self.config, self._out
         self._probe_no = probe_no = self._probe_no + 1
-        drawn = int(self._rng.random() * (len(self.members) - 1))  # randrange costs ten times as much.
+        drawn = floor(self._rng.random() * self._other_count)  # `randrange` costs ten times as much.
         self._awaited = awaited = self.members[drawn if drawn < self._me else drawn + 1]
         out.send(awaited, Ping(probe_no))
         out.set_timer(AckOverdue(probe_no), now + config.ack_timeout)

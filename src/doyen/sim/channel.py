@@ -139,7 +139,6 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             if inlet is None or watchers or not sim.quick or size > sim.datagram_max or inlet.node is node:
                 sim.send(node, channel, to, message)
                 return
-            numbers.append(index)
             numbers.append(inlet.node.index)
             texts.append(data)
             sizes.append(size)

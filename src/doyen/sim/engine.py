@@ -38,7 +38,7 @@ Filter = Callable[
     [SimNode, str, SimNode, Any], Duration
 ]  # (sender, channel, receiver, message) → extra delay, or DROP.
 
-_PIECE: Final = 512  # Events.
+_PIECE: Final = tuple(range(256))  # Events; made once, for counting with ready numbers is faster.
 
 
 class Simulation:
@@ -105,6 +105,7 @@ class Simulation:
         # Ports may send by themselves (see channel.py).  What they add to `ordered` is in order: their delay is the
         # same for all, and what came from other times is out of it.
         self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
+        self.trace.numbers.append(self.delay)  # Arrivals over a plain network note no instant of their own.
         self._arrivals += self.ordered
         heapify(self._arrivals)
         self.ordered.clear()
@@ -277,7 +278,7 @@ class Simulation:
 
     def _leave(self, node: SimNode, channel: Channel, peer: int, message: Any, *, plain: bool) -> tuple[int, Any]:
         data = self.encode(message)
-        self.trace.numbers += (node.index, peer)
+        self.trace.numbers.append(peer)
         self.trace.texts.append(data)
         size = channel.overhead(node) + len(data)
         if size > self.datagram_max:
@@ -340,6 +341,8 @@ class Simulation:
         self._queue((at, next(self.sequence), channel.inlet(receiver), node, message, self.now, path))
 
     def _queue(self, entry: tuple[Any, ...]) -> None:
+        if not self._plain:
+            self.trace.numbers.append(entry[0])
         ordered = self.ordered
         if not ordered or entry[0] >= ordered[-1][0]:
             ordered.append(entry)
@@ -391,7 +394,7 @@ class Simulation:
         numbers, lines, heap, next_in_order = self.trace.numbers, self.trace.lines, self.timers.heap, ordered.popleft
         events = deliveries = 0
         try:
-            for events in range(_PIECE):  # noqa: B007  (counted in `finally`)
+            for events in _PIECE:  # noqa: B007  (counted in `finally`)
                 if self.stopped:
                     return False
                 if arrivals and not (ordered and ordered[0] < arrivals[0]):
@@ -425,7 +428,6 @@ class Simulation:
                     entry = next_in_order() if in_order else heappop(arrivals)
                     _, sequence, inlet, node, message, self.sent_at, way = entry
                     self.now = at
-                    numbers.append(at)
                     numbers.append(sequence)
                     if inlet is None:
                         self._deliver_to_all(at, way, node, message)
@@ -441,7 +443,7 @@ class Simulation:
                 if checks:
                     for check in checks:
                         check(at)
-            events = _PIECE
+            events = len(_PIECE)
             return True
         finally:
             self.event_count += events

@@ -2,8 +2,9 @@
 
 The hash costs little and is always on: the engine appends to two lists, which are hashed in large pieces.
 
-    numbers   an event: its instant (ns) and sequence number; of a timer also its node
-              a message that leaves: its sender and its receiver (-1: all), as indices
+    numbers   a timer: its instant (ns), its sequence number, its node; a delivery: its sequence number (and where delays
+              vary, its instant as it is sent)
+              a message that leaves: its receiver (-1: all); its sender is the node of the event
               a fact: the instant, and its node counted down from -1
     texts     of a message that leaves, its encoding; of a multicast that arrives, the mask of its hearers
               of what the world does (churn, partitions, finished writes), its name
