@@ -89,7 +89,7 @@ class Watch:
 def consistent(mine: Announce) -> None:
     """The machine's own fields tell one story."""
     others = {name for _, name in mine._table if name != mine.me}
-    assert others == set(mine._said) == set(mine._heard_at) == set(mine._told)
+    assert others == set(mine._heard)
     assert len(mine._table) <= mine.config.leader_count
     assert mine._table == sorted(mine._table, reverse=True)
     contends = mine.status in (Status.WAITING, Status.ASKING, Status.LEADING)

@@ -131,7 +131,11 @@ class EqualityDoesNotRefresh(Announce):
     __slots__ = ()
 
     def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
-        if message.__class__ is Announcement and sender in self._said and message.term <= self._said[sender].term:
+        if (
+            message.__class__ is Announcement
+            and sender in self._heard
+            and message.term <= self._heard[sender].said.term
+        ):
             return
         super().on_message(sender, message, now)
 
@@ -198,7 +202,7 @@ class IgnoresByes(Announce):
 
     def _drop(self, node: NodeId, reason: str) -> None:
         if reason == "left":
-            self._out.emit(LeaderLost(self._told[node], reason))
+            self._out.emit(LeaderLost(self._heard[node].told, reason))
         else:
             super()._drop(node, reason)
 

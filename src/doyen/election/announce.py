@@ -199,16 +199,15 @@ class Announce:
         "_durable",
         "_election_no",
         "_floor",
-        "_heard_at",
+        "_heard",
+        "_latest",
         "_lift",
         "_listening",
         "_mine",
         "_out",
         "_reign_no",
         "_rng",
-        "_said",
         "_table",
-        "_told",
         "_wait_no",
         "config",
         "me",
@@ -244,9 +243,8 @@ class Announce:
         self._mine: Announcement | None = None  # What I announce, while I lead.
         self._table: list[Claim] = []  # The leaders I name, best first, myself included while I contend; at most k.
         self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
-        self._said: dict[NodeId, Announcement] = {}  # By the others in the table: the last that each said,
-        self._heard_at: dict[NodeId, Instant] = {}  # when,
-        self._told: dict[NodeId, Term] = {}  # and the term under which the node was told of it.
+        self._heard: dict[NodeId, Heard] = {}  # The others in the table.
+        self._latest: Heard = _NOTHING  # Whom of them I heard last.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
         self._lift = self._listening = False
@@ -260,15 +258,20 @@ class Announce:
             self._become_waiting(now, self.config.suppress_interval)
 
     def on_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
+        latest = self._latest
+        if message is latest.said and sender is latest.node:
+            # In a settled group nearly every input is a leader's next announcement, and in a simulation the same object
+            # again; so large groups touch only this machine and one record per message.
+            latest.at = now
+            return
         if message.__class__ is not Announcement:
             self._on_rare_message(sender, message, now)
             return
-        # The hot path: in a settled group every input is a leader's next announcement.
-        said = self._said.get(sender)
-        if said is not None:
-            self._heard_at[sender] = now
-            if message is not said and message != said:
-                self._renew(sender, message, now)
+        heard = self._heard.get(sender)
+        if heard is not None:
+            self._latest, heard.at = heard, now
+            if message != heard.said:
+                self._renew(heard, message, now)
         elif (message.standing, sender) > self._bar:
             self._admit(sender, message, now)
         else:
@@ -375,9 +378,7 @@ class Announce:
             self._become_follower("left")
         self.status = Status.ABSENT
         self._table, self._bar, self._election_no = [], _UNBEATABLE, 0
-        self._said.clear()
-        self._heard_at.clear()
-        self._told.clear()
+        self._heard, self._latest = {}, _NOTHING
 
     # Steps.
 
@@ -412,7 +413,7 @@ class Announce:
     def _listen(self, now: Instant) -> None:
         """[LE Prog. 5.2 l. 11] Drops leaders silent for T_L; one timer serves all, and re-arms itself."""
         self._listening = False
-        silent = [node for node, at in self._heard_at.items() if now - at >= self.config.listen_timeout]
+        silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
             self._drop(node, "silent")
         if silent:
@@ -420,9 +421,10 @@ class Announce:
         self._keep_listening()
 
     def _keep_listening(self) -> None:
-        if self._heard_at and not self._listening and self.config.listen_timeout < FOREVER:
+        if not self._listening and self.config.listen_timeout < FOREVER and self._heard:
             self._listening = True
-            self._out.set_timer(ListenDue(), min(self._heard_at.values()) + self.config.listen_timeout)
+            oldest = min(heard.at for heard in self._heard.values())
+            self._out.set_timer(ListenDue(), oldest + self.config.listen_timeout)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """There is room in the table: whoever may lead contends for it."""
@@ -439,22 +441,22 @@ class Announce:
             self._note_wake_up(message.standing)
         if len(self._table) == self.config.leader_count:
             self._displace(self._table[-1][1])
-        self._said[sender], self._heard_at[sender] = message, now
+        term = Term(self.term_number, sender)
+        self._heard[sender] = self._latest = Heard(sender, message, now, term)
         self._enter((message.standing, sender))
-        self._told[sender] = term = Term(self.term_number, sender)
         self._out.emit(LeaderElected(term))
         self._keep_listening()
 
-    def _renew(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+    def _renew(self, heard: "Heard", message: Announcement, now: Instant) -> None:
         """A leader I name says something new: a higher term, or another standing."""
         if message.term - self.term_number > TERM_LEAP_MAX:
             return
-        said, self._said[sender] = self._said[sender], message
+        sender, said, heard.said = heard.node, heard.said, message
         if message.term > self.term_number:
             self.term_number = message.term
-        if message.term > self._told[sender].number:
-            self._told[sender] = term = Term(message.term, sender)
-            self._out.emit(LeaderElected(term))
+        if message.term > heard.told.number:
+            heard.told = Term(message.term, sender)
+            self._out.emit(LeaderElected(heard.told))
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
         if message.standing != said.standing:
@@ -472,9 +474,9 @@ class Announce:
                 self._admit(sender, message, now)
         elif self.config.ageing_after < FOREVER:
             # [LE §5.1.3, note 1] A leader long silent has aged: any fresh claim takes its place.
-            worst = self._table[-1][1]
-            if now - self._heard_at.get(worst, now) >= self.config.ageing_after:
-                self._drop(worst, "silent")
+            worst = self._heard.get(self._table[-1][1])
+            if worst is not None and now - worst.at >= self.config.ageing_after:
+                self._drop(worst.node, "silent")
                 self._admit(sender, message, now)
                 self._prefer_myself(now)  # Fresher than both.
 
@@ -503,7 +505,7 @@ class Announce:
             return
         self._note_term(message.term)
         match message:
-            case Bye() if sender in self._said:
+            case Bye() if sender in self._heard:
                 # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.
                 self._drop(sender, "left")
                 self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
@@ -516,7 +518,7 @@ class Announce:
         """[LE §5.7] The asker's claim counts like an announcement; a leader that is better answers it."""
         # In LE-M nobody that still asks has woken before one that leads, whatever it claims.
         better = (query.standing, sender) > self._bar and self.config.leader_is == "best"
-        if sender in self._said or better or self._mine is None:
+        if sender in self._heard or better or self._mine is None:
             self.on_message(sender, Announcement(query.term, query.standing), now)
         elif not self.config.suppress_interval:
             self._out.send(sender, self._mine)
@@ -549,17 +551,32 @@ class Announce:
             self._drop(node, "outranked")
         else:  # Its successor's LeaderElected says it all.
             self._table = []
-            del self._said[node], self._heard_at[node], self._told[node]
+            self._forget(node)
 
     def _drop(self, node: NodeId, reason: str) -> None:
         self._table = [held for held in self._table if held[1] != node]
         self._bar = _NOBODY
-        del self._said[node], self._heard_at[node]
-        self._out.emit(LeaderLost(self._told.pop(node), reason))
+        self._out.emit(LeaderLost(self._forget(node).told, reason))
+
+    def _forget(self, node: NodeId) -> "Heard":
+        self._latest = _NOTHING
+        return self._heard.pop(node)
+
+
+class Heard:
+    """A leader that a process names, other than itself."""
+
+    __slots__ = ("at", "node", "said", "told")
+
+    def __init__(self, node: NodeId, said: Announcement, at: Instant, told: Term) -> None:
+        self.node = node
+        self.said, self.at = said, at  # The last that it said, and when.
+        self.told = told  # The term under which this process's node was last told of it.
 
 
 _NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))
 _UNBEATABLE: Final[Claim] = (STANDING_MAX + 1, NodeId(""))
+_NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
 
 
 def bye_count(config: AnnounceConfig) -> int:

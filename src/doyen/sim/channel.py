@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
 
 Hear = Callable[[NodeId, Any, Instant], None]
+To = NodeId | Address  # Named here: what annotates an inner function is evaluated each time that one is made.
 
 
 class Traffic(Struct):
@@ -73,7 +74,7 @@ class Channel:
     def __init__(self, sim: "Simulation", name: str) -> None:
         self._sim, self.name = sim, name
         self.traffic = Traffic()
-        self.inlets: dict[NodeId | Address, Inlet] = {}
+        self.inlets: dict[To, Inlet] = {}
         self._audience: Audience | None = None
         self._overheads: dict[tuple[int, int], int] = {}
         self._verbs = _outlets(sim, self)
@@ -129,14 +130,14 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
     encode, faults, numbers, texts = sim.encode, sim.network.faults, sim.trace.numbers, sim.trace.texts
 
     def verbs(node: SimNode, port: Port) -> Verbs:
-        index, overhead = node.index, channel.overhead(node)
+        index, overhead, own = node.index, channel.overhead(node), channel.inlet(node)
 
-        def send(to: NodeId | Address, message: Any) -> None:
+        def send(to: To, message: Any) -> None:
             """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
             inlet = inlets.get(to)
             data = encode(message)
             size = overhead + len(data)
-            if inlet is None or watchers or not sim.quick or size > sim.datagram_max or inlet.node is node:
+            if inlet is None or watchers or not sim.quick or size > sim.datagram_max or inlet is own:
                 sim.send(node, channel, to, message)
                 return
             numbers.append(inlet.node.index)

@@ -216,7 +216,7 @@ class InnerConsistency(Checker):
 
 
 def _wrong_inside(machine: Announce) -> str | None:
-    table, said, mine, count = machine._table, machine._said, machine._mine, machine.config.leader_count
+    table, heard, mine, count = machine._table, machine._heard, machine._mine, machine.config.leader_count
     contends = machine.status in (Status.WAITING, Status.ASKING, Status.LEADING)
     if len(table) > count:
         return f"{len(table)} leaders in its table, at most {count} may be"
@@ -224,10 +224,10 @@ def _wrong_inside(machine: Announce) -> str | None:
         return "its table is not in order"
     if contends != (machine._claim is not None) or (contends and machine._claim not in table):
         return "it contends, and its claim is not in its own table; or the other way round"
-    if len(table) != len(said) + contends or any(name not in said for _, name in table if name != machine.me):
+    if len(table) != len(heard) + contends or any(name not in heard for _, name in table if name != machine.me):
         return "the others in its table are not those it heard"
-    if not (said.keys() == machine._heard_at.keys() == machine._told.keys()):
-        return "not every leader that it heard was told of, or the other way round"
+    if machine._latest.node and machine._latest is not heard.get(machine._latest.node):
+        return "whom it heard last is nobody whom it names"
     if machine.is_leader != (mine is not None):
         return "it leads and has nothing to announce, or the other way round"
     if mine is not None and mine.term > machine.term_number:
