@@ -70,6 +70,8 @@ def test_the_same_seed_gives_the_same_answer_whatever_the_jobs(capsys: pytest.Ca
         ("--nodes 100 --loss .4 --loss-model uncorrelated --quantity leadership-delay", 5.75032964),
         ("--nodes 10 --loss-model none --quantity messages", 3.82896825),
         ("--variant le-a --nodes 100 --loss .4 --quantity messages", 106.2096),
+        ("--variant sup-al-spread --nodes 30 --loss .4 --quantity messages", 30),
+        ("--variant sup-al-spread --nodes 30 --quantity tmax", 30 / 31),
         (
             "--nodes 9 --listen 3s --event leader-departs --loss .4 --loss-model correlated --quantity reestablishment",
             3.2,
@@ -106,6 +108,9 @@ def test_where_no_closed_form_exists_the_simulation_is_named(capsys: pytest.Capt
         ("sim announce --runs 0", "--runs"),
         ("sim announce --jobs -2", "--jobs"),
         ("sim announce --engine kernel --bye", "--engine"),
+        ("sim announce --engine kernel --variant sup-al-redraw", "--engine"),
+        ("analyze announce --variant sup-al-receipt --quantity messages", "doyen sim announce"),
+        ("analyze announce --variant sup-al-spread --quantity rounds", "doyen sim announce"),
         ("sim announce --variant le-m --event joiner-better", "--event"),
         ("sim announce --variant sup --event leader-departs", "--event"),
         ("sim announce --query 100ms", "--query"),

@@ -70,6 +70,8 @@ def value(setting: Setting, quantity: str, *, as_printed: bool = False) -> float
     _refuse_event(setting)
     if quantity in _WAKE_UPS:
         return _WAKE_UPS[quantity](_wake(setting), setting.nodes)
+    if setting.variant.startswith("sup-al-"):
+        return _suppress_then_announce(setting, quantity)
     if quantity in _STEADY:
         return _steady(setting, quantity, as_printed)
     if quantity == "notice":
@@ -79,6 +81,16 @@ def value(setting: Setting, quantity: str, *, as_printed: bool = False) -> float
     if quantity == "reestablishment":
         raise ConfigError("start: nothing is re-established; give another event", field="event")
     return _from_start(setting, quantity, as_printed)
+
+
+def _suppress_then_announce(setting: Setting, quantity: str) -> float:
+    """[LE §5.7] Only where SUP merely spreads announcements in time: N messages, the last by order statistics."""
+    if setting.variant == "sup-al-spread" and setting.announce_s >= setting.suppress_interval_s:
+        if quantity in ("messages", "first-round-messages"):
+            return float(setting.nodes)
+        if quantity in ("tmax", "first-round-tmax"):
+            return _WAKE_UPS["wake-up-max"](_wake(setting), setting.nodes)
+    raise _unknown(setting, f"{quantity} of {setting.variant}")
 
 
 # ── From the start ──────────────────────────────────────────────────────────────────────────────────────────

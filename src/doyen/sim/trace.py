@@ -2,7 +2,7 @@
 
 The hash costs little and is always on: the engine appends to two lists, which are hashed in large pieces.
 
-    numbers   a timer: its instant (ns), its sequence number, its node; a delivery: its sequence number (and where delays
+    numbers   a timer: its instant (ns), its sequence number, its node; a delivery: its sequence number (where delays
               vary, its instant as it is sent)
               a message that leaves: its receiver (-1: all); its sender is the node of the event
               a fact: the instant, and its node counted down from -1

@@ -70,6 +70,8 @@ class KernelResult(Struct, frozen=True, eq=False):
 
 def refuse(setting: Setting) -> None:
     """Raise ConfigError for what only the engine `machine` can run."""
+    if setting.variant.startswith("sup-al-"):
+        raise ConfigError(f"kernel does not know {setting.variant}: give --engine machine", field="engine")
     times = (setting.announce_s, setting.suppress_s, setting.delay_s, setting.load_window_s)
     instant = setting.delay_s < 0.5e-9
     why = ""
