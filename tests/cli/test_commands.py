@@ -72,6 +72,8 @@ def test_the_same_seed_gives_the_same_answer_whatever_the_jobs(capsys: pytest.Ca
         ("--variant le-a --nodes 100 --loss .4 --quantity messages", 106.2096),
         ("--variant sup-al-spread --nodes 30 --loss .4 --quantity messages", 30),
         ("--variant sup-al-spread --nodes 30 --quantity tmax", 30 / 31),
+        ("--nodes 9 --loss-model none --listen 3s --quantity inconsistent --departure-every 32s", 0.1),
+        ("--nodes 9 --loss-model none --listen 3s --quantity inconsistent --join-every 55s", 0.01),
         (
             "--nodes 9 --listen 3s --event leader-departs --loss .4 --loss-model correlated --quantity reestablishment",
             3.2,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from doyen.analysis.announce import value
 from doyen.analysis.setting import Setting
 from doyen.core.config import options
 from doyen.errors import ConfigError
@@ -117,6 +118,14 @@ def test_alone_one_leads_at_once() -> None:
     summary = run(3, nodes=1, loss=1.0)
     assert (mean(summary, "tmax"), mean(summary, "messages"), summary.converged) == (0, 1, 3)
     assert mean(run(3, nodes=1, event="leader-departs", listen_s=3.0), "reestablishment") == 0
+
+
+@pytest.mark.parametrize("model", ["none", "correlated", "uncorrelated"])
+def test_survivors_notice_when_the_closed_form_says(model: str) -> None:
+    given: dict[str, Any] = {"nodes": 10, "loss": 0.3, "loss_model": model, "event": "leader-departs", "listen_s": 3.0}
+    notice = run(200, **given).notice
+    assert notice is not None and notice.stderr is not None
+    assert abs(notice.mean - value(Setting(**given), "notice")) < 3.5 * notice.stderr
 
 
 def test_at_loss_1_nothing_converges() -> None:

@@ -25,14 +25,16 @@ Ambiguity [LE §5.4]: T_L is unstated there; T_L = ∞, unless a shorter one can
 from collections.abc import Callable
 from math import inf, isinf, log
 
+from msgspec import structs
+
 from doyen.analysis import announce_events as events
 from doyen.analysis import announce_forms as forms
 from doyen.analysis.announce_forms import WakeUp
 from doyen.analysis.announce_timers import TimerAdvice, advise_timers
-from doyen.analysis.setting import Setting
+from doyen.analysis.setting import Event, Setting
 from doyen.errors import ConfigError
 
-__all__ = ["QUANTITIES", "NoClosedForm", "TimerAdvice", "advise_timers", "value"]
+__all__ = ["QUANTITIES", "NoClosedForm", "TimerAdvice", "advise_timers", "inconsistent_in_all", "value"]
 
 #: Name and meaning of everything `value` can be asked for.
 QUANTITIES = {
@@ -81,6 +83,24 @@ def value(setting: Setting, quantity: str, *, as_printed: bool = False) -> float
     if quantity == "reestablishment":
         raise ConfigError("start: nothing is re-established; give another event", field="event")
     return _from_start(setting, quantity, as_printed)
+
+
+def inconsistent_in_all(setting: Setting, *, departure_every_s: float, join_every_s: float) -> float:
+    """[LE §5.3.4] The share of time in disagreement: departures, late joiners (better or worse), false departures.
+
+    Ambiguity: the chapter adds the parts as if they never met; so do we, up to 1.
+    """
+    share = value(setting, "inconsistent")
+    for every_s, events in (
+        (departure_every_s, ("leader-departs",)),
+        (join_every_s, ("joiner-better", "joiner-worse")),
+    ):
+        if every_s <= 0:
+            raise ConfigError(f"{every_s} is not an interval: give a positive duration (inf: never)", field="every_s")
+        if not isinf(every_s):
+            delays = [value(structs.replace(setting, event=event), "reestablishment") for event in kinds]
+            share += sum(delays) / len(delays) / every_s
+    return min(1.0, share)
 
 
 def _suppress_then_announce(setting: Setting, quantity: str) -> float:

@@ -1,26 +1,45 @@
 """`doyen analyze announce`."""
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import click
 import msgspec
 
-from doyen.analysis.announce import QUANTITIES, NoClosedForm, value
+from doyen.analysis.announce import QUANTITIES, NoClosedForm, inconsistent_in_all, value
 from doyen.analysis.setting import Setting
-from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.options import DurationText, chosen, flags, named_by_flag
 from doyen.cli.output import print_json
 
 
 @click.command("announce", help="Closed forms for announce-listen elections.  Without --quantity: all that are known.")
 @flags(Setting)
 @click.option("--quantity", type=click.Choice(list(QUANTITIES)), help="What to evaluate.")
+@click.option(
+    "--departure-every",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="A leader leaves so often: for inconsistent.",
+)
+@click.option(
+    "--join-every", type=DurationText(as_seconds=True), default=None, help="A process joins so often: likewise."
+)
 @click.option("--as-printed", is_flag=True, help="By the chapter's own formula, where that is wrong.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(quantity: str | None, as_printed: bool, as_json: bool, **given: Any) -> None:
+def command(
+    quantity: str | None,
+    departure_every: float | None,
+    join_every: float | None,
+    as_printed: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
     setting = chosen(Setting, given)
+    rates = {"departure_every_s": departure_every or inf, "join_every_s": join_every or inf}
     with named_by_flag(Setting):
-        if quantity is not None:
+        if quantity == "inconsistent" and rates != {"departure_every_s": inf, "join_every_s": inf}:
+            values = {quantity: inconsistent_in_all(setting, **rates)}
+        elif quantity is not None:
             values = {quantity: value(setting, quantity, as_printed=as_printed)}
         else:
             values = _all_known(setting, as_printed)

@@ -69,6 +69,7 @@ def _print(summary: Summary) -> None:
         ("avg rounds", show(summary.avg_rounds), "until one process heard it"),
         ("first round", show(summary.first_round.messages), "messages"),
         ("", show(summary.first_round.tmax, " s"), "until its last message"),
+        ("notice", show(summary.notice, " s"), "until a survivor gives the departed leader up"),
         ("inconsistent", show(summary.inconsistent), "share of the time"),
         ("leaders", show(summary.leaders), "announcers per announce interval"),
     ]

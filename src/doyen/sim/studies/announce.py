@@ -27,6 +27,7 @@ _FIGURES: Final = (
     "first_tmax",
     "first_messages",
     "reestablishment",
+    "notice",
     "inconsistent",
     "leaders",
 )
@@ -52,6 +53,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     avg_rounds: Figure | None
     first_round: FirstRound
     reestablishment: Figure | None
+    notice: Figure | None
     inconsistent: Figure | None
     leaders: Figure | None
     trace_hash: str | None  # Of the runs' hashes in run order; the kernels make no trace.
@@ -94,7 +96,10 @@ def _by_kernel(
         if progress is not None:
             progress(min(KERNEL_SLICE, runs - first))
     result = kernels.join(parts)
-    columns = {name: [None if x != x else x for x in getattr(result, name).tolist()] for name in _FIGURES}
+    columns = {
+        name: [None if x != x else x for x in getattr(result, name).tolist()] if hasattr(result, name) else []
+        for name in _FIGURES
+    }
     return _summary(setting, runs, seed, "kernel", int(result.converged.sum()), columns, None)
 
 

@@ -12,6 +12,7 @@ What is measured (times in seconds; a run that never gets there has None):
     reestablishment  from an event until all agree again; after a departure, until survivors first agree since any
                      of them last heard the old leader: negative where lost announcements had made them re-elect
                      before it left
+    notice           mean over survivors of when each gave the departed leader up, since its departure (machine only)
     inconsistent     share of 100·T_A in which somebody did not name the leader (event false-departure)
 
 An event comes at a random instant after everybody has named the leader once, and two listen timeouts more.
@@ -82,6 +83,7 @@ class Run(Struct, kw_only=True):
     first_messages: float | None = None
     leaders: float | None = None
     reestablishment: float | None = None
+    notice: float | None = None
     inconsistent: float | None = None
     converged: bool = False
     trace_hash: str = ""
@@ -148,6 +150,7 @@ class _Experiment:
         self.changed_count = 0  # and how many messages had been sent by then.
         self.departing: SimNode | None = None  # The leader that will depart,
         self.first_agreement: tuple[Instant, Instant, int, NodeId] | None = None  # and the others', since it was heard.
+        self.given_up_at: dict[int, Instant] = {}  # By survivor: when it last gave that leader up.
         self.done: Callable[[], bool] | None = None  # What a run waits for, asked at each change.
         self.on_lost: Callable[[SimNode, NodeId, Instant], None] | None = None
         width = len(str(setting.nodes))
@@ -202,6 +205,7 @@ class _Experiment:
             settling += min(MEMORY_MAX, int(log(FORGOTTEN) / log(loss)) + 1) * self.interval
         if event == "leader-departs":
             self.departing = leader
+            self.on_lost = self._note_loss
         phase = int(self.streams.of("event").random() * self.interval)
         self.sim.run(until=self.sim.now + settling + (phase if event != "false-departure" else 0))
         match event:
@@ -230,6 +234,8 @@ class _Experiment:
         result = self._measured(begun, count, named_at, winner=self.sim.by_name[named])
         result.reestablishment = (self.changed_at - begun) / 1e9
         result.tmax = result.reestablishment - self.setting.delay_s
+        if self.given_up_at:
+            result.notice = sum(at - begun for at in self.given_up_at.values()) / len(self.given_up_at) / 1e9
         return result
 
     def _joins(self, leader: SimNode, *, better: bool) -> Run:
@@ -387,6 +393,10 @@ class _Experiment:
             self._watch_survivors(named)
         if self.done is not None and not self.sim.stopped:
             self.sim.stopped = self.done()
+
+    def _note_loss(self, node: SimNode, missed: NodeId, now: Instant) -> None:
+        if self.departing is not None and missed == self.departing.name:
+            self.given_up_at[node.index] = now
 
     def _watch_survivors(self, named: Named) -> None:
         assert self.departing is not None
