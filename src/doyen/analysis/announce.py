@@ -91,14 +91,13 @@ def inconsistent_in_all(setting: Setting, *, departure_every_s: float, join_ever
     Ambiguity: the chapter adds the parts as if they never met; so do we, up to 1.
     """
     share = value(setting, "inconsistent")
-    for every_s, events in (
-        (departure_every_s, ("leader-departs",)),
-        (join_every_s, ("joiner-better", "joiner-worse")),
-    ):
+    departures: tuple[Event, ...] = ("leader-departs",)
+    joins: tuple[Event, ...] = ("joiner-worse",) if setting.variant == "le-m" else ("joiner-better", "joiner-worse")
+    for every_s, kinds in ((departure_every_s, departures), (join_every_s, joins)):
         if every_s <= 0:
             raise ConfigError(f"{every_s} is not an interval: give a positive duration (inf: never)", field="every_s")
         if not isinf(every_s):
-            delays = [value(structs.replace(setting, event=event), "reestablishment") for event in kinds]
+            delays = [value(structs.replace(setting, event=kind), "reestablishment") for kind in kinds]
             share += sum(delays) / len(delays) / every_s
     return min(1.0, share)
 
