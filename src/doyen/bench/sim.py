@@ -75,17 +75,19 @@ def contests(plan: Plan) -> int:
 def _peers(
     kind: str, work: Election | Detection, repetitions: int, tick: Callable[[], None], seeds: int = 1
 ) -> dict[str, Any]:
-    counts: dict[str, int] = {}
+    delivery_count = 0  # Ours: on average everybody has as many.
 
-    def contest(name: str, run: Callable[[Any, int], Any]) -> None:
-        counts[name] = sum(run(work, seed).delivery_count for seed in range(seeds))
+    def contest(run: Callable[[Any, int], Any]) -> None:
+        nonlocal delivery_count
+        counted = sum(run(work, seed).delivery_count for seed in range(seeds))
+        delivery_count = counted or delivery_count
 
     sides = {"doyen": ours, "simpy": simpy_manual, "simpy_inline": simpy_inline, "simpy_bare": simpy_bare}
     taken = repeat(
-        {name: partial(contest, name, getattr(side, kind)) for name, side in sides.items()}, repetitions, tick
+        {name: partial(contest, getattr(side, kind)) for name, side in sides.items()}, repetitions, tick
     )
     ratios = {name: ratio(taken[name], taken["doyen"]) for name in sides if name != "doyen"}
-    speed = {name: round(counts[name] / min(taken[name])) for name in sides}
+    speed = {name: round(delivery_count / min(taken[name])) for name in sides}
     return {"ratios": ratios, "speed": speed}
 
 

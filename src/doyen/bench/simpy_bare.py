@@ -17,7 +17,7 @@ from simpy.events import NORMAL, Event
 from doyen.bench.workloads import Detected, Detection, Elected, Election, names
 from doyen.core.clock import NEVER, Duration, Instant
 from doyen.core.host import Host, Port, Verbs
-from doyen.core.ids import Address, NodeId
+from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.machine import Machine
 from doyen.election.announce import Announce
@@ -51,7 +51,7 @@ class _World:
         self.ports: dict[NodeId, Port] = {}
         self.unsettled: list[Host] = []
         self.delay, self.loss, self.random = delay, loss, Random(seed).random
-        self.message_count = self.delivery_count = 0
+        self.message_count = 0
         self.on_fact: Callable[[Port, Any, Instant], None]
         unsettled = self.unsettled
 
@@ -70,42 +70,41 @@ class _World:
                 unsettled[-1].settle(now)
 
         self.on_arrival, self.on_alarm = (deliver,), (fire,)
+        self.verbs = self._outlets()
 
     def add(self, name: NodeId, build: Callable[[Port], Machine]) -> Host:
         host = Host(name, self, self.unsettled)
         self.ports[name] = host.add("bench", build)
         return host
 
-    def verbs(self, port: Port) -> Verbs:
-        env, ports, delay, loss, random = self.env, self.ports, self.delay, self.loss, self.random
+    def _outlets(self) -> Callable[[Port], Verbs]:
+        """As doyen's own (`sim/channel.py`): closures over what all ports share."""
         queue: Any
-        queue, event_ids, on_arrival, on_alarm, me = (
-            env._queue,
-            env._eid,
-            self.on_arrival,
-            self.on_alarm,
-            port.host.node,
-        )
+        env, ports, delay, loss, random = self.env, self.ports, self.delay, self.loss, self.random
+        queue, event_ids, on_arrival, on_alarm = env._queue, env._eid, self.on_arrival, self.on_alarm
 
-        def send(to: NodeId | Address, message: Any) -> None:
-            if random() >= loss:
-                event = _Arrival(on_arrival, ports[to], me, message)  # type: ignore[index]
-                heappush(queue, (env._now + delay, NORMAL, next(event_ids), event))
-                self.delivery_count += 1
+        def verbs(port: Port) -> Verbs:
+            me = port.host.node
 
-        def multicast(message: Any) -> None:
-            self.message_count += 1
-            at = env._now + delay
-            for other in ports.values():
-                if random() >= loss and other is not port:
-                    heappush(queue, (at, NORMAL, next(event_ids), _Arrival(on_arrival, other, me, message)))
-                    self.delivery_count += 1
+            def send(to: Any, message: Any) -> None:
+                if random() >= loss:
+                    event = _Arrival(on_arrival, ports[to], me, message)
+                    heappush(queue, (env._now + delay, NORMAL, next(event_ids), event))
 
-        def set_timer(timer: Any, at: Instant) -> None:
-            if at < NEVER:
-                heappush(queue, (at, _LATER, next(event_ids), _Alarm(on_alarm, port, timer)))
+            def multicast(message: Any) -> None:
+                self.message_count += 1
+                at = env._now + delay
+                for other in ports.values():
+                    if random() >= loss and other is not port:
+                        heappush(queue, (at, NORMAL, next(event_ids), _Arrival(on_arrival, other, me, message)))
 
-        return Verbs(send, multicast, set_timer)
+            def set_timer(timer: Any, at: Instant) -> None:
+                if at < NEVER:
+                    heappush(queue, (at, _LATER, next(event_ids), _Alarm(on_alarm, port, timer)))
+
+            return Verbs(send, multicast, set_timer)
+
+        return verbs
 
     def persist(self, port: Port, record: Any) -> None:
         raise NotImplementedError("nothing here persists")
@@ -136,7 +135,7 @@ def elect(work: Election, seed: int) -> Elected:
     for host in hosts:
         host.start(0)
     world.env.run(until=converged if work.duration is None else work.duration)
-    return Elected(outcome[0] / 1e9, outcome[1], world.delivery_count)
+    return Elected(outcome[0] / 1e9, outcome[1])
 
 
 def detect(work: Detection, seed: int) -> Detected:
@@ -155,4 +154,4 @@ def detect(work: Detection, seed: int) -> Detected:
     for host in hosts:
         host.start(0)
     world.env.run(until=work.duration)
-    return Detected(work.nodes * work.periods, silent, world.delivery_count)
+    return Detected(work.nodes * work.periods, silent)

@@ -1,6 +1,6 @@
 """The workloads in SimPy with a process per node and per message, but without the manual's stores.
 
-A message's process calls its receiver when it arrives; suppression is an interrupt; a deadline is a process of its own.
+A message's process calls its receiver when it arrives; suppression is an interrupt.
 No longer how the manual writes it, and faster: it is shown beside the other two, not in their place.
 """
 
@@ -48,7 +48,6 @@ class _Claimant:
 
     def hear(self, claimant: NodeId) -> None:
         group = self.group
-        group.delivery_count += 1
         if claimant > self.leader:
             if self.leader == self.name:
                 self.process.interrupt()
@@ -60,7 +59,7 @@ class _Claimant:
 class _Group:
     def __init__(self, work: Election, seed: int) -> None:
         self.work, self.env, self.random = work, Environment(), Random(seed).random
-        self.message_count = self.delivery_count = 0
+        self.message_count = 0
         self.outcome = (0, 0)
         self.convinced = 1
         self.converged = self.env.event()
@@ -80,7 +79,7 @@ class _Group:
 def elect(work: Election, seed: int) -> Elected:
     group = _Group(work, seed)
     group.env.run(until=group.converged if work.duration is None else work.duration)
-    return Elected(group.outcome[0] / 1e9, group.outcome[1], group.delivery_count)
+    return Elected(group.outcome[0] / 1e9, group.outcome[1])
 
 
 class _Prober:
@@ -102,33 +101,27 @@ class _Prober:
             target = watch.members[drawn if drawn < self.me else drawn + 1]
             if random() >= watch.work.loss:
                 env.process(self.ping(target, self.probe_no))
-            env.process(self.deadline(self.probe_no))
-            yield env.timeout(config.period)
+            yield env.timeout(config.ack_timeout)
+            watch.silent += self.awaited
+            yield env.timeout(config.period - config.ack_timeout)
 
     def ping(self, target: "_Prober", probe_no: int) -> Process:
         watch = self.watch
         yield watch.env.timeout(watch.work.delay)
-        watch.delivery_count += 1
         if watch.random() >= watch.work.loss:
             watch.env.process(self.ack(probe_no))
 
     def ack(self, probe_no: int) -> Process:
         watch = self.watch
         yield watch.env.timeout(watch.work.delay)
-        watch.delivery_count += 1
         if probe_no == self.probe_no:
             self.awaited = False
-
-    def deadline(self, probe_no: int) -> Process:
-        yield self.watch.env.timeout(self.watch.work.config.ack_timeout)
-        if self.awaited and probe_no == self.probe_no:
-            self.watch.silent += 1
 
 
 class _Watch:
     def __init__(self, work: Detection, seed: int) -> None:
         self.work, self.env, self.random = work, Environment(), Random(seed).random
-        self.delivery_count = self.silent = 0
+        self.silent = 0
         self.members: list[_Prober] = []
         self.members += [_Prober(self, i) for i in range(work.nodes)]
 
@@ -136,4 +129,4 @@ class _Watch:
 def detect(work: Detection, seed: int) -> Detected:
     watch = _Watch(work, seed)
     watch.env.run(until=work.duration)
-    return Detected(work.nodes * work.periods, watch.silent, watch.delivery_count)
+    return Detected(work.nodes * work.periods, watch.silent)

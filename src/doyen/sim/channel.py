@@ -150,6 +150,19 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             else:
                 faults["loss"] += 1
 
+        def multicast(message: Any) -> None:
+            """`Simulation.multicast`, likewise."""
+            data = encode(message)
+            size = overhead + len(data)
+            if watchers or not sim.quick or size > sim.datagram_max:
+                sim.multicast(node, channel, message)
+                return
+            numbers.append(-1)
+            texts.append(data)
+            sizes.append(size)
+            now = sim.now
+            ordered.append((now + sim.delay, next(sequence), None, node, message, now, channel))
+
         def set_timer(timer: Any, at: Instant) -> None:
             now = sim.now
             lane = lanes.get(at - now)
@@ -158,10 +171,8 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             elif at < NEVER:
                 timers.push(at if at > now else now, next(sequence), port, timer, index, now)
 
-        return Verbs(
-            send,
-            partial(sim.multicast, node, channel),
-            set_timer if node.clock is None else partial(node.set_skewed_timer, port),
-        )
+        if node.clock is not None:
+            return Verbs(send, multicast, partial(node.set_skewed_timer, port))
+        return Verbs(send, multicast, set_timer)
 
     return verbs

@@ -130,16 +130,26 @@ class Faults(Counter[str]):
 class _Blocks:
     """Bytes of chance for one purpose, by sender, block after block: without a stream to seed and to keep."""
 
-    __slots__ = ("_counts", "_key")
+    __slots__ = ("_blocks", "_key")
 
     def __init__(self, base: int) -> None:
         self._key = base.to_bytes(8, "little")
-        self._counts: dict[int, int] = {}  # By sender: how many blocks were drawn.
+        self._blocks: dict[int, tuple[int, bytes, int]] = {}  # By sender: its number, the block, and how much was used.
 
     def draw(self, sender: int, size: int) -> bytes:
-        count = self._counts.get(sender, 0)
-        self._counts[sender] = count + 1
-        return shake_128(self._key + (sender + (count << 32)).to_bytes(10, "little")).digest(size)
+        """Who sends much gets larger blocks: to begin one costs more than a hundred bytes of it."""
+        number, block, used = self._blocks.get(sender, _NO_BLOCK)
+        end = used + size
+        if end > len(block):
+            number, used, end = number + 1, 0, size
+            key = self._key + (sender + (number << 32)).to_bytes(10, "little")
+            block = shake_128(key).digest(max(size, min(2 * len(block), _BLOCK_MAX)))
+        self._blocks[sender] = number, block, end
+        return block[used:end]
+
+
+_NO_BLOCK: Final = (-1, b"", 0)
+_BLOCK_MAX: Final = 4096
 
 
 class Network:

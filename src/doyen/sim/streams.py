@@ -34,8 +34,11 @@ class Stream(Random):
             self._upgrade()
             return super().random()
         self._left -= 1
-        self._state = (self._state + _GOLDEN) & _MASK
-        return (mix(self._state) >> 11) * 2**-53
+        self._state = state = (self._state + _GOLDEN) & _MASK
+        # `mix`, written out: most streams of a large simulation are used once or twice.
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        return ((state ^ (state >> 31)) >> 11) * 2**-53
 
     def getrandbits(self, k: int, /) -> int:
         self._upgrade()
