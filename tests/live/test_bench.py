@@ -86,9 +86,15 @@ def test_sixteen_idle_agents_send_less_than_600_bytes_a_second() -> None:
 def test_an_interrupted_bench_leaves_no_process_and_no_namespace(number: signal.Signals) -> None:
     bench = [*DOYEN, "bench", "idle", "--nodes", "2", "--seconds", "600"]
     with subprocess.Popen(bench, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        children = _agents_of(process, 2)
-        process.send_signal(number)
-        out, error = process.communicate(timeout=20)
+        children: list[int] = []
+        try:
+            children = _agents_of(process, 2)
+            process.send_signal(number)
+            out, error = process.communicate(timeout=20)
+        except BaseException:  # Or a bench that does not end would hang the suite.
+            for pid in (process.pid, *children):
+                os.kill(pid, signal.SIGKILL)
+            raise
     assert process.returncode == 128 + number
     assert (out, error.strip()) == ("", "")
     assert not any(os.path.exists(f"/proc/{pid}") for pid in children)

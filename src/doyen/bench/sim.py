@@ -83,9 +83,7 @@ def _peers(
         delivery_count = counted or delivery_count
 
     sides = {"doyen": ours, "simpy": simpy_manual, "simpy_inline": simpy_inline, "simpy_bare": simpy_bare}
-    taken = repeat(
-        {name: partial(contest, getattr(side, kind)) for name, side in sides.items()}, repetitions, tick
-    )
+    taken = repeat({name: partial(contest, getattr(side, kind)) for name, side in sides.items()}, repetitions, tick)
     ratios = {name: ratio(taken[name], taken["doyen"]) for name in sides if name != "doyen"}
     speed = {name: round(delivery_count / min(taken[name])) for name in sides}
     return {"ratios": ratios, "speed": speed}

@@ -74,7 +74,8 @@ async def _run(config: AgentConfig, status_every: float) -> int:
     while not ended.is_set() and agent.driver.failure is None:
         agent.status()
         try:
-            await asyncio.wait_for(ended.wait(), status_every)
+            async with asyncio.timeout(status_every):
+                await ended.wait()
         except TimeoutError:
             continue
     agent.leave()

@@ -60,7 +60,7 @@ class LocalCluster:
     ) -> None:
         self.group, self.config, self.members = group, config, dict[str, MemberState]()
         self._flags, self._on_told = list(flags), on_told
-        self._changed = asyncio.Condition()
+        self._waiting: set[asyncio.Future[None]] = set()  # Who wants to know of the next change.
         self._readers: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "LocalCluster":
@@ -95,7 +95,8 @@ class LocalCluster:
             process.terminate()
         for process in living:
             try:
-                await asyncio.wait_for(process.wait(), 5)
+                async with asyncio.timeout(5):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
                 await process.wait()
@@ -120,28 +121,43 @@ class LocalCluster:
             raise TransportError(f"the group did not agree within {timeout_s:g} s: {self.who_names_whom()}") from None
 
     async def _agreement(self, on: str | None, unchanged_s: float) -> Instant:
-        async with self._changed:
-            while True:
-                leader = self.agreed()
-                if leader is None or (on is not None and leader != on):
-                    await self._changed.wait()
-                    continue
-                since = max(member.since for member in self.alive())
-                rest_s = unchanged_s - (boot_time_ns() - since) / 1e9
-                if rest_s <= 0:
-                    return since
-                try:
-                    await asyncio.wait_for(self._changed.wait(), rest_s)
-                except TimeoutError:
-                    continue
+        while True:
+            leader = self.agreed()
+            if leader is None or (on is not None and leader != on):
+                await self._change()
+                continue
+            since = max(member.since for member in self.alive())
+            rest_s = unchanged_s - (boot_time_ns() - since) / 1e9
+            if rest_s <= 0:
+                return since
+            try:
+                async with asyncio.timeout(rest_s):  # Not wait_for: before Python 3.12 it may swallow a Ctrl-C.
+                    await self._change()
+            except TimeoutError:
+                continue
 
     def who_names_whom(self) -> str:
         return ", ".join(f"{member.name} names {member.leader or 'nobody'}" for member in self.alive())
 
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
         """Waits until it holds; asked again after every line that a member tells."""
-        async with asyncio.timeout(timeout_s), self._changed:
-            await self._changed.wait_for(holds)
+        async with asyncio.timeout(timeout_s):
+            while not holds():
+                await self._change()
+
+    async def _change(self) -> None:
+        """Returns after the next word of any member.  (A Condition has a lock, which may outlive a Ctrl-C.)"""
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(changed)
+        try:
+            await changed
+        finally:
+            self._waiting.discard(changed)
+
+    def _tell_change(self) -> None:
+        for changed in self._waiting:
+            if not changed.done():
+                changed.set_result(None)
 
     async def until_started(self, timeout_s: float = 20.0) -> None:
         try:
@@ -158,13 +174,12 @@ class LocalCluster:
     async def _read(self, member: MemberState) -> None:
         assert member.process.stdout is not None
         async for line in member.process.stdout:
-            await self._hear(member, _TOLD.decode(line))
+            self._hear(member, _TOLD.decode(line))
         await member.process.wait()
-        async with self._changed:
-            member.status = "dead"
-            self._changed.notify_all()
+        member.status = "dead"
+        self._tell_change()
 
-    async def _hear(self, member: MemberState, told: Told) -> None:
+    def _hear(self, member: MemberState, told: Told) -> None:
         member.status, member.sent, member.received = told.status, told.sent, told.received
         member.refused = told.refused
         if told.event == "started":
@@ -177,8 +192,7 @@ class LocalCluster:
         member.heard_at = told.clock
         if self._on_told is not None:
             self._on_told(told)
-        async with self._changed:
-            self._changed.notify_all()
+        self._tell_change()
 
 
 def config_flags(config: AnnounceConfig) -> list[str]:

@@ -4,7 +4,7 @@ Everything here is about speed.  What a message meets on its way is decided by `
 plain network, where nobody watches messages leave, all is decided beforehand, and the port of a node sends by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +47,21 @@ class Traffic(Struct):
 
 
 class Inlet:
-    """Where messages for one node come in on one channel; it stays when the node restarts."""
+    """One node on one channel, whether it is up or down: all that messages to it and from it touch, in one place."""
 
-    __slots__ = ("channel", "hear", "node")
+    __slots__ = ("channel", "hear", "index", "node", "verdicts")
 
     def __init__(self, channel: "Channel", node: SimNode) -> None:
-        self.channel, self.node = channel, node
+        self.channel, self.node, self.index = channel, node, node.index
         self.hear: Hear | None = None  # None: nobody is there, or somebody new whom the engine has to look up.
+        self.verdicts: Iterator[int] = iter(())  # Which of its next unicasts over a plain network are heard.
+
+    def next_verdict(self) -> int:
+        verdict = next(self.verdicts, None)
+        if verdict is None:
+            self.verdicts = self.node.sim.network.verdicts(self.index)
+            verdict = next(self.verdicts)
+        return verdict
 
 
 class Audience:
@@ -82,7 +90,6 @@ class Channel:
     def verbs(self, node: SimNode, port: Port) -> Verbs:
         """Of a new port."""
         self._audience = None
-        self.inlet(node)
         return self._verbs(node, port)
 
     def inlet(self, node: SimNode) -> Inlet:
@@ -90,6 +97,11 @@ class Channel:
         if inlet is None:
             inlet = self.inlets[node.name] = Inlet(self, node)
         return inlet
+
+    def network_changed(self) -> None:
+        """Verdicts on what is not sent yet are void."""
+        for inlet in self.inlets.values():
+            inlet.verdicts = iter(())
 
     def connect(self, node: SimNode, hear: Hear) -> None:
         """The node's machine hears by this function from now on, also a multicast that is just being delivered."""
@@ -130,7 +142,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
     encode, faults, numbers, texts = sim.encode, sim.network.faults, sim.trace.numbers, sim.trace.texts
 
     def verbs(node: SimNode, port: Port) -> Verbs:
-        index, overhead, own = node.index, channel.overhead(node), channel.inlet(node)
+        index, name, overhead, own = node.index, node.name, channel.overhead(node), channel.inlet(node)
 
         def send(to: To, message: Any) -> None:
             """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
@@ -140,13 +152,13 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             if inlet is None or watchers or not sim.quick or size > sim.datagram_max or inlet is own:
                 sim.send(node, channel, to, message)
                 return
-            numbers.append(inlet.node.index)
+            numbers.append(inlet.index)
             texts.append(data)
             sizes.append(size)
-            heard = next(node.verdicts, None)
-            if heard or (heard is None and node.next_verdict()):
+            heard = next(own.verdicts, None)
+            if heard or (heard is None and own.next_verdict()):
                 now = sim.now
-                ordered.append((now + sim.delay, next(sequence), inlet, node, message, now, None))
+                ordered.append((now + sim.delay, next(sequence), inlet, name, message, now, None))
             else:
                 faults["loss"] += 1
 
@@ -161,7 +173,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             texts.append(data)
             sizes.append(size)
             now = sim.now
-            ordered.append((now + sim.delay, next(sequence), None, node, message, now, channel))
+            ordered.append((now + sim.delay, next(sequence), None, name, message, now, channel))
 
         def set_timer(timer: Any, at: Instant) -> None:
             now = sim.now

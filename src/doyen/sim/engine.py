@@ -111,8 +111,8 @@ class Simulation:
         self._arrivals += self.ordered
         heapify(self._arrivals)
         self.ordered.clear()
-        for node in self.nodes:
-            node.verdicts = iter(())
+        for channel in self._channels.values():
+            channel.network_changed()
 
     # Nodes.
 
@@ -264,7 +264,9 @@ class Simulation:
             self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
         elif not plain:
             self._travel(node, channel, receiver, message, size)
-        elif self.network.loses_loaded(node.index, self.now) if self._loaded else not node.next_verdict():
+        elif (
+            self.network.loses_loaded(node.index, self.now) if self._loaded else not channel.inlet(node).next_verdict()
+        ):
             self.network.faults["loss"] += 1
         else:
             self._arrive(self.now + self.delay, node, channel, receiver, message)
@@ -274,7 +276,7 @@ class Simulation:
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
         if self._plain:
-            self._queue((self.now + self.delay, next(self.sequence), None, node, message, self.now, channel))
+            self._queue((self.now + self.delay, next(self.sequence), None, node.name, message, self.now, channel))
         else:
             self._spread(node, channel, message, size)
 
@@ -340,7 +342,7 @@ class Simulation:
         message: Any,
         path: list[tuple[int, int]] | None = None,
     ) -> None:
-        self._queue((at, next(self.sequence), channel.inlet(receiver), node, message, self.now, path))
+        self._queue((at, next(self.sequence), channel.inlet(receiver), node.name, message, self.now, path))
 
     def _queue(self, entry: tuple[Any, ...]) -> None:
         if not self._plain:
@@ -438,18 +440,18 @@ class Simulation:
                     if at > last:
                         return False
                     entry = next_in_order() if in_order else heappop(arrivals)
-                    _, sequence, inlet, node, message, self.sent_at, way = entry
+                    _, sequence, inlet, sender, message, self.sent_at, way = entry
                     self.now = at
                     numbers.append(sequence)
                     if inlet is None:
-                        self._deliver_to_all(at, way, node, message)
+                        self._deliver_to_all(at, way, self.by_name[sender], message)
                     else:
                         hear = inlet.hear
                         if hear is None or not self.quick:
-                            self._deliver(at, inlet, node, message, way)
+                            self._deliver(at, inlet, self.by_name[sender], message, way)
                         else:
                             deliveries += 1
-                            hear(node.name, message, at)
+                            hear(sender, message, at)
                 if unsettled:
                     self._settle(at)
                 if checks:

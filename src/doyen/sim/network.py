@@ -275,7 +275,7 @@ class Network:
         loss = self.config.loss
         if loss.model == "none" or loss.prob == 0.0:
             return repeat(1)
-        return iter(self._independent(self._for_unicasts, sender, _VERDICT_COUNT, loss.prob))
+        return iter(bytes(self._independent(self._for_unicasts, sender, _VERDICT_COUNT, loss.prob)))
 
     def loses_loaded(self, sender: int, now: Instant) -> bool:
         """load: whether one delivery over one plain hop is lost."""

@@ -1,6 +1,6 @@
 """One simulated node: the world of its host, with a clock, a disk and a state of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,7 +61,6 @@ class SimNode:
         "sim",
         "state",
         "step_delay",
-        "verdicts",
     )
 
     def __init__(self, sim: "Simulation", name: NodeId, index: int, setup: Setup, clock: Clock | None) -> None:
@@ -69,7 +68,6 @@ class SimNode:
         self.clock = clock
         self.host: Host | None = None
         self.ports: dict[str, Port] = {}  # Its host's; none while it is down.
-        self.verdicts: Iterator[int] = iter(())  # Which of its next unicasts over a plain network are heard.
         self.state: State = "down"
         self.incarnation = Incarnation(0)
         self.disk: dict[str, bytes] = {}  # What is durable, by channel, as it was written.
@@ -96,13 +94,6 @@ class SimNode:
 
     def verbs(self, port: Port) -> Verbs:
         return self.sim.channel(port.channel).verbs(self, port)
-
-    def next_verdict(self) -> int:
-        verdict = next(self.verdicts, None)
-        if verdict is None:
-            self.verdicts = self.sim.network.verdicts(self.index)
-            verdict = next(self.verdicts)
-        return verdict
 
     def persist(self, port: Port, record: Any) -> None:
         self.sim.write(self, port, msgspec.msgpack.encode(record))
