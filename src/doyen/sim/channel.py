@@ -4,17 +4,20 @@ Everything here is about speed.  What a message meets on its way is decided by `
 plain network, where nobody watches messages leave, all is decided beforehand, and the port of a node sends by itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import inf
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from doyen.core.clock import NEVER, Instant
 from doyen.core.codec import Codec
 from doyen.core.host import Port, Verbs
 from doyen.core.ids import Address, NodeId
 from doyen.sim.node import SimNode
+from doyen.sim.trace import Hashed
 
 if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
@@ -30,38 +33,78 @@ class Traffic(Struct):
     bytes: int = 0
     hops: int = 0
     hop_bytes: int = 0  # Bytes summed over the links they crossed.
-    sizes: list[int] = []  # Of messages over one plain hop that are not counted above yet: later, and all at once.
 
     def count_hops(self, hops: int, size: int) -> None:
         self.hops += hops
         self.hop_bytes += hops * size
 
-    def count(self) -> "Traffic":
-        count, size = len(self.sizes), sum(self.sizes)
-        self.sizes.clear()
-        self.messages += count
-        self.hops += count
-        self.bytes += size
-        self.hop_bytes += size
-        return self
+
+class Outbox:
+    """Messages that left over a plain network, and wait to be encoded, hashed and counted: many in one call, at half
+    the price.  Those of one channel whose envelopes have the same size."""
+
+    __slots__ = ("_encode", "_hashed", "_traffic", "kinds", "messages", "overhead", "room")
+
+    def __init__(self, encode: Callable[[Any], bytes], traffic: Traffic, overhead: int, room: int) -> None:
+        self._encode, self._traffic, self._hashed = encode, traffic, Hashed()
+        self.overhead, self.room = overhead, room  # Bytes of the envelope, and left for a message.
+        self.messages = self._hashed.items
+        self.kinds: dict[type, bool] = {}  # Those of whom it is known whether they can wait.
+
+    def leave(self, message: Any) -> bool:
+        """False if it does not fit.  What cannot change and fits for sure is as well encoded later."""
+        kind = message.__class__
+        can_wait = self.kinds.get(kind)
+        if can_wait is None:
+            can_wait = self.kinds[kind] = size_max(kind) <= self.room
+        if not can_wait:
+            message = Raw(self._encode(message))
+            if len(bytes(message)) > self.room:
+                return False
+        self.messages.append(message)
+        return True
+
+    def flush(self) -> None:
+        count = len(self.messages)
+        if count:
+            traffic, size = self._traffic, self._hashed.flush() + count * self.overhead
+            traffic.messages += count
+            traffic.bytes += size
+            traffic.hops += count
+            traffic.hop_bytes += size
+
+    def digest(self) -> bytes:
+        return self._hashed.digest()
+
+
+def size_max(kind: type) -> float:
+    """Bytes of its largest encoding, if it is immutable and all its fields are numbers; else no bound."""
+    config = getattr(kind, "__struct_config__", None)
+    if config is None or not config.frozen:
+        return inf
+    hints = get_type_hints(kind)
+    fields: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+    if any(not set(get_args(hints[name]) or (hints[name],)) <= {int, float, bool, NoneType} for name in fields):
+        return inf
+    return 10 + len(str(config.tag)) + len(str(config.tag_field)) + sum(len(name) + 5 + 9 for name in fields)
 
 
 class Inlet:
     """One node on one channel, whether it is up or down: all that messages to it and from it touch, in one place."""
 
-    __slots__ = ("channel", "hear", "index", "node", "verdicts")
+    __slots__ = ("channel", "hear", "index", "left", "node")
 
     def __init__(self, channel: "Channel", node: SimNode) -> None:
         self.channel, self.node, self.index = channel, node, node.index
         self.hear: Hear | None = None  # None: nobody is there, or somebody new whom the engine has to look up.
-        self.verdicts: Iterator[int] = iter(())  # Which of its next unicasts over a plain network are heard.
+        # Of its unicasts over a plain network so many more are heard before one is lost; -1: yet to be drawn.
+        self.left = -1
 
-    def next_verdict(self) -> int:
-        verdict = next(self.verdicts, None)
-        if verdict is None:
-            self.verdicts = self.node.sim.network.verdicts(self.index)
-            verdict = next(self.verdicts)
-        return verdict
+    def next_is_heard(self) -> bool:
+        if self.left < 0:
+            self.left = self.node.sim.network.heard_in_a_row(self.index)
+        self.left -= 1
+        return self.left >= 0
 
 
 class Audience:
@@ -77,14 +120,14 @@ class Audience:
 class Channel:
     """Made by `Simulation.channel`."""
 
-    __slots__ = ("_audience", "_overheads", "_sim", "_verbs", "inlets", "name", "traffic")
+    __slots__ = ("_audience", "_outboxes", "_sim", "_traffic", "_verbs", "inlets", "name")
 
     def __init__(self, sim: "Simulation", name: str) -> None:
         self._sim, self.name = sim, name
-        self.traffic = Traffic()
+        self._traffic = Traffic()
         self.inlets: dict[To, Inlet] = {}
         self._audience: Audience | None = None
-        self._overheads: dict[tuple[int, int], int] = {}
+        self._outboxes: dict[tuple[int, int], Outbox] = {}
         self._verbs = _outlets(sim, self)
 
     def verbs(self, node: SimNode, port: Port) -> Verbs:
@@ -99,9 +142,9 @@ class Channel:
         return inlet
 
     def network_changed(self) -> None:
-        """Verdicts on what is not sent yet are void."""
+        """What was drawn for messages that are not sent yet is void."""
         for inlet in self.inlets.values():
-            inlet.verdicts = iter(())
+            inlet.left = -1
 
     def connect(self, node: SimNode, hear: Hear) -> None:
         """The node's machine hears by this function from now on, also a multicast that is just being delivered."""
@@ -124,54 +167,68 @@ class Channel:
             self._audience = Audience([(node, node.ports[name]) for node in self._sim.nodes if name in node.ports])
         return self._audience
 
-    def overhead(self, node: SimNode) -> int:
-        """The envelope's bytes, by the real codec."""
+    def outbox(self, node: SimNode) -> Outbox:
+        """Of all whose envelope has the same size, by the real codec."""
         key = (len(node.name.encode()), node.incarnation)
-        overhead = self._overheads.get(key)
-        if overhead is None:
-            data = Codec("sim", datagram_max=65_507).encode(node.name, node.incarnation, self.name, None)
-            overhead = self._overheads[key] = len(data) - 1
-        return overhead
+        outbox = self._outboxes.get(key)
+        if outbox is None:
+            sim = self._sim
+            envelope = Codec("sim", datagram_max=65_507).encode(node.name, node.incarnation, self.name, None)
+            overhead = len(envelope) - 1
+            outbox = Outbox(sim.encode, self._traffic, overhead, sim.datagram_max - overhead)
+            self._outboxes[key] = outbox
+            sim.trace.parts.append(outbox)
+        return outbox
+
+    @property
+    def traffic(self) -> Traffic:
+        for outbox in self._outboxes.values():
+            outbox.flush()
+        return self._traffic
+
+    @property
+    def message_count(self) -> int:
+        return self._traffic.messages + sum(len(outbox.messages) for outbox in self._outboxes.values())
 
 
 def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], Verbs]:
     """The verbs of a channel's ports are closures over what they all share: a message or a timer costs one call,
     few look-ups, and little cache."""
-    inlets, sizes, watchers = channel.inlets, channel.traffic.sizes, sim.send_watchers
+    inlets, watchers = channel.inlets, sim.send_watchers
     sequence, ordered, timers, lanes = sim.sequence, sim.ordered, sim.timers, sim.timers.lanes
-    encode, faults, numbers, texts = sim.encode, sim.network.faults, sim.trace.numbers, sim.trace.texts
+    faults, records = sim.network.faults, sim.trace.records
 
     def verbs(node: SimNode, port: Port) -> Verbs:
-        index, name, overhead, own = node.index, node.name, channel.overhead(node), channel.inlet(node)
+        index, name, own, outbox = node.index, node.name, channel.inlet(node), channel.outbox(node)
+        kinds, messages, leave = outbox.kinds, outbox.messages, outbox.leave
 
         def send(to: To, message: Any) -> None:
             """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
             inlet = inlets.get(to)
-            data = encode(message)
-            size = overhead + len(data)
-            if inlet is None or watchers or not sim.quick or size > sim.datagram_max or inlet is own:
+            if inlet is None or inlet is own or watchers or not sim.quick:
                 sim.send(node, channel, to, message)
                 return
-            numbers.append(inlet.index)
-            texts.append(data)
-            sizes.append(size)
-            heard = next(own.verdicts, None)
-            if heard or (heard is None and own.next_verdict()):
-                now = sim.now
-                ordered.append((now + sim.delay, next(sequence), inlet, name, message, now, None))
-            else:
+            if kinds.get(message.__class__):
+                messages.append(message)
+            elif not leave(message):
+                sim.send(node, channel, to, message)  # It will say why.
+                return
+            records.append(inlet.index)
+            left = own.left
+            if left > 0:
+                own.left = left - 1
+            elif not own.next_is_heard():
                 faults["loss"] += 1
+                return
+            now = sim.now
+            ordered.append((now + sim.delay, next(sequence), inlet, name, message, now, None))
 
         def multicast(message: Any) -> None:
             """`Simulation.multicast`, likewise."""
-            data = encode(message)
-            size = overhead + len(data)
-            if watchers or not sim.quick or size > sim.datagram_max:
+            if watchers or not sim.quick or not leave(message):
                 sim.multicast(node, channel, message)
                 return
-            numbers.append(-1)
-            texts.append(data)
-            sizes.append(size)
+            records.append(-1)
             now = sim.now
             ordered.append((now + sim.delay, next(sequence), None, name, message, now, channel))
 

@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import compress, count
 from typing import Any, Final, Literal
 
+from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder
 
 from doyen.core.clock import FOREVER, Duration, Instant
@@ -91,12 +92,11 @@ class Simulation:
     @property
     def traffic(self) -> dict[str, Traffic]:
         """By channel; of those on which anything was sent."""
-        counted = {name: channel.traffic.count() for name, channel in self._channels.items()}
-        return {name: traffic for name, traffic in counted.items() if traffic.messages}
+        return {name: channel.traffic for name, channel in self._channels.items() if channel.message_count}
 
     @property
     def message_count(self) -> int:
-        return sum(c.traffic.messages + len(c.traffic.sizes) for c in self._channels.values())
+        return sum(channel.message_count for channel in self._channels.values())
 
     def network_changed(self) -> None:
         """The plain case is decided here, once, and not at every message."""
@@ -107,7 +107,7 @@ class Simulation:
         # Ports may send by themselves (see channel.py).  What they add to `ordered` is in order: their delay is the
         # same for all, and what came from other times is out of it.
         self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
-        self.trace.numbers.append(self.delay)  # Arrivals over a plain network note no instant of their own.
+        self.trace.records.append(self.delay)  # Arrivals over a plain network note no instant of their own.
         self._arrivals += self.ordered
         heapify(self._arrivals)
         self.ordered.clear()
@@ -265,7 +265,7 @@ class Simulation:
         elif not plain:
             self._travel(node, channel, receiver, message, size)
         elif (
-            self.network.loses_loaded(node.index, self.now) if self._loaded else not channel.inlet(node).next_verdict()
+            self.network.loses_loaded(node.index, self.now) if self._loaded else not channel.inlet(node).next_is_heard()
         ):
             self.network.faults["loss"] += 1
         else:
@@ -281,20 +281,20 @@ class Simulation:
             self._spread(node, channel, message, size)
 
     def _leave(self, node: SimNode, channel: Channel, peer: int, message: Any, *, plain: bool) -> tuple[int, Any]:
-        data = self.encode(message)
-        self.trace.numbers.append(peer)
-        self.trace.texts.append(data)
-        size = channel.overhead(node) + len(data)
-        if size > self.datagram_max:
+        outbox, data = channel.outbox(node), self.encode(message)
+        if len(data) > outbox.room:
             raise LocalProtocolError(
-                f"{node.name} sends a {type(message).__name__} of {size:,} bytes; datagrams hold {self.datagram_max:,}"
+                f"{node.name} sends a {type(message).__name__} of {outbox.overhead + len(data):,} bytes; "
+                f"datagrams hold {self.datagram_max:,}"
             )
-        traffic = channel.traffic
+        size = outbox.overhead + len(data)
+        self.trace.records.append(peer)
         if plain:
-            traffic.sizes.append(size)
+            outbox.messages.append(Raw(data))
         else:
-            traffic.messages += 1
-            traffic.bytes += size
+            self.trace.records.append(data)
+            channel.traffic.messages += 1
+            channel.traffic.bytes += size
         if self._loaded:
             self.network.note_send(self.now)
         for watch in self.send_watchers:
@@ -346,7 +346,7 @@ class Simulation:
 
     def _queue(self, entry: tuple[Any, ...]) -> None:
         if not self._plain:
-            self.trace.numbers.append(entry[0])
+            self.trace.records.append(entry[0])
         ordered = self.ordered
         if not ordered or entry[0] >= ordered[-1][0]:
             ordered.append(entry)
@@ -386,10 +386,7 @@ class Simulation:
         gc.disable()
         try:
             while self._run_piece(min(until, FOREVER - 1)):
-                # What was only noted is hashed and counted: often enough that it is still in the cache.
-                self.trace.flush()
-                for channel in self._channels.values():
-                    channel.traffic.count()
+                self.trace.flush()  # Often enough that what is hashed and counted is still in the cache.
                 pieces += 1
                 if collects and pieces % _COLLECT_EVERY == 0:
                     gc.collect(1)  # A machine of a user's may well make cycles.
@@ -405,7 +402,7 @@ class Simulation:
         Large simulations spend their time here: names are local, calls are few, and `Timers.pop` is written out.
         """
         ordered, arrivals, unsettled, checks = self.ordered, self._arrivals, self._unsettled, self.checks
-        numbers, lines, heap, next_in_order = self.trace.numbers, self.trace.lines, self.timers.heap, ordered.popleft
+        records, lines, heap, next_in_order = self.trace.records, self.trace.lines, self.timers.heap, ordered.popleft
         events = deliveries = 0
         try:
             for events in _PIECE:  # noqa: B007  (counted in `finally`)
@@ -416,7 +413,7 @@ class Simulation:
                 else:
                     at, in_order = ordered[0][0] if ordered else FOREVER, True
                 if heap and heap[0][0] < at:
-                    at, sequence, port, timer, index, lane = heap[0]
+                    at, _, port, timer, index, lane = heap[0]
                     if at > last:
                         return False
                     if lane is not None:
@@ -426,12 +423,11 @@ class Simulation:
                     else:
                         heappop(heap)
                     self.now = at
-                    numbers.append(at)
-                    numbers.append(sequence)
+                    records.append(at)
                     if port is None:
                         self._act(timer)
                     else:
-                        numbers.append(index)
+                        records.append(index)
                         if lines is not None:
                             self.trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
                         fire = port.fire  # Python 3.11 calls what a name holds faster than what a slot holds.
@@ -442,7 +438,7 @@ class Simulation:
                     entry = next_in_order() if in_order else heappop(arrivals)
                     _, sequence, inlet, sender, message, self.sent_at, way = entry
                     self.now = at
-                    numbers.append(sequence)
+                    records.append(sequence)
                     if inlet is None:
                         self._deliver_to_all(at, way, self.by_name[sender], message)
                     else:
@@ -469,15 +465,14 @@ class Simulation:
 
     def _act(self, plan: tuple[Callable[[], Any], str]) -> None:
         act, what = plan
-        self.trace.texts.append(what.encode())
+        self.trace.records.append(what)
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.DURABLE if what.endswith(" durable") else Kind.WORLD, "", what)
         act()
 
     def _note(self, what: str, node: SimNode) -> None:
         """A start or a crash, whoever caused it."""
-        self.trace.numbers += (self.now, 0, node.index, node.incarnation)
-        self.trace.texts.append(what.encode())
+        self.trace.records += (self.now, node.index, node.incarnation, what)
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.WORLD, node.name, what)
 
@@ -514,7 +509,7 @@ class Simulation:
                 if mask[place] and network.cut_since(node.index, index, None):
                     network.faults["cut in flight"] += 1
                     mask[place] = 0
-        self.trace.texts.append(mask)
+        self.trace.records.append(mask)
         heard = size - mask.count(0)
         self.delivery_count += heard
         if self.trace.lines is not None:

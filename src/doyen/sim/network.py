@@ -6,10 +6,9 @@ queue entry per multicast; everything else goes through `routes`, receiver by re
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import shake_128
-from itertools import repeat
-from math import inf, log1p
+from math import floor, inf, log, log1p
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -24,7 +23,6 @@ DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
 
 
-_VERDICT_COUNT: Final = 64  # Drawn together.
 _UNDECIDED: Final = 2
 
 Pairs = frozenset[tuple[int, int]]
@@ -267,15 +265,16 @@ class Network:
         mask[position] = 0
         return mask
 
-    def verdicts(self, sender: int) -> Iterator[int]:
-        """On a sender's next deliveries over one plain hop: 1 arrives, 0 is lost; not for `load`, which hangs on time.
-
-        Drawn by the block: a stream for each sender costs more to seed, and more cache to run through.
-        """
+    def heard_in_a_row(self, sender: int) -> int:
+        """How many of a sender's unicasts over one plain hop are heard before one is lost: one draw per loss, and none
+        per message.  Not for `load`, which hangs on time."""
         loss = self.config.loss
         if loss.model == "none" or loss.prob == 0.0:
-            return repeat(1)
-        return iter(bytes(self._independent(self._for_unicasts, sender, _VERDICT_COUNT, loss.prob)))
+            return FOREVER
+        if loss.prob >= 1.0:
+            return 0
+        u = (int.from_bytes(self._for_unicasts.draw(sender, 8), "little") + 0.5) / 2**64
+        return floor(log(u) / log1p(-loss.prob))
 
     def loses_loaded(self, sender: int, now: Instant) -> bool:
         """load: whether one delivery over one plain hop is lost."""

@@ -101,8 +101,7 @@ class SimNode:
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
         sim = self.sim
         trace = sim.trace
-        trace.numbers.append(sim.now)
-        trace.numbers.append(-1 - self.index)
+        trace.records += (sim.now, -1 - self.index)
         if trace.lines is not None:
             trace.line(sim.now, Kind.FACT, f"{self.name}/{port.channel}", fact)
         for watch in sim.watchers:

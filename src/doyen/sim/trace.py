@@ -1,13 +1,15 @@
 """What happened, in order: a hash of every event, and on request one line each.
 
-The hash costs little and is always on: the engine appends to two lists, which are hashed in large pieces.
+The hash costs little and is always on: the engine appends to a list, which is encoded (as msgpack) and hashed in large
+pieces.
 
-    numbers   a timer: its instant (ns), its sequence number, its node; a delivery: its sequence number (where delays
-              vary, its instant as it is sent)
-              a message that leaves: its receiver (-1: all); its sender is the node of the event
-              a fact: the instant, and its node counted down from -1
-    texts     of a message that leaves, its encoding; of a multicast that arrives, the mask of its hearers
-              of what the world does (churn, partitions, finished writes), its name
+    a timer                    its instant (ns), its node
+    a delivery                 its sequence number; of a multicast also the mask of its hearers
+    a message that leaves      its receiver (-1: all); its sender is the node of the event
+                               over a plain network its channel hashes what it says, many messages at a time;
+                               else it follows here, and so does the instant of each arrival
+    a fact                     the instant, and its node counted down from -1
+    what the world does        the instant (of a start or a crash: also the node, and its incarnation), and its name
 
 Lines are written only when asked for.
 
@@ -18,11 +20,11 @@ Kinds: send, multicast (a message leaves); arrive (a message is heard: by one no
 timer; durable (a record reached the disk); world (churn, partitions and their ends); fact (a node told something).
 """
 
-from array import array
 from enum import IntEnum
 from hashlib import blake2b
-from sys import byteorder
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
+
+from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Instant
 
@@ -37,29 +39,56 @@ class Kind(IntEnum):
     FACT = 7
 
 
-class Trace:
-    """One run's record.  Who writes to `numbers` and `texts` is in `doyen.sim`: by itself, for speed."""
+class Hashed:
+    """A list of what can be encoded, and the hash of all that it held."""
 
-    __slots__ = ("_hashes", "lines", "numbers", "texts")
+    __slots__ = ("_hash", "items")
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+        self.items: list[Any] = []
+
+    def flush(self) -> int:
+        """How many bytes they were."""
+        count = len(self.items)
+        data = memoryview(_encode(self.items))[1 if count < 16 else 3 if count < 1 << 16 else 5 :]
+        self._hash.update(data)  # Without the list's own header, so that it does not matter how many came together.
+        self.items.clear()
+        return len(data)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+_encode = Encoder().encode
+
+
+class Part(Protocol):
+    def flush(self) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+class Trace:
+    """One run's record.  Who writes to `records` is in `doyen.sim`: by itself, for speed."""
+
+    __slots__ = ("_hashed", "lines", "parts", "records")
 
     def __init__(self, lines: TextIO | None = None) -> None:
-        self._hashes = blake2b(digest_size=16), blake2b(digest_size=16)
-        self.numbers: list[int] = []
-        self.texts: list[bytes | bytearray] = []
+        self._hashed = Hashed()
+        self.records = self._hashed.items
+        self.parts: list[Part] = []  # What channels hash by themselves.
         self.lines = lines
 
     def flush(self) -> None:
-        numbers = array("q", self.numbers)
-        if byteorder == "big":
-            numbers.byteswap()
-        self._hashes[0].update(numbers)
-        self._hashes[1].update(b"".join(self.texts))
-        self.numbers.clear()
-        self.texts.clear()
+        self._hashed.flush()
+        for part in self.parts:
+            part.flush()
 
     def digest(self) -> str:
         self.flush()
-        return blake2b(b"".join(part.digest() for part in self._hashes), digest_size=16).hexdigest()
+        digests = [self._hashed.digest(), *(part.digest() for part in self.parts)]
+        return blake2b(b"".join(digests), digest_size=16).hexdigest()
 
     def line(self, at: Instant, kind: Kind, who: str, what: Any) -> None:
         assert self.lines is not None
