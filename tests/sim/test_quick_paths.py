@@ -1,0 +1,156 @@
+"""What is done quickly is done alike: ports that send by themselves, timers in lanes, messages encoded together."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from io import StringIO
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from doyen.core import Host, Instant, NodeId, ms, seconds
+from doyen.core.effects import Out
+from doyen.errors import LocalProtocolError
+from doyen.membership.ping import Ack, Ping, PingConfig, Pinger
+from doyen.sim.channel import size_max
+from doyen.sim.engine import Simulation
+from doyen.sim.network import Delay, Loss, LossModel, Network, NetworkConfig
+from doyen.sim.node import SimNode
+from doyen.sim.streams import Streams
+from doyen.sim.timers import Timers
+from doyen.sim.topology import Topology
+from doyen.sim.trace import Trace
+
+MEMBERS = [NodeId(name) for name in ("ann", "bob", "eve", "a longer name", "übel")]
+
+
+def simulation(loss: LossModel = "uncorrelated", prob: float = 0.3, **options: Any) -> Simulation:
+    streams = Streams(5)
+    config = NetworkConfig(delay=Delay(mean=ms(40)), loss=Loss(model=loss, prob=prob))
+    return Simulation(Network(config, Topology(len(MEMBERS), None), streams), streams, **options)
+
+
+def run_pingers(sim: Simulation, *, seconds_long: int = 40) -> tuple[str, object, object, object]:
+    def setup(node: SimNode, host: Host) -> None:
+        host.add("ping", lambda port: Pinger(MEMBERS, node.index, PingConfig(), port, node.rng("ping")))
+
+    for name in MEMBERS:
+        sim.start(sim.add(name, setup))
+    sim.at(seconds(9), lambda: sim.crash(sim.nodes[1]), "bob falls")
+    sim.at(seconds(17), lambda: sim.start(sim.nodes[1]), "bob is back")
+    sim.run(until=seconds(seconds_long))
+    return sim.trace.digest(), sim.traffic, sim.network.faults, (sim.event_count, sim.delivery_count, sim.message_count)
+
+
+@pytest.mark.parametrize(
+    "hinder",
+    [
+        lambda: watched(simulation()),
+        lambda: simulation(wire=True),
+        lambda: simulation(trace=Trace(StringIO())),
+    ],
+    ids=["send watcher", "wire", "trace lines"],
+)
+def test_a_run_is_the_same_whoever_looks_on(hinder: Callable[[], Simulation]) -> None:
+    quick, slow = simulation(), hinder()
+    assert run_pingers(quick) == run_pingers(slow)
+    assert quick.network.faults["loss"] > 50 and quick.network.faults["receiver down"] > 0
+
+
+def watched(sim: Simulation) -> Simulation:
+    sim.send_watchers.append(lambda node, channel, message, now: None)
+    return sim
+
+
+def test_the_hash_does_not_hang_on_how_a_run_is_cut_into_pieces() -> None:
+    whole, pieces = simulation(), simulation()
+    expected = run_pingers(whole)
+    run_pingers(pieces, seconds_long=3)
+    for second in range(4, 41):
+        pieces.run(until=seconds(second))
+        _ = pieces.traffic
+    assert (pieces.trace.digest(), pieces.traffic) == expected[:2]
+
+
+@pytest.mark.parametrize("prob", [0.0, 0.05, 0.5, 0.97, 1.0])
+def test_unicasts_are_lost_as_often_as_told_and_independently(prob: float) -> None:
+    sim = simulation(prob=prob)
+    inlet = sim.channel("x").inlet(sim.add(MEMBERS[0], lambda node, host: None))
+    heard = [inlet.next_is_heard() for _ in range(20_000)]
+    assert abs(heard.count(False) / 20_000 - prob) < 0.015
+    if 0 < prob < 1:
+        after_a_loss = [b for a, b in pairwise(heard) if not a]
+        assert abs(after_a_loss.count(False) / len(after_a_loss) - prob) < 0.05
+
+
+def test_other_odds_hold_from_the_moment_they_are_set() -> None:
+    sim = simulation(prob=0.0)
+    inlet = sim.channel("x").inlet(sim.add(MEMBERS[0], lambda node, host: None))
+    assert inlet.next_is_heard()
+    sim.network.config = NetworkConfig(loss=Loss(model="uncorrelated", prob=1.0))
+    sim.network_changed()
+    assert not inlet.next_is_heard()
+
+
+class Big(Struct, frozen=True, array_like=True, tag=True):
+    text: str
+
+
+class Shouter:
+    MESSAGES = Big
+
+    def __init__(self, out: Out, size: int) -> None:
+        self._out, self._size = out, size
+
+    def start(self, now: Instant) -> None:
+        self._out.send(MEMBERS[0], Big("x" * self._size))
+
+    def on_message(self, sender: NodeId, message: Big, now: Instant) -> None: ...
+
+    def on_timer(self, timer: object, now: Instant) -> None: ...
+
+
+def shout(size: int) -> Simulation:
+    """Ann whispers to herself, then Bob shouts at her."""
+
+    def setup(node: SimNode, host: Host) -> None:
+        host.add("shout", lambda port: Shouter(port, size if node.name == MEMBERS[1] else 1))
+
+    sim = simulation(prob=0.0)
+    for name in MEMBERS[:2]:
+        sim.start(sim.add(name, setup))
+    return sim
+
+
+def test_a_message_that_does_not_fit_is_refused_as_it_leaves_and_counted_nowhere() -> None:
+    with pytest.raises(LocalProtocolError, match=r"bob sends a Big of 2,0\d\d bytes; datagrams hold 1,400"):
+        shout(2000)
+    assert 100 < shout(100).traffic["shout"].bytes < 200
+
+
+class Loose(Struct):
+    number: int
+
+
+@pytest.mark.parametrize("kind", [Ping, Ack])
+def test_only_what_cannot_change_or_grow_waits_to_be_encoded(kind: type) -> None:
+    assert size_max(kind) < 64
+    assert size_max(Big) == size_max(Loose) == size_max(dict) == float("inf")
+
+
+def test_lanes_give_timers_in_the_order_of_a_heap() -> None:
+    rng, timers, heap = Random(3), Timers(), list[tuple[int, int]]()
+    now = 0
+    for sequence in range(5000):
+        at = now + rng.choice([0, 7, 7, 7, 100, 100, 1000, rng.randrange(2000)])
+        timers.push(at, sequence, None, None, 0, now)
+        heappush(heap, (at, sequence))
+        while rng.random() < 0.49 and heap:
+            popped = timers.pop()
+            assert popped[:2] == heappop(heap)
+            now = popped[0]
+    while heap:
+        assert timers.pop()[:2] == heappop(heap)
+    assert not timers.heap and not any(timers.lanes.values())
