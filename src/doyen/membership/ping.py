@@ -98,14 +98,14 @@ class Pinger:
 
     def on_timer(self, timer: PeriodBegins | AckOverdue, now: Instant) -> None:
         if timer.__class__ is PeriodBegins:
-            self._begin_period(now)
+            self._probe(now)
         elif self._awaited is not None and timer.probe_no == self._probe_no:  # type: ignore[union-attr]
             self._out.emit(MemberSilent(self._awaited))
             self._awaited = None
 
     # Steps.
 
-    def _begin_period(self, now: Instant) -> None:
+    def _probe(self, now: Instant) -> None:
         config, out = self.config, self._out
         self._probe_no = probe_no = self._probe_no + 1
         drawn = floor(self._rng.random() * self._other_count)  # `randrange` costs ten times as much.

@@ -96,7 +96,7 @@ class Inlet:
 
     def __init__(self, channel: "Channel", node: SimNode) -> None:
         self.channel, self.node, self.index = channel, node, node.index
-        self.hear: Hear | None = None  # None: nobody is there, or somebody new whom the engine has to look up.
+        self.hear: Hear | None = None  # None: nobody is there, or the engine has to look twice.
         # Of its unicasts over a plain network so many more are heard before one is lost; -1: yet to be drawn.
         self.left = -1
 
@@ -142,13 +142,15 @@ class Channel:
         return inlet
 
     def network_changed(self) -> None:
-        """What was drawn for messages that are not sent yet is void."""
+        """What was drawn for messages that are not sent yet is void, and who hears quickly may change."""
         for inlet in self.inlets.values():
             inlet.left = -1
+            port = inlet.node.ports.get(self.name)
+            inlet.hear = port.hear if port is not None and self._sim.quick else None
 
     def connect(self, node: SimNode, hear: Hear) -> None:
         """The node's machine hears by this function from now on, also a multicast that is just being delivered."""
-        self.inlet(node).hear = hear
+        self.inlet(node).hear = hear if self._sim.quick else None
         position = None if self._audience is None else self._audience.positions.get(node.index)
         if position is not None:
             assert self._audience is not None
@@ -205,7 +207,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
         def send(to: To, message: Any) -> None:
             """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
             inlet = inlets.get(to)
-            if inlet is None or inlet is own or watchers or not sim.quick:
+            if watchers or inlet is None or inlet is own or not sim.quick:
                 sim.send(node, channel, to, message)
                 return
             if kinds.get(message.__class__):

@@ -47,6 +47,40 @@ _PIECE: Final = tuple(range(256))  # Events; made once, for counting with ready 
 class Simulation:
     """One run: nodes, a network, and time."""
 
+    __slots__ = (
+        "_arrivals",
+        "_channels",
+        "_clogged",
+        "_decoders",
+        "_loaded",
+        "_plain",
+        "_unsettled",
+        "_writes",
+        "by_name",
+        "checks",
+        "datagram_max",
+        "delay",
+        "delivery_count",
+        "disk_delay",
+        "encode",
+        "event_count",
+        "filters",
+        "network",
+        "nodes",
+        "now",
+        "ordered",
+        "quick",
+        "send_watchers",
+        "sent_at",
+        "sequence",
+        "stopped",
+        "streams",
+        "timers",
+        "trace",
+        "watchers",
+        "wire",
+    )
+
     def __init__(
         self,
         network: Network,
@@ -403,6 +437,7 @@ class Simulation:
         """
         ordered, arrivals, unsettled, checks = self.ordered, self._arrivals, self._unsettled, self.checks
         records, lines, heap, next_in_order = self.trace.records, self.trace.lines, self.timers.heap, ordered.popleft
+        attention = [True] if checks else unsettled  # One look per event, where nobody checks.
         events = deliveries = 0
         try:
             for events in _PIECE:  # noqa: B007  (counted in `finally`)
@@ -443,14 +478,13 @@ class Simulation:
                         self._deliver_to_all(at, way, self.by_name[sender], message)
                     else:
                         hear = inlet.hear
-                        if hear is None or not self.quick:
+                        if hear is None:
                             self._deliver(at, inlet, self.by_name[sender], message, way)
                         else:
                             deliveries += 1
                             hear(sender, message, at)
-                if unsettled:
+                if attention:
                     self._settle(at)
-                if checks:
                     for check in checks:
                         check(at)
             events = len(_PIECE)
