@@ -22,34 +22,32 @@ Counters are those of the namespace's own end: every byte of a frame but its che
 import ipaddress
 import json
 import os
-import re
-import subprocess
-from collections.abc import Sequence
-from itertools import count
+from contextlib import ExitStack
 from types import TracebackType
 
 from msgspec import Struct
 
-from doyen.errors import ConfigError, TransportError
+from doyen.errors import ConfigError
+from doyen.lab.iproute import (
+    QUIET,
+    batch,
+    check_rights,
+    delete_namespaces,
+    ip,
+    new_prefix,
+    remove_leftovers,
+    room_for_neighbours,
+    sysctl,
+)
+
+__all__ = ["NODES_MAX", "QUIET_AFTER_S", "Counters", "Namespace", "Namespaces", "remove_leftovers"]
 
 NODES_MAX = 250
 QUIET_AFTER_S = 3.0  # Joining reports of IGMPv3 and MLDv2: two, within a second each; and some.
 
-_IPV4 = ipaddress.ip_network("198.18.0.0/16")
-_IPV6 = ipaddress.ip_network("fd00:d0:1e::/64")
-_LINK_LOCAL = ipaddress.ip_network("fe80::/64")
-_NAME = re.compile(r"doyen(\d+)-\d+-\w+")
-_LAB_NO = count()
-_QUIET = {
-    "ipv6/conf/all/router_solicitations": 0,
-    "ipv6/conf/default/router_solicitations": 0,
-    "ipv6/conf/all/accept_ra": 0,
-    "ipv6/conf/default/accept_ra": 0,
-    "ipv6/conf/all/accept_dad": 0,
-    "ipv6/conf/default/accept_dad": 0,
-    "ipv6/conf/default/dad_transmits": 0,
-    "ipv6/conf/default/addr_gen_mode": 1,  # No address but those given.
-}
+IPV4 = ipaddress.ip_network("198.18.0.0/16")
+IPV6 = ipaddress.ip_network("fd00:d0:1e::/64")
+LINK_LOCAL = ipaddress.ip_network("fe80::/64")
 
 
 class Counters(Struct, frozen=True):
@@ -80,7 +78,7 @@ class Namespace(Struct, frozen=True):
 
     def counters(self) -> Counters:
         """Read in the namespace, and without a packet of its own."""
-        shown = json.loads(_ip("-n", self.name, "-s", "-j", "link", "show", "dev", self.interface))
+        shown = json.loads(ip("-n", self.name, "-s", "-j", "link", "show", "dev", self.interface))
         stats = shown[0]["stats64"]
         return Counters(stats["tx"]["bytes"], stats["tx"]["packets"], stats["rx"]["bytes"], stats["rx"]["packets"])
 
@@ -96,114 +94,58 @@ class Namespaces:
     def __init__(self, node_count: int) -> None:
         if not 1 <= node_count <= NODES_MAX:
             raise ConfigError(f"{node_count} is out of range: give 1 to {NODES_MAX}", field="nodes")
-        prefix = f"doyen{os.getpid()}-{next(_LAB_NO)}"
+        prefix = new_prefix()
         self.switch = f"{prefix}-switch"
-        self.nodes = [_namespace(prefix, i) for i in range(node_count)]
+        self.nodes = [host(prefix, i, f"veth{i}") for i in range(node_count)]
+        self._cleanup = ExitStack()
 
     def __enter__(self) -> "Namespaces":
-        _check_rights()
+        check_rights()
         remove_leftovers()
-        try:
+        with ExitStack() as cleanup:
+            cleanup.callback(delete_namespaces, [self.switch, *(node.name for node in self.nodes)])
+            cleanup.enter_context(room_for_neighbours(len(self.nodes) ** 2))
             self._make()
-        except BaseException:
-            self._remove()
-            raise
+            self._cleanup = cleanup.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._remove()
+        self._cleanup.close()
 
     def _make(self) -> None:
-        names = [self.switch, *(node.name for node in self.nodes)]
-        _ip("-batch", "-", lines=[f"netns add {name}" for name in names])
-        _sysctl(self.switch, {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1})
+        batch([f"netns add {name}" for name in (self.switch, *(node.name for node in self.nodes))])
+        sysctl(self.switch, {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1})
         for node in self.nodes:
-            _sysctl(node.name, _QUIET)
-        pairs = [
-            f"link add {n.interface} netns {n.name} type veth peer name {n.interface} netns {self.switch}"
-            for n in self.nodes
-        ]
-        _ip("-batch", "-", lines=pairs)
+            sysctl(node.name, QUIET)
+        batch(
+            [
+                f"link add {n.interface} netns {n.name} type veth peer name {n.interface} netns {self.switch}"
+                for n in self.nodes
+            ]
+        )
         bridge = ["link add br0 type bridge stp_state 0 mcast_snooping 0 forward_delay 0", "link set br0 up"]
         bridge += [f"link set {node.interface} master br0 up" for node in self.nodes]
-        _ip("-n", self.switch, "-batch", "-", lines=bridge)
+        batch(bridge, namespace=self.switch)
         for node in self.nodes:
-            where = f"dev {node.interface}"
-            lines = [
-                "link set lo up",
-                f"link set {node.interface} up",
-                f"addr add {node.ipv4}/{_IPV4.prefixlen} {where}",
-                f"addr add {node.ipv6}/{_IPV6.prefixlen} {where} nodad",
-                f"addr add {node.link_local.partition('%')[0]}/{_LINK_LOCAL.prefixlen} {where} nodad",
-            ]
-            _ip("-n", node.name, "-batch", "-", lines=lines)
-
-    def _remove(self) -> None:
-        _delete([name for name in _existing() if name == self.switch or name in {node.name for node in self.nodes}])
+            batch(address_lines(node), namespace=node.name)
 
 
-def remove_leftovers() -> list[str]:
-    """Removes the namespaces of processes that are no more, and says which they were."""
-    left = [name for name in _existing() if (made := _NAME.fullmatch(name)) and not _lives(int(made[1]))]
-    _delete(left)
-    return left
-
-
-def _namespace(prefix: str, i: int) -> Namespace:
-    interface = f"veth{i}"
+def host(prefix: str, i: int, interface: str) -> Namespace:
+    """The i-th host of a made-up network, by the addresses that it has there."""
     return Namespace(
-        f"{prefix}-n{i}", interface, str(_IPV4[i + 1]), str(_IPV6[i + 1]), f"{_LINK_LOCAL[i + 1]}%{interface}"
+        f"{prefix}-n{i}", interface, str(IPV4[i + 1]), str(IPV6[i + 1]), f"{LINK_LOCAL[i + 1]}%{interface}"
     )
 
 
-def _existing() -> list[str]:
-    try:
-        return os.listdir("/run/netns")
-    except FileNotFoundError:
-        return []
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _delete(names: Sequence[str]) -> None:
-    """One by one: a namespace that somebody else removed meanwhile must not keep the others."""
-    for name in names:
-        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False, start_new_session=True)
-
-
-def _sysctl(namespace: str, values: dict[str, int]) -> None:
-    script = "; ".join(f"echo {value} > /proc/sys/net/{key}" for key, value in values.items())
-    _ip("netns", "exec", namespace, "sh", "-ec", script)
-
-
-def _ip(*arguments: str, lines: Sequence[str] = ()) -> str:
-    done = subprocess.run(
-        ["ip", *arguments],
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,  # Ctrl-C is for us: half a command would leave half a network.
-    )
-    if done.returncode:
-        raise TransportError(f"ip {' '.join(arguments)}: {' '.join(done.stderr.split()) or done.returncode}")
-    return done.stdout
-
-
-def _check_rights() -> None:
-    if os.geteuid() != 0:
-        raise TransportError("network namespaces need root: run this as root, or with sudo")
-    try:
-        _ip("-V")
-    except FileNotFoundError:
-        raise TransportError("network namespaces need the command `ip`: install iproute2") from None
+def address_lines(node: Namespace) -> list[str]:
+    """For `ip -batch` in the namespace: its interfaces up, its addresses set."""
+    where = f"dev {node.interface}"
+    return [
+        "link set lo up",
+        f"link set {node.interface} up",
+        f"addr add {node.ipv4}/{IPV4.prefixlen} {where}",
+        f"addr add {node.ipv6}/{IPV6.prefixlen} {where} nodad",
+        f"addr add {node.link_local.partition('%')[0]}/{LINK_LOCAL.prefixlen} {where} nodad",
+    ]
