@@ -12,7 +12,6 @@ A trace is a text file, one JSON value per line (`docs/reference/ctolerant.md` h
 The changes at t = 0 are the views after warm-up.  A node's entry about itself is left out.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -34,6 +33,7 @@ REREAD: Final[Duration] = ms(200)  # Elections see the trace anew so often.
 
 _LETTER: Final = {Status.ALIVE: "a", Status.SUSPECTED: "s", Status.FAILED: "f", Status.LEFT: "l"}
 _STATUS: Final = {letter: status for status, letter in _LETTER.items()}
+_LETTERS: Final = frozenset((*_STATUS, "-"))
 
 Change = tuple[int, int, int, str, int]  # t_ms, node, member, status, suspicions
 
@@ -73,15 +73,24 @@ def read(path: str) -> MemTrace:
         raise ConfigError(f"{path}: is {header.format} {header.version}, not {FORMAT} {VERSION}", field="trace")
     if header.places and len(header.places) != len(header.nodes):
         raise ConfigError(f"{path}: has {len(header.nodes)} nodes and {len(header.places)} places", field="trace")
-    size, before, changes = len(header.nodes), 0, []
-    for number, line in enumerate(lines[1:], start=2):
-        change: Change = _decode(line, Change, path, number)
-        t, node, member, status, count = change
-        if t < before or count < 0 or not (0 <= node < size and 0 <= member < size) or status not in (*_STATUS, "-"):
-            raise ConfigError(f"{path}, line {number}: {line.decode()} is out of order or out of range", field="trace")
+    size, before, changes = len(header.nodes), 0, _decode_all(lines[1:], path)
+    for number, (t, node, member, status, count) in enumerate(changes, start=2):
+        if t < before or count < 0 or not (0 <= node < size and 0 <= member < size) or status not in _LETTERS:
+            line = lines[number - 1].decode()
+            raise ConfigError(f"{path}, line {number}: {line} is out of order or out of range", field="trace")
         before = t
-        changes.append(change)
     return MemTrace(header, changes)
+
+
+def _decode_all(lines: list[bytes], path: str) -> list[Change]:
+    """All at once; where that fails, one by one, to name the line."""
+    try:
+        changes: list[Change] = msgspec.json.decode(b"[" + b",".join(lines) + b"]", type=list[Change])
+    except msgspec.DecodeError:
+        changes = []
+    if len(changes) != len(lines):
+        changes = [_decode(line, Change, path, number) for number, line in enumerate(lines, start=2)]
+    return changes
 
 
 def _decode(line: bytes, kind: Any, path: str, number: int) -> Any:
@@ -142,37 +151,36 @@ class Player:
     def __init__(self, trace: MemTrace, sim: Simulation, views: ToldViews, *, offset: Duration = 0) -> None:
         self.trace, self.sim, self.views = trace, sim, views
         self._names = [NodeId(name) for name in trace.header.nodes]
-        self._time = offset // ms(1) % max(trace.header.duration_ms, 1)
-        self._changes = self._endless()
-        self._next = next(self._changes, None)
+        self._lasts = max(trace.header.duration_ms, 1)
+        self._time = offset // ms(1) % self._lasts
+        self._next = self._lap = 0  # Where in the changes, and when the present lap began.
+        self._members: dict[tuple[int, str, int], Member] = {}  # One object for all views that say the same.
 
     def start(self) -> None:
-        self._catch_up(self._time)
-        self.sim.at(self.sim.now + REREAD, self._reread, "trace")
+        self._reread()
 
     def _reread(self) -> None:
+        self._catch_up()
         self._time += REREAD // ms(1)
-        self._catch_up(self._time)
         self.sim.at(self.sim.now + REREAD, self._reread, "trace")
 
-    def _catch_up(self, upto: int) -> None:
+    def _catch_up(self) -> None:
+        """What has not changed between the trace's end and its start is not told twice."""
         news: dict[int, dict[NodeId, Member | None]] = {}
-        while self._next is not None and self._next[0] <= upto:
-            _, node, member, letter, count = self._next
-            name = self._names[member]
-            news.setdefault(node, {})[name] = (
-                None if letter == "-" else Member(node=name, status=_STATUS[letter], suspicion_count=count)
-            )
-            self._next = next(self._changes, None)
+        changes, names, known = self.trace.changes, self._names, self._members
+        while changes:
+            if self._next == len(changes):
+                self._next, self._lap = 0, self._lap + self._lasts
+            t, node, member, letter, count = changes[self._next]
+            if t + self._lap > self._time:
+                break
+            self._next += 1
+            said = known.get((member, letter, count))
+            if said is None and letter != "-":
+                said = Member(node=names[member], status=_STATUS[letter], suspicion_count=count)
+                known[member, letter, count] = said
+            news.setdefault(node, {})[names[member]] = said
         for index, members in news.items():
             hearer = self.sim.nodes[index]
             self.views.set(hearer, [member for member in members.values() if member is not None])
             self.views.drop(hearer, [name for name, member in members.items() if member is None])
-
-    def _endless(self) -> Iterator[Change]:
-        """Over and over; what has not changed between its end and its start is not told twice."""
-        lap = 0
-        while self.trace.changes:
-            for t, *rest in self.trace.changes:
-                yield (t + lap, *rest)  # type: ignore[misc]
-            lap += max(self.trace.header.duration_ms, 1)

@@ -93,6 +93,10 @@ class Topology:
     def forget_routes(self) -> None:
         self._trees.clear()
 
+    def share_routes(self, routes: "dict[tuple[int, frozenset[Link]], dict[int, int]]") -> None:
+        """Keeps routes where other runs on the same graph keep theirs; only while nobody goes down."""
+        self._trees = routes
+
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
         """The hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:

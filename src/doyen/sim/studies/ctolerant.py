@@ -20,7 +20,7 @@ its initiator crashes or there are several: views err all the time, and each err
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -205,6 +205,12 @@ def study(
     )
 
 
+@lru_cache(maxsize=4)
+def _routes_of(trace: str) -> dict[Any, Any]:
+    """Found once by each process: all runs over a trace have its places."""
+    return {}
+
+
 def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
     return _Experiment(setting, seed, trace).run()
 
@@ -265,6 +271,8 @@ class _Experiment:
         for node in self.nodes:
             self.sim.start(node)
         if self.recorded is not None:
+            if not setting.crash_initiator:
+                self.sim.network.topology.share_routes(_routes_of(setting.trace))
             offset = int(self.streams.of("offset").random() * ms(self.recorded.header.duration_ms))
             Player(self.recorded, self.sim, self.views, offset=offset).start()
         elif not self.live:
