@@ -19,4 +19,4 @@ class LeaderLost(Struct, frozen=True, gc=False):
     urgent: ClassVar[bool] = True  # Passes the persistence barrier.
 
     term: Term
-    reason: str  # One of a few words: "silent", "left", "outranked", "resigned".
+    reason: str  # One of a few words: "silent", "gone", "left", "outranked", "resigned".

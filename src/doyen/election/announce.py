@@ -34,6 +34,7 @@ from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
 from doyen.election.wakeup import Place, RankMap, TimerShape, draw
 from doyen.errors import ConfigError
@@ -309,6 +310,12 @@ class Announce:
             self._replace(self.me, (self.standing, self.me))
             if self._mine is not None:
                 self._mine = Announcement(self._mine.term, self.standing)
+
+    def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
+        """A leader whose process is gone need not be waited for; one that lives after all announces again."""
+        if fact.gone and fact.member in self._heard:
+            self._drop(fact.member, "gone")
+            self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
 
     def leave(self, now: Instant) -> None:
         """The command of a process that ends in order: it says Bye if it leads (or if all do), and falls silent."""

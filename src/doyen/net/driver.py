@@ -60,18 +60,21 @@ class Driver:
         self.host = Host(node, self)
         self.incarnation, self.codec, self.transport = incarnation, codec, transport
         self.clock, self.storage = clock, storage
-        self._observer, self._on_failure = observer, on_failure
+        self._observers = [] if observer is None else [observer]
+        self._on_failure = on_failure
+        self._closers: list[Callable[[], None]] = []
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
         self.received_count = 0
         self._seeds = tuple(peers)
         self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
+        self._lives: dict[NodeId, Incarnation] = {}  # The latest heard of each that has an address.
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
         self._disk: ThreadPoolExecutor | None = None
-        self._running = False
+        self._running = self._opened = self._closed = False
         self.failure: BaseException | None = None
 
     # Life.
@@ -84,13 +87,30 @@ class Driver:
             self._step(self.host.start_late, port)
         return port.machine
 
+    def watch(self, observer: Observer) -> None:
+        """One more that is told every fact."""
+        self._observers.append(observer)
+
+    def on_close(self, closer: Callable[[], None]) -> None:
+        """To be called once this node falls silent, for whatever reason; at once if it has."""
+        if self._closed:
+            closer()
+        else:
+            self._closers.append(closer)
+
     def restored(self, channel: str, kind: Any) -> Any:
         """What a machine persisted in an earlier life, or None; for its constructor."""
         return None if self.storage is None else self.storage.load(channel, kind)
 
+    async def open(self) -> None:
+        """Listens: from here on the transport knows its address.  What is heard before `start` is dropped."""
+        await self.transport.open(self._on_datagram)
+        self._opened = True
+
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self.transport.open(self._on_datagram)
+        if not self._opened:
+            await self.open()
         self._running = True
         try:
             self.host.start(self.clock())
@@ -115,13 +135,26 @@ class Driver:
 
     def close(self) -> None:
         """Silent and still from here on; what machines set or said later is dropped."""
-        self._running = False
+        self._running, self._closed = False, True
         if self._alarm is not None:
             self._alarm.cancel()
         self._timers.clear()
         self.transport.close()
         if self._disk is not None:
             self._disk.shutdown(wait=False)
+        while self._closers:
+            self._closers.pop()()
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    def address_of(self, node: NodeId) -> Address | None:
+        return self._addresses.get(node)
+
+    def life_of(self, node: NodeId) -> Incarnation | None:
+        """The incarnation under which it was last heard, if it was."""
+        return self._lives.get(node)
 
     # The world of the host.
 
@@ -141,9 +174,9 @@ class Driver:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
         if isinstance(fact, ViewChanged):
             self._learn(fact)
-        if self._observer is not None:
+        for observer in self._observers:
             try:
-                self._observer(port.channel, fact, now)
+                observer(port.channel, fact, now)
             except Exception:  # The application's bug, not the protocol's: the node goes on.
                 log.exception("%s: the observer failed on %s", self.host.node, fact)
 
@@ -176,7 +209,7 @@ class Driver:
             return self.codec.encode(self.host.node, self.incarnation, port.channel, message)
         except LocalProtocolError as error:  # Too large to leave: to everybody else that is loss, so say it loudly.
             self.refused["too large"] += 1
-            self._complain("too large", str(error), logging.ERROR)
+            self.complain("too large", str(error), logging.ERROR)
             return None
 
     def _set_timer(self, port: Port, timer: Any, at: Instant) -> None:
@@ -196,12 +229,13 @@ class Driver:
         if envelope.sender == self.host.node:
             if envelope.incarnation != self.incarnation:
                 self.refused["namesake"] += 1
-                self._complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
+                self.complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
             else:
                 self.refused["echo"] += 1  # Our own multicast, heard back.
             return
         self.received_count += 1
         self._remember(envelope.sender, source)
+        self._lives[envelope.sender] = envelope.incarnation
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
 
     def _on_own_message(self, channel: str, message: Any) -> None:
@@ -266,7 +300,7 @@ class Driver:
         if addresses.get(node) != source:
             addresses[node] = source
             if len(addresses) > PEERS_MAX:
-                addresses.popitem(last=False)
+                self._lives.pop(addresses.popitem(last=False)[0], None)
         addresses.move_to_end(node)
 
     def _learn(self, fact: ViewChanged) -> None:
@@ -275,14 +309,15 @@ class Driver:
             member = fact.view.members.get(node)
             if member is None or not member.present:
                 self._addresses.pop(node, None)
+                self._lives.pop(node, None)
             elif member.address is not None and node != self.host.node:
                 self._remember(node, member.address)
 
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1
-        self._complain(error.reason, f"dropped a datagram from {source}: {error}")
+        self.complain(error.reason, f"dropped a datagram from {source}: {error}")
 
-    def _complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:
+    def complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:
         now = time.monotonic()
         if now - self._complained_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
             self._complained_at[reason] = now

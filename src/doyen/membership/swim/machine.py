@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.link import LinkBroken
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.membership.swim.antientropy import AntiEntropy
 from doyen.membership.swim.config import SwimConfig
@@ -195,6 +196,14 @@ class Swim:
             self._fade(now)
         if self._changed:
             self._report()
+
+    def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
+        """As a probe without an answer; the suspect is pinged at once, so that it can refute at once."""
+        if not self._left and self._is_present(fact.member):
+            self._on_silent(fact.member, now)
+            self._prober.ping(fact.member)
+            if self._changed:
+                self._report()
 
     def leave(self, now: Instant) -> None:
         """Says goodbye to as many as an update is repeated to; from here on it only answers who has not heard."""

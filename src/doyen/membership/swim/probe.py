@@ -197,6 +197,11 @@ class Prober:
             for helper in helpers:
                 self._post.send(helper, PingRequest, self._probe_no, target, host, port, self._config.lifeguard)
 
+    def ping(self, target: NodeId) -> None:
+        """Outside the rounds: no verdict hangs on it, only what its answer tells."""
+        self._number += 1
+        self._post.send(target, Ping, self._number, target)
+
     # Answers.
 
     def on_ack(self, sender: NodeId, ack: Ack, now: Instant) -> None:

@@ -1,0 +1,150 @@
+"""The keys of one group: one seals, all open, and the file they are kept in may change at any time.
+
+    file = one key per line, "primary KEY" or "also KEY", where KEY is 32 bytes in URL-safe base64; # begins a comment
+
+Every sealed thing names its key by an id, four bytes of the key's hash, so that who lacks the key can say which.
+Rotation: add the new key everywhere, then make it primary everywhere, then remove the old one everywhere.
+"""
+
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from doyen.errors import ConfigError, RemoteProtocolError
+
+KEY_BYTES: Final = 32
+ID_BYTES: Final = 4
+NONCE_BYTES: Final = 24
+TAG_BYTES: Final = 16
+KEYS_MAX: Final = 16
+_FILE_MAX: Final = 64 * 1024
+_HEADER: Final = "# Keys of a doyen group: whoever reads this can speak in it.  Change it with `doyen keys`.\n"
+
+
+class Keyring:
+    """Seals with its primary key, opens with any.  PyNaCl is loaded here, and only here."""
+
+    def __init__(self, keys: Iterable[bytes], *, path: Path | None = None) -> None:
+        """The first is the primary one."""
+        found = tuple(dict.fromkeys(keys))
+        if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found):
+            raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
+        self.path = path
+        self._aead: Any = _load_nacl()
+        self._put(found)
+
+    def _put(self, keys: tuple[bytes, ...]) -> None:
+        self.by_id = {key_id(key): key for key in keys}
+        self.primary = key_id(keys[0])
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        return tuple(self.by_id.values())
+
+    def seal(self, plain: bytes, associated: bytes, nonce: bytes) -> bytes:
+        """Under the primary key; a nonce must never come twice."""
+        return self._aead[0](plain, associated, nonce, self.by_id[self.primary])  # type: ignore[no-any-return]
+
+    def open(self, key: bytes, sealed: bytes, associated: bytes, nonce: bytes) -> bytes:
+        """`key` is an id.  Raises `RemoteProtocolError` for a key that is not here, or for what it did not seal."""
+        secret = self.by_id.get(key)
+        if secret is None:
+            raise UnknownKey(key)
+        try:
+            return self._aead[1](sealed, associated, nonce, secret)  # type: ignore[no-any-return]
+        except Exception:  # nacl.exceptions.CryptoError, and TypeError for what is too short.
+            raise RemoteProtocolError("seal", "is damaged, forged, or for another group") from None
+
+    def replace(self, other: "Keyring") -> None:
+        """Rotation: whoever holds this ring uses the other's keys from now on."""
+        self._put(other.keys)
+
+
+class UnknownKey(RemoteProtocolError):
+    def __init__(self, key: bytes) -> None:
+        super().__init__("key", f"is sealed with a key I do not have (key id {key.hex()})")
+        self.key = key
+
+
+def new_key() -> bytes:
+    return os.urandom(KEY_BYTES)
+
+
+def key_id(key: bytes) -> bytes:
+    return blake2b(key, digest_size=ID_BYTES, person=b"doyen key id").digest()
+
+
+def key_text(key: bytes) -> str:
+    return urlsafe_b64encode(key).decode().rstrip("=")
+
+
+def parse_key(text: str) -> bytes:
+    try:
+        key = urlsafe_b64decode(text.strip() + "=" * (-len(text.strip()) % 4))
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ConfigError("that is not a key: give 43 letters and digits as `doyen keys new` makes them")
+    return key
+
+
+# The file.
+
+
+def read_keys(path: Path) -> tuple[bytes, ...]:
+    """The keys, the primary one first."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_FILE_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"key file {path}: {error.strerror}: make one with `doyen keys new --file {path}`") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"key file {path} is not text: make one with `doyen keys new --file {path}`") from None
+    primary: list[bytes] = []
+    also: list[bytes] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 2 or words[0] not in ("primary", "also"):
+            raise ConfigError(f'key file {path}, line {number}: give "primary KEY" or "also KEY"')
+        try:
+            (primary if words[0] == "primary" else also).append(parse_key(words[1]))
+        except ConfigError as error:
+            raise ConfigError(f"key file {path}, line {number}: {error}") from None
+    if len(primary) != 1 or len(text) > _FILE_MAX:
+        raise ConfigError(f"key file {path} has {len(primary)} primary keys: exactly one seals (`doyen keys use`)")
+    return (*primary, *also)
+
+
+def write_keys(path: Path, keys: Iterable[bytes]) -> None:
+    """Replaced whole, readable by its owner alone."""
+    lines = [
+        f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {key_id(key).hex()}" for i, key in enumerate(keys)
+    ]
+    beside = path.with_name(path.name + ".new")
+    try:
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(_HEADER + "\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise ConfigError(f"key file {path} cannot be written: {error.strerror}") from None
+
+
+def load_keyring(path: Path) -> Keyring:
+    return Keyring(read_keys(path), path=path)
+
+
+def _load_nacl() -> tuple[Any, Any]:
+    try:
+        from nacl import bindings
+    except ImportError:
+        raise ConfigError("keys need PyNaCl, which is not installed: pip install 'doyen[secure]'") from None
+    return bindings.crypto_aead_xchacha20poly1305_ietf_encrypt, bindings.crypto_aead_xchacha20poly1305_ietf_decrypt

@@ -1,0 +1,367 @@
+"""An idle TCP connection from each member to its leader: when a process is killed, its kernel says so at once.
+
+Silence takes a timeout to notice; the end of a connection does not.  While all is well it costs nothing but the
+connection.  (The idea is JGroups' FD_SOCK, on leaders only.)  What is learnt is a fact, `LinkBroken`, that machines
+follow as suspicion of that one life of that one member; a silent cut of the network is still found by their timers.
+
+    member ──"DYN1" nonce──────────────▶ leader          nonces are 16 random bytes
+           ◀─"DYN1" nonce, hello────────
+           ──hello────────────────────▶                  idle from here on
+           ◀─────── bye or EOF ───────▶
+
+    hello = 2 bytes length · [role, other's nonce, own nonce, group, name, incarnation], sealed where there are keys
+
+An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, or
+answered by another life, the old one is gone; answered by the same one, nothing was the matter.
+The leader hears of members that are killed in the same way.
+"""
+
+import asyncio
+import os
+import socket
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant, ms, seconds, to_seconds
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkBroken
+from doyen.errors import ConfigError, RemoteProtocolError
+from doyen.net.driver import Driver
+from doyen.net.keys import ID_BYTES, NONCE_BYTES, Keyring
+
+_MAGIC: Final = b"DYN1"
+_NONCE: Final = 16
+_BYE: Final = b"\0"
+_HELLO_MAX: Final = 512
+_LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # A dying process may still take a connection and drop it: look again.
+_KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, some day.
+
+
+class LinkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How members hold on to their leader."""
+
+    settle: Duration = ms(200)  #: Connect to whoever has led for so long.  Short: many connections at a start.
+    hello_timeout: Duration = seconds(2)  #: Patience for a connection and its hello.
+    retry: Duration = seconds(5)  #: Pause after a connection that failed.
+    accept_max: int = 1024  #: Members that may be connected to this node; more are turned away.
+    pending_max: int = 64  #: Connections at a time that have not said hello yet; more are turned away.
+    leader_max: int = 8  #: Leaders, of several elections, that this node connects to.
+
+    def __post_init__(self) -> None:
+        for field in ("accept_max", "pending_max", "leader_max"):
+            if getattr(self, field) < 1:
+                raise ConfigError(f"{getattr(self, field)} is too few: give at least 1", field=field)
+        for field in ("hello_timeout", "retry"):
+            if getattr(self, field) <= 0:
+                raise ConfigError("must be positive", field=field)
+
+
+class Hello(Struct, frozen=True, array_like=True):
+    role: str  # "leader" or "member": who is called and who calls, so that a hello cannot be sent back.
+    theirs: bytes
+    ours: bytes
+    group: str
+    name: NodeId
+    incarnation: Incarnation
+
+
+class LeaderLink:
+    """Follows the leaders that a driver's elections name.  `await LeaderLink.attach(driver)` is all of it."""
+
+    def __init__(self, driver: Driver, config: LinkConfig, keyring: Keyring | None) -> None:
+        self.driver, self.config, self.keyring = driver, config, keyring
+        self.accepted: dict[NodeId, Link] = {}  # Members connected to us.
+        self.linked: dict[NodeId, Link] = {}  # Leaders we are connected to.
+        self.broken: Counter[str] = Counter()  # What was told: "lost", "gone"; and "back" for nothing the matter.
+        self.pending_count = self.turned_away_count = 0
+        self._leaders: dict[str, NodeId] = {}  # By channel.
+        self._keepers: dict[NodeId, asyncio.Task[None]] = {}
+        self._looking: asyncio.TimerHandle | None = None
+        self._server: asyncio.Server | None = None
+
+    @classmethod
+    async def attach(
+        cls, driver: Driver, config: LinkConfig | None = None, keyring: Keyring | None = None
+    ) -> "LeaderLink":
+        """Once the driver runs.  Without a port to listen on it still follows leaders that have one."""
+        link = cls(driver, config or LinkConfig(), keyring)
+        await link._listen()
+        driver.watch(link._on_fact)
+        driver.on_close(link._close)
+        return link
+
+    def connected(self) -> tuple[NodeId, ...]:
+        return tuple(self.linked)
+
+    # Whom to follow.
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, LeaderElected):
+            self._leaders[channel] = fact.term.leader
+        elif isinstance(fact, LeaderLost) and self._leaders.get(channel) == fact.term.leader:
+            del self._leaders[channel]
+        else:
+            return
+        if self._looking is None and self.driver.running:
+            self._looking = asyncio.get_running_loop().call_later(to_seconds(self.config.settle), self._follow)
+
+    def _follow(self) -> None:
+        self._looking = None
+        wanted = {leader: None for leader in self._leaders.values() if leader != self.driver.host.node}
+        for leader in [leader for leader in self._keepers if leader not in wanted]:
+            self._keepers.pop(leader).cancel()
+            if leader in self.linked:
+                self.linked.pop(leader).end()
+        for leader in list(wanted)[: self.config.leader_max]:
+            if leader not in self._keepers:
+                self._keepers[leader] = asyncio.create_task(self._keep(leader))
+
+    # The member's end.
+
+    async def _keep(self, leader: NodeId) -> None:
+        while self.driver.running:
+            address = self.driver.address_of(leader)
+            link = None if address is None else await self._call(leader, address)
+            while isinstance(link, Link):
+                self.linked[leader] = link
+                broken = await link.ended
+                if self.linked.get(leader) is link:
+                    del self.linked[leader]
+                assert address is not None
+                link = await self._look_again(leader, link.incarnation, address) if broken else None
+            await asyncio.sleep(to_seconds(self.config.retry))
+
+    async def _look_again(self, leader: NodeId, incarnation: Incarnation, address: Address) -> "Link | None":
+        self._tell(LinkBroken(leader, incarnation))
+        for pause_s in _LOOKS_S:
+            await asyncio.sleep(pause_s)
+            found = await self._call(leader, address)
+            if isinstance(found, Link) and found.incarnation == incarnation:
+                self.broken["back"] += 1
+                return found
+            if isinstance(found, Link | ConnectionRefusedError):
+                self._tell(LinkBroken(leader, incarnation, gone=True))
+                return found if isinstance(found, Link) else None
+            if not isinstance(found, ConnectionError):  # Silence says nothing.
+                return None
+        return None
+
+    async def _call(self, leader: NodeId, address: Address) -> "Link | Exception | None":
+        loop = asyncio.get_running_loop()
+        link = Link(self, leader)
+        try:
+            async with asyncio.timeout(to_seconds(self.config.hello_timeout)):
+                await loop.create_connection(lambda: link, address.host, address.port)
+                await link.greeted
+        except (OSError, TimeoutError) as error:
+            link.abort()
+            return error
+        except BaseException:
+            link.abort()
+            raise
+        return link
+
+    # The leader's end.
+
+    async def _listen(self) -> None:
+        address = self.driver.transport.address
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Link(self, None), address.host, address.port, backlog=128, reuse_address=True
+            )
+        except OSError as error:
+            self.driver.complain(
+                "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"
+            )
+
+    def admit(self, link: "Link") -> bool:
+        """A connection that has said nothing yet."""
+        if self.pending_count >= self.config.pending_max or len(self.accepted) >= self.config.accept_max:
+            self.turned_away_count += 1
+            return False
+        self.pending_count += 1
+        return True
+
+    def welcome(self, link: "Link") -> None:
+        """A member that said who it is; of two connections of one name the newer counts."""
+        before = self.accepted.get(link.peer)
+        if before is not None:
+            before.end()
+        self.accepted[link.peer] = link
+
+    def on_member_end(self, link: "Link", broken: bool) -> None:
+        if self.accepted.get(link.peer) is link:
+            del self.accepted[link.peer]
+            if broken:
+                self._tell(LinkBroken(link.peer, link.incarnation))
+
+    # Both.
+
+    def hello(self, role: str, theirs: bytes, ours: bytes) -> bytes:
+        driver = self.driver
+        said = Hello(role, theirs, ours, driver.codec.group, driver.host.node, driver.incarnation)
+        body = msgspec.msgpack.encode(said)
+        if self.keyring is not None:
+            nonce, key = os.urandom(NONCE_BYTES), self.keyring.primary
+            body = key + nonce + self.keyring.seal(body, self._associated(key), nonce)
+        return len(body).to_bytes(2, "big") + body
+
+    def check(self, body: bytes, role: str, theirs: bytes, ours: bytes) -> Hello:
+        """What the other end said; `theirs` and `ours` as we see them."""
+        if self.keyring is not None:
+            key, nonce = body[:ID_BYTES], body[ID_BYTES : ID_BYTES + NONCE_BYTES]
+            if len(nonce) < NONCE_BYTES:
+                raise RemoteProtocolError("seal", "a hello that is not sealed")
+            body = self.keyring.open(key, body[ID_BYTES + NONCE_BYTES :], self._associated(key), nonce)
+        try:
+            hello = msgspec.msgpack.decode(body, type=Hello)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RemoteProtocolError("malformed", f"hello: {error}") from None
+        if (hello.role, hello.theirs, hello.ours, hello.group) != (role, ours, theirs, self.driver.codec.group):
+            raise RemoteProtocolError("group", "a hello for another group, or of another conversation")
+        return hello
+
+    def _associated(self, key: bytes) -> bytes:
+        return b"doyen link\0" + key + self.driver.codec.group.encode()
+
+    def _tell(self, fact: LinkBroken) -> None:
+        """Unless a later life of it was heard meanwhile: then the end of the old one is no news."""
+        if self.driver.running and self.driver.life_of(fact.member) in (None, fact.incarnation):
+            self.broken["gone" if fact.gone else "lost"] += 1
+            self.driver.tell(fact)
+
+    def refuse(self, error: RemoteProtocolError, peer: Any) -> None:
+        reason = f"link {error.reason}"
+        self.driver.refused[reason] += 1
+        self.driver.complain(reason, f"dropped a connection with {peer}: {error}")
+
+    def _close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._server is not None:
+            self._server.close()
+        for keeper in self._keepers.values():
+            keeper.cancel()
+        for link in [*self.linked.values(), *self.accepted.values()]:
+            link.end()
+        self._keepers.clear()
+        self.linked.clear()
+        self.accepted.clear()
+
+
+class Link(asyncio.Protocol):
+    """One connection, of either end: greeting, hello, then nothing until it ends."""
+
+    def __init__(self, owner: LeaderLink, leader: NodeId | None) -> None:
+        self._owner, self._leader = owner, leader  # `leader` is whom we call; None: we are called.
+        self.peer, self.incarnation = leader or NodeId(""), Incarnation(0)
+        self.ours, self.theirs = os.urandom(_NONCE), b""
+        self._read = b""
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._established = self._counted = self._over = False
+        loop = asyncio.get_running_loop()
+        self.greeted: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[bool] = loop.create_future()  # True: without a goodbye.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._leader is not None:
+            transport.write(_MAGIC + self.ours)
+        elif self._owner.admit(self):
+            self._counted = True
+            patience_s = to_seconds(self._owner.config.hello_timeout)
+            self._deadline = asyncio.get_running_loop().call_later(patience_s, self.abort)
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        if self._established:
+            self.end() if data == _BYE else self.abort()
+            return
+        self._read += data
+        try:
+            self._advance()
+        except RemoteProtocolError as error:
+            assert self._transport is not None
+            self._owner.refuse(error, self._transport.get_extra_info("peername"))
+            self.abort()
+
+    def _advance(self) -> None:
+        greeting = len(_MAGIC) + _NONCE
+        if len(self._read) > greeting + 2 + _HELLO_MAX or not _MAGIC.startswith(self._read[: len(_MAGIC)]):
+            raise RemoteProtocolError("malformed", "it does not speak this protocol")
+        if len(self._read) < greeting:
+            return
+        assert self._transport is not None
+        if not self.theirs:
+            self.theirs = self._read[len(_MAGIC) : greeting]
+            if self._leader is None:
+                self._transport.write(_MAGIC + self.ours + self._owner.hello("leader", self.theirs, self.ours))
+        body = self._read[greeting + 2 :]
+        if len(self._read) < greeting + 2 or len(body) < int.from_bytes(self._read[greeting : greeting + 2], "big"):
+            return
+        size = int.from_bytes(self._read[greeting : greeting + 2], "big")
+        role = "member" if self._leader is None else "leader"
+        hello = self._owner.check(body[:size], role, self.theirs, self.ours)
+        if self._leader is not None and hello.name != self._leader:
+            raise RemoteProtocolError("sender", f"{hello.name!r} is not {self._leader!r}")
+        self._establish(hello, left=body[size:])
+
+    def _establish(self, hello: Hello, left: bytes) -> None:
+        assert self._transport is not None
+        self.peer, self.incarnation = hello.name, hello.incarnation
+        self._established, self._read = True, b""
+        self._uncount()
+        if self._leader is None:
+            made: socket.socket = self._transport.get_extra_info("socket")
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
+            self._owner.welcome(self)
+        else:
+            self._transport.write(self._owner.hello("member", self.theirs, self.ours))
+            self.greeted.set_result(None)
+        if left:
+            self.data_received(left)
+
+    def _uncount(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._counted:
+            self._counted = False
+            self._owner.pending_count -= 1
+
+    def eof_received(self) -> None:
+        return None  # Close our half too.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._uncount()
+        broken = self._established and not self._over
+        self._over = True
+        if not self.greeted.done():
+            self.greeted.set_exception(ConnectionResetError("dropped before its hello"))
+            self.greeted.exception()  # Whoever waits gets it; if nobody does, that is no news.
+        if not self.ended.done():
+            self.ended.set_result(broken)
+        if self._leader is None and self._established:
+            self._owner.on_member_end(self, broken)
+
+    def end(self) -> None:
+        """In order, with a goodbye."""
+        if not self._over and self._transport is not None:
+            self._over = True
+            self._transport.write(_BYE)
+            self._transport.close()
+
+    def abort(self) -> None:
+        """At once; what was established counts as broken."""
+        if self._transport is not None:
+            self._transport.abort()

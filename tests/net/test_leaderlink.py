@@ -1,0 +1,282 @@
+"""An idle connection to the leader: its end is suspicion at once, of that life of that member, and no more."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from net_nodes import PATIENT, Node, until
+
+from doyen.core.clock import ms
+from doyen.core.effects import Send, SetTimer
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkBroken
+from doyen.core.view import Member, Status, ViewChanged
+from doyen.election.announce import Announce, Announcement
+from doyen.membership.swim import Acquaintances, Swim, SwimConfig
+from doyen.membership.swim.messages import Ping, Word
+from doyen.net.keys import Keyring, key_text, new_key
+from doyen.net.leaderlink import LeaderLink, LinkConfig
+from doyen.testing import RecordingOut
+
+SOON = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(500))
+LEADER, MEMBER = NodeId("leader"), NodeId("member")
+
+
+class Told:
+    """The `LinkBroken`s that reached a node's machines."""
+
+    MESSAGES: Any = Announcement
+
+    def __init__(self) -> None:
+        self.facts: list[LinkBroken] = []
+
+    def start(self, now: int) -> None: ...
+    def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
+    def on_link_broken(self, fact: LinkBroken, now: int) -> None:
+        self.facts.append(fact)
+
+
+async def pair(
+    keys: tuple[Keyring | None, Keyring | None] = (None, None), config: LinkConfig = SOON
+) -> tuple[Node, LeaderLink, Node, LeaderLink, Told]:
+    """A leader, and a member that follows it and is connected to it if it can be."""
+    member = Node("member")
+    told: Told = member.driver.add("told", lambda port: Told())
+    await member.driver.start()
+    leader = Node("leader", standing=9, seeds=(member.address,), incarnation=5)
+    await leader.driver.start()
+    links = [await LeaderLink.attach(n.driver, config, k) for n, k in zip((leader, member), keys, strict=True)]
+    await until(lambda: member.election.leader == LEADER)
+    return leader, links[0], member, links[1], told
+
+
+def lost(node: Node) -> list[str]:
+    return [fact.reason for fact in node.facts if isinstance(fact, LeaderLost) and fact.term.leader == LEADER]
+
+
+def close(*nodes: Node) -> None:
+    for node in nodes:
+        node.driver.close()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="doyen")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_killed_leader_is_lost_long_before_its_silence_is_noticed(sealed: bool) -> None:
+    key = new_key()
+
+    async def main() -> None:
+        member = Node("member")
+        await member.driver.start()
+        link = await LeaderLink.attach(member.driver, SOON, Keyring([key]) if sealed else None)
+        script = Path(__file__).with_name("leader_process.py")
+        arguments = [member.address.host, str(member.address.port), *([key_text(key)] if sealed else [])]
+        process = await asyncio.create_subprocess_exec(sys.executable, str(script), *arguments)
+        try:
+            await until(lambda: link.connected() == (LEADER,), 20)
+            assert member.election.leader == LEADER
+            os.kill(process.pid, signal.SIGKILL)
+            killed_at = time.monotonic()
+            await member.until(lambda: member.election.is_leader, 5)
+            took_s = time.monotonic() - killed_at
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        assert lost(member) == ["gone"]
+        assert link.broken == {"lost": 1, "gone": 1}
+        assert took_s < PATIENT.listen_timeout / 1e9 / 10, took_s
+        close(member)
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_dies_alone_costs_the_leader_nothing() -> None:
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        its.accepted[MEMBER].abort()
+        await until(lambda: link.broken["back"] == 1 and link.connected() == (LEADER,))
+        assert told.facts == [LinkBroken(LEADER, Incarnation(5))]  # Suspicion; and it was found again.
+        assert not lost(member)
+        close(leader, member)
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        leader.driver.command("election", "leave")
+        leader.driver.close()
+        await member.until(lambda: member.election.is_leader)
+        await until(lambda: not link.connected())
+        assert lost(member) == ["left"]
+        assert told.facts == [] and not link.broken
+        close(member)
+
+    asyncio.run(main())
+
+
+def test_the_leader_hears_of_a_member_that_dies_and_not_of_one_that_goes() -> None:
+    async def main() -> None:
+        leader, its, member, link, _ = await pair()
+        told: Told = leader.driver.add("told", lambda port: Told())
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        link.linked[LEADER].abort()
+        await until(lambda: bool(told.facts))
+        assert told.facts == [LinkBroken(MEMBER, Incarnation(1))]
+        await until(lambda: MEMBER in its.accepted)
+        member.driver.close()
+        await until(lambda: MEMBER not in its.accepted)
+        assert len(told.facts) == 1
+        close(leader)
+
+    asyncio.run(main())
+
+
+def test_the_end_of_an_old_life_says_nothing_of_a_new_one() -> None:
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        again = Node("leader", standing=9, seeds=(member.address,), incarnation=6)
+        await again.driver.start()
+        await until(lambda: member.driver.life_of(LEADER) == 6)
+        leader.driver._closers.clear()  # Dies without a goodbye.
+        leader.driver.close()
+        its._server.close()  # type: ignore[union-attr]
+        its.accepted[MEMBER].abort()
+        await until(lambda: not link.connected())
+        await asyncio.sleep(0.2)
+        assert told.facts == [] and not lost(member)
+        close(member, again)
+
+    asyncio.run(main())
+
+
+def test_another_life_at_the_address_means_that_the_old_one_is_gone() -> None:
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        its.driver.incarnation = Incarnation(6)  # What a restart at the same port looks like to a caller.
+        its.accepted[MEMBER].abort()
+        await until(lambda: len(told.facts) == 2)
+        assert told.facts == [LinkBroken(LEADER, Incarnation(5)), LinkBroken(LEADER, Incarnation(5), gone=True)]
+        close(leader, member)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("which", ["leader has none", "member has none", "another"])
+def test_without_the_groups_key_there_is_no_link_and_no_suspicion(which: str) -> None:
+    ring, other = Keyring([new_key()]), Keyring([new_key()])
+    keys = {"leader has none": (None, ring), "member has none": (ring, None), "another": (ring, other)}[which]
+
+    async def main() -> None:
+        leader, its, member, link, told = await pair(keys)
+        await until(lambda: sum(n for r, n in member.driver.refused.items() if r.startswith("link ")) >= 2)
+        assert not link.connected() and not its.accepted and told.facts == []
+        assert any(reason.startswith("link ") for reason in member.driver.refused)
+        close(leader, member)
+
+    asyncio.run(main())
+
+
+def test_connections_are_bounded_and_strangers_are_cut_off() -> None:
+    config = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(300), pending_max=3)
+
+    async def main() -> None:
+        leader, its, member, link, told = await pair(config=config)
+        await until(lambda: link.connected() == (LEADER,))
+        strangers = [await asyncio.open_connection(leader.address.host, leader.address.port) for _ in range(8)]
+        await until(lambda: its.turned_away_count == 5)
+        assert its.pending_count == 3
+        for reader, _ in strangers:  # Those who say nothing are cut off, too.
+            try:
+                assert await reader.read() == b""
+            except ConnectionResetError:
+                continue
+        assert its.pending_count == 0 and link.connected() == (LEADER,) and told.facts == []
+        for _, writer in strangers:
+            writer.close()
+        close(leader, member)
+
+    asyncio.run(main())
+
+
+def test_any_bytes_at_the_port_leave_the_links_as_they_are() -> None:
+    rng = Random(5)
+
+    async def main() -> None:
+        leader, its, member, link, _ = await pair((Keyring([bytes(32)]), Keyring([bytes(32)])))
+        await until(lambda: link.connected() == (LEADER,))
+        for i in range(200):
+            said = (b"DYN1" if i % 2 else b"") + rng.randbytes(rng.randrange(700))
+            reader, writer = await asyncio.open_connection(leader.address.host, leader.address.port)
+            try:
+                writer.write(said)
+                writer.write_eof()
+                async with asyncio.timeout(2):
+                    await reader.read()
+            except ConnectionError:
+                pass
+            finally:
+                writer.close()
+        assert link.connected() == (LEADER,) and list(its.accepted) == [MEMBER]
+        assert leader.driver.failure is None and its.pending_count == 0
+        close(leader, member)
+
+    asyncio.run(main())
+
+
+# ── What machines make of it ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_announce_listen_takes_back_leadership_from_one_who_is_gone_only() -> None:
+    out = RecordingOut()
+    machine = Announce(MEMBER, PATIENT, out, Random(1))
+    machine.start(0)
+    machine.on_message(LEADER, Announcement(3, 9), ms(1))
+    before = len(out.effects)
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5)), ms(2))
+    machine.on_link_broken(LinkBroken(NodeId("somebody"), Incarnation(5), gone=True), ms(2))
+    assert machine.leader == LEADER and len(out.effects) == before
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5), gone=True), ms(3))
+    lost, timer = out.effects[before:]
+    assert lost.fact.reason == "gone" and lost.fact.term.leader == LEADER  # type: ignore[union-attr]
+    assert isinstance(timer, SetTimer) and timer.at <= ms(3) + PATIENT.suppress_interval
+    machine.on_message(LEADER, Announcement(3, 9), ms(4))  # It lives after all.
+    assert machine.leader == LEADER
+    assert [e.fact for e in out.effects if hasattr(e, "fact")][-1] == LeaderElected(lost.fact.term)  # type: ignore[union-attr]
+
+
+def test_swim_suspects_and_pings_at_once_and_hears_the_refutation() -> None:
+    out = RecordingOut()
+    known = Acquaintances([Member(node=LEADER, incarnation=Incarnation(5), address=Address("127.0.0.1", 9))])
+    machine = Swim(MEMBER, SwimConfig(), out, Random(1), known=known)
+    machine.start(0)
+    before = len(out.effects)
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5)), ms(2))
+    told = out.effects[before:]
+    pings = [effect.message for effect in told if isinstance(effect, Send)]
+    assert [type(ping) for ping in pings] == [Ping]
+    assert [(u.node, u.word) for u in pings[0].updates if u.node == LEADER] == [(LEADER, Word.SUSPECTED)]
+    assert machine.view[LEADER].status is Status.SUSPECTED
+    assert isinstance(told[-1].fact, ViewChanged)  # type: ignore[union-attr]
+    before = len(out.effects)
+    machine.on_link_broken(LinkBroken(NodeId("stranger"), Incarnation(5), gone=True), ms(2))
+    assert len(out.effects) == before
