@@ -68,8 +68,8 @@ class Namespace(Struct, frozen=True):
     name: str
     interface: str
     ipv4: str
-    ipv6: str
-    link_local: str  # With its scope, as sockets want it.
+    ipv6: str = ""
+    link_local: str = ""  # With its scope, as sockets want it.
 
     @property
     def wrap(self) -> list[str]:
