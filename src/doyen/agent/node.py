@@ -1,124 +1,200 @@
-"""One process of a group: its machines, a driver, and what it tells the outside.
+"""One process of a group: a stack of machines on a driver, and what it tells the outside."""
 
-This is the agent's first shape: one announce-listen election.  It tells every fact as one JSON line.
-"""
-
+import ipaddress
+import os
+import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
+from doyen.agent.config import NodeConfig
+from doyen.agent.reign import Reign
+from doyen.agent.stack import MEMBERSHIP, Place, Stack
+from doyen.agent.told import Told as Told
+from doyen.agent.told import encode_told as encode_told
 from doyen.core.clock import Instant
 from doyen.core.codec import Codec
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import Standing
-from doyen.election.announce import STANDING_MAX, Announce, AnnounceConfig
-from doyen.errors import ConfigError
+from doyen.core.view import ViewChanged
+from doyen.errors import TransportError
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 
-CHANNEL = "election"
-
-
-class AgentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    group: str
-    name: NodeId
-    udp: UdpConfig
-    election: AnnounceConfig
-    seeds: tuple[Address, ...] = ()  # Whom to tell where there is no multicast.
-    standing: Standing = 0
-    state: Path | None = None  # Where to keep terms over restarts; None: a restart begins anew.
-
-    def __post_init__(self) -> None:
-        if not -STANDING_MAX <= self.standing <= STANDING_MAX:  # Also false for nan.
-            raise ConfigError(f"{self.standing} is not a standing: give a finite number", field="standing")
-        for seed in self.seeds:
-            self.udp.check_peer(seed)
-
-
-class Told(Struct, frozen=True, omit_defaults=True):
-    """One line of what an agent tells."""
-
-    event: str  # started, elected, lost, status, stopped
-    name: str
-    at: float  # Wall clock, in seconds.
-    clock: int  # CLOCK_BOOTTIME in nanoseconds: the same for all processes of one machine.
-    pid: int | None = None
-    leader: str | None = None
-    term: int | None = None
-    reason: str | None = None
-    address: str | None = None
-    sent: int = 0
-    received: int = 0
-    refused: dict[str, int] = {}
-    status: str = ""
+Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
 
 
 class Agent:
-    """A running node.  `tell` gets a `Told` for everything worth knowing."""
+    """A running node.  `tell` gets a `Told` for everything worth knowing; `observers` every fact."""
 
-    def __init__(self, config: AgentConfig, tell: Callable[[Told], None]) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        tell: Callable[[Told], None] | None = None,
+        *,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
         self.config, self._tell = config, tell
-        incarnation = Incarnation(time.time_ns())  # Grows from start to start, unless the wall clock is set back.
+        self.name = node_id(config.name or default_name())
+        self.udp = udp_config(config)
+        self.seeds = config.seed_addresses()
+        for seed in self.seeds:
+            self.udp.check_peer(seed)
+        self.observers: list[Observer] = []
         self.driver = Driver(
-            config.name,
-            incarnation,
+            self.name,
+            Incarnation(time.time_ns() // 1000),  # Grows from start to start, unless the wall clock is set back.
             Codec(config.group),
-            UdpTransport(config.udp),
-            peers=config.seeds,
-            storage=None if config.state is None else Storage(config.state / config.name),
+            UdpTransport(self.udp),
+            peers=self.seeds,
+            storage=Storage(Path(config.state) / self.name) if config.state else None,
             observer=self._on_fact,
+            on_failure=on_failure,
         )
-        self.election: Announce = self.driver.add(
-            CHANNEL,
-            lambda port: Announce(
-                config.name, config.election, port, Random(), standing=config.standing, restored=self._restored()
-            ),
-        )
-
-    def _restored(self) -> int | None:
-        return None if self.config.state is None else self.driver.restored(CHANNEL, Announce.RECORD) or 0
+        self.stack: Stack
 
     async def start(self) -> None:
-        await self.driver.start()
+        driver = self.driver
+        await driver.open()
+        try:
+            self.stack = Stack(
+                self.config,
+                Place(
+                    node=self.name,
+                    incarnation=driver.incarnation,
+                    address=self.address,
+                    seeds=self.seeds,
+                    add=driver.add,
+                    rng=lambda channel: Random(),
+                    restored=driver.restored,
+                    durable=driver.storage is not None,
+                ),
+            )
+        except BaseException:
+            driver.close()
+            raise
+        await driver.start()
 
-    def status(self) -> None:
-        self.told("status", leader=self.election.leader, term=self.election.term_number)
+    @property
+    def address(self) -> Address | None:
+        """Where others reach this process, once it listens; None where only they can tell."""
+        heard = self.driver.transport.address
+        if self.config.advertise:
+            given = parse_address(self.config.advertise, default_port=heard.port)
+            return Address(given.host, given.port or heard.port)
+        if not ipaddress.ip_address(heard.host.partition("%")[0]).is_unspecified:
+            return heard
+        ours = _address_towards(self.seeds[0]) if self.seeds else None
+        return None if ours is None else Address(ours, heard.port)
+
+    @property
+    def reign(self) -> Reign | None:
+        """The group's own election, if it has one."""
+        return self.stack.reigns.get("")
 
     def leave(self) -> None:
-        """In order: Bye if it leads, then silence."""
+        """In order: whoever leads says so, then the membership, then silence."""
         if self.driver.failure is None:
-            self.driver.command(CHANNEL, "leave")
+            for channel, machine in self.stack.machines.items():
+                if channel != MEMBERSHIP and hasattr(machine, "leave"):
+                    self.driver.command(channel, "leave")
+            if self.stack.membership is not None:
+                self.driver.command(MEMBERSHIP, "leave")
         self.driver.close()
 
-    def told(self, event: str, **fields: Any) -> None:
+    # What it tells.
+
+    def status(self) -> None:
+        reigns = self.stack.reigns.values()
+        for reign in reigns:
+            # An announce-listen process names a leader, itself, even while it waits.
+            leader = getattr(reign.machine, "leader", None) if hasattr(reign.machine, "leaders") else reign.leader
+            self.told("status", reign, leader=leader, term=reign.term_max)
+        if not reigns:
+            self.told("status", None)
+
+    def told(self, event: str, reign: Reign | None = None, **fields: Any) -> None:
+        if self._tell is None:
+            return
+        reign = reign or self.reign
         self._tell(
             Told(
                 event,
-                self.config.name,
+                self.name,
                 time.time(),
                 self.driver.clock(),
-                status=self.election.status.value,
+                status="" if reign is None else reign.status,
+                election="" if reign is None else reign.name,
                 sent=self.driver.transport.sent_count,
                 received=self.driver.received_count,
                 refused=dict(self.driver.refused),
+                members=self.member_counts(),
                 **fields,
             )
         )
 
+    def member_counts(self) -> dict[str, int]:
+        view = self.stack.view
+        return {} if view is None else dict(Counter(member.status.value for member in view.members.values()))
+
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        self.stack.observe(channel, fact, now)
         match fact:
             case LeaderElected(term):
-                self.told("elected", leader=term.leader, term=term.number)
+                self.told("elected", self._reign_of(channel), leader=term.leader, term=term.number)
             case LeaderLost(term, reason):
-                self.told("lost", leader=term.leader, term=term.number, reason=reason)
+                self.told("lost", self._reign_of(channel), leader=term.leader, term=term.number, reason=reason)
+            case ViewChanged(view, changed):
+                if self._tell is not None:
+                    for node in changed:
+                        self._tell_of_member(view.members.get(node), node)
+            case _ if type(fact).__name__ == "CannotElect":
+                self.told("cannot elect", self._reign_of(channel), reason=str(fact))
+        for observe in self.observers:
+            observe(channel, fact, now)
+
+    def _tell_of_member(self, member: Any, node: NodeId) -> None:
+        if member is None:
+            self.told("member", member=node, member_status="forgotten")
+            return
+        self.told(
+            "member",
+            member=node,
+            member_status=member.status.value,
+            incarnation=member.incarnation,
+            by=self.stack.accusers(node),
+            address=None if member.address is None else str(member.address),
+        )
+
+    def _reign_of(self, channel: str) -> Reign | None:
+        return next((reign for reign in self.stack.reigns.values() if reign.channel == channel), None)
 
 
-def encode_told(told: Told) -> bytes:
-    return msgspec.json.encode(told) + b"\n"
+def udp_config(config: NodeConfig) -> UdpConfig:
+    return UdpConfig(
+        bind=parse_address(config.bind),
+        multicast=parse_address(config.multicast) if config.multicast else None,
+        interface=config.interface,
+        ttl=config.ttl,
+    )
+
+
+def default_name() -> str:
+    """An identity per process."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}"
+
+
+def _address_towards(seed: Address) -> str | None:
+    """This machine's address on the way to the seed; nothing is sent."""
+    family = socket.AF_INET6 if ":" in seed.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((seed.host, seed.port))
+        except OSError as error:
+            raise TransportError(f"no way to seed {seed}: {error.strerror}: give --advertise HOST:PORT") from None
+        host: str = probe.getsockname()[0]
+        return host

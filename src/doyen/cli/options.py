@@ -58,7 +58,7 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options(kind)):
             if option.name not in leave_out:
-                click.option(_spelling(option), _key(option), **_how(option))(function)
+                click.option(_spelling(option), _key(option), **how(option))(function)
         return function
 
     return decorate
@@ -131,7 +131,7 @@ def _key(option: Option) -> str:
     return "__".join(option.path)
 
 
-def _how(option: Option) -> dict[str, Any]:
+def how(option: Option) -> dict[str, Any]:
     in_seconds = option.path[-1].endswith("_s")
     how: dict[str, Any] = {"default": None, "help": _help(option, in_seconds)}
     if in_seconds or is_duration(option.type):

@@ -24,6 +24,8 @@ from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from doyen.net.keys import ID_BYTES, UnknownKey
+from doyen.net.sealed import MARK, OVERHEAD, Seal
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
@@ -53,13 +55,14 @@ class Driver:
         *,
         peers: Iterable[Address] = (),
         storage: Storage | None = None,
+        seal: Seal | None = None,
         observer: Observer | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
         clock: Callable[[], Instant] = boot_time_ns,
     ) -> None:
         self.host = Host(node, self)
         self.incarnation, self.codec, self.transport = incarnation, codec, transport
-        self.clock, self.storage = clock, storage
+        self.clock, self.storage, self.seal = clock, storage, seal
         self._observers = [] if observer is None else [observer]
         self._on_failure = on_failure
         self._closers: list[Callable[[], None]] = []
@@ -191,12 +194,14 @@ class Driver:
         if address is None:
             self.refused["no address"] += 1
         elif data is not None:
-            self.transport.send(data, address)
+            self.transport.send(data if self.seal is None else self.seal.seal(data, address), address)
 
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
         if data is None:
             return
+        if self.seal is not None:
+            data = self.seal.seal(data, None)
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
         else:  # Fan-out: every seed, and those heard last; bounded, or a stranger could make us flood the world.
@@ -222,7 +227,14 @@ class Driver:
         if not self._running:
             return
         try:
-            envelope = self.codec.decode(data)
+            opened = self._opened_datagram(data, source)
+            if opened is None:
+                return
+            envelope = self.codec.decode(opened)
+        except UnknownKey as error:
+            self.refused[error.reason] += 1
+            self.complain(error.reason, f"{self.codec.group}: packets from {source.host} {error.advice}")
+            return
         except RemoteProtocolError as error:
             self._refuse(error, source)
             return
@@ -237,6 +249,16 @@ class Driver:
         self._remember(envelope.sender, source)
         self._lives[envelope.sender] = envelope.incarnation
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+
+    def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
+        """What the codec can read; None for what was between the seals alone."""
+        if self.seal is not None:
+            if len(data) > self.codec.datagram_max + OVERHEAD:
+                raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.codec.datagram_max}, sealed")
+            return self.seal.open(data, source, self.transport.send)
+        if data[:1] == MARK and len(data) > OVERHEAD:
+            raise UnknownKey(data[1 : 1 + ID_BYTES])
+        return data
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:

@@ -1,0 +1,86 @@
+"""Configuration in layers: preset < TOML file < DOYEN_… in the environment < flags."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from doyen.agent.config import NodeConfig
+from doyen.agent.presets import Preset, Timers, timers
+from doyen.agent.trees import as_tree, overlay, plain, put
+from doyen.core.config import Option, load, options, read_value
+from doyen.errors import ConfigError
+
+UNPREFIXED: Final = "announce"  # Its fields are flags by their own names, as they were from the first day.
+
+
+def flag_name(option: Option) -> str:
+    """`swim.period` → `--swim-period`; `announce.listen_timeout` → `--listen-timeout`."""
+    path = option.path[1:] if option.path[0] == UNPREFIXED and len(option.path) > 1 else option.path
+    singular = {"seeds": "seed", "elections": "also-elect"}.get(option.name, "-".join(path))
+    return "--" + singular.replace("_", "-")
+
+
+def variable_name(option: Option) -> str:
+    """`--swim-period` → `DOYEN_SWIM_PERIOD`."""
+    return "DOYEN_" + flag_name(option)[2:].replace("-", "_").upper()
+
+
+def node_options() -> list[Option]:
+    """Every leaf that has a flag; `announce.group_size` follows `group_size`."""
+    return [option for option in options(NodeConfig) if option.name != "announce.group_size"]
+
+
+def configure(
+    given: Mapping[tuple[str, ...], Any],
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> NodeConfig:
+    """The whole configuration: preset, file, environment and flags, the later ones winning.
+
+    `given` is what flags said, by the option's path, durations in nanoseconds.
+    """
+    environment = os.environ if environment is None else environment
+    where = "" if file is None else str(file)
+    from_file = {} if file is None else read_toml(file)
+    tree: dict[str, Any] = {}
+    named: dict[tuple[str, ...], str] = {}
+    known = node_options()
+    for option in known:
+        text = environment.get(variable_name(option))
+        if text is not None:
+            read = read_value(option.type, text, variable_name(option), text=True)
+            put(tree, option.path, plain(option, read))
+            named[option.path] = variable_name(option)
+        value = given.get(option.path)
+        if value is not None:
+            put(tree, option.path, plain(option, value))
+            named[option.path] = flag_name(option)
+    merged: dict[str, Any] = {}
+    overlay(merged, _preset_of(tree, from_file))
+    overlay(merged, from_file)
+    overlay(merged, tree)
+    return load(NodeConfig, merged, where, flags=named)
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}: give a file that can be read", field="config") from None
+
+
+def _preset_of(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The preset that is asked for, as tables; one that makes no sense is left for `load` to complain about."""
+
+    def said(key: str, default: Any) -> Any:
+        return next((layer[key] for layer in layers if key in layer), default)
+
+    preset, size = said("preset", "lan"), said("group_size", 10)
+    known: Preset = preset if preset in get_args(Preset) else "lan"
+    made = timers(known, size if isinstance(size, int) and 0 < size <= 100_000 else 10)
+    return {name: as_tree(getattr(made, name)) for name in Timers.__struct_fields__ if name != "delay"}

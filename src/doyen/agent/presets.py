@@ -1,0 +1,121 @@
+"""Timers for the kinds of network that most groups live on, and what they come to in the worst case.
+
+Every figure assumes that nothing is lost and nobody is slow: what the timers alone allow.  `doyen sim` and
+`doyen analyze` say what loss makes of them.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, ms, seconds
+from doyen.election.announce import AnnounceConfig
+from doyen.election.ctolerant import CTolerantConfig
+from doyen.election.spanning import SpanningConfig
+from doyen.membership.heartbeat import HeartbeatConfig
+from doyen.membership.medley import MedleyConfig
+from doyen.membership.swim import SwimConfig
+
+Preset = Literal["local", "lan", "wan", "iot"]
+
+
+class Timers(Struct, frozen=True, kw_only=True):
+    """One preset's tables, and the one-way delay that they are made for."""
+
+    delay: Duration
+    announce: AnnounceConfig
+    swim: SwimConfig
+    medley: MedleyConfig
+    heartbeat: HeartbeatConfig
+    ctolerant: CTolerantConfig
+    spanning: SpanningConfig
+
+
+class WorstCase(Struct, frozen=True, kw_only=True):
+    """From a leader's death; nothing lost, nobody slow."""
+
+    detection: Duration  # Until somebody knows.
+    failover: Duration  # Until everybody names the next.
+    because: str  # The sum, in the protocol's own words.
+
+
+def timers(preset: Preset, group_size: int) -> Timers:
+    match preset:
+        case "local":
+            return Timers(
+                delay=ms(1),
+                announce=AnnounceConfig(
+                    announce_interval=ms(200),
+                    listen_timeout=ms(600),
+                    suppress_interval=ms(150),
+                    group_size=group_size,
+                ),
+                swim=SwimConfig(period=ms(200), ack_timeout=ms(80), join_interval=ms(200), sync_interval=seconds(5)),
+                medley=MedleyConfig(
+                    period=ms(200),
+                    ack_timeout=ms(80),
+                    suspicion_timeout=seconds(1),
+                    lifeguard=True,
+                    join_interval=ms(200),
+                    sync_interval=seconds(5),
+                    unhealthy_half_life=seconds(600),
+                ),
+                heartbeat=HeartbeatConfig(period=ms(100)),
+                ctolerant=CTolerantConfig(
+                    response_timeout=ms(50),
+                    resend_interval=ms(50),
+                    final_timeout=seconds(1),
+                    begin_spread=ms(50),
+                    bootstrap_after=ms(500),
+                    ask_interval=seconds(5),
+                ),
+                spanning=SpanningConfig(
+                    hop_delay=ms(20), diameter_max=max(1, min(group_size, 64)), pulse_interval=ms(500)
+                ),
+            )
+        case "lan":
+            return Timers(
+                delay=ms(1),
+                announce=AnnounceConfig.lan(group_size),
+                swim=SwimConfig.lan(group_size),
+                medley=MedleyConfig.lan(group_size),
+                heartbeat=HeartbeatConfig.lan(group_size),
+                ctolerant=CTolerantConfig.lan(group_size),
+                spanning=SpanningConfig.lan(group_size),
+            )
+        case "wan":
+            return Timers(
+                delay=ms(150),
+                announce=AnnounceConfig.wan(group_size),
+                swim=SwimConfig.wan(group_size),
+                medley=MedleyConfig.wan(group_size),
+                heartbeat=HeartbeatConfig.wan(group_size),
+                ctolerant=CTolerantConfig.wan(group_size),
+                spanning=SpanningConfig.wan(group_size),
+            )
+        case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
+            return Timers(
+                delay=ms(200),
+                announce=AnnounceConfig(
+                    announce_interval=seconds(5),
+                    listen_timeout=seconds(25),
+                    suppress_interval=seconds(3),
+                    group_size=group_size,
+                    bye_loss=0.1,
+                ),
+                swim=SwimConfig(period=seconds(5), ack_timeout=seconds(1), suspicion_mult=5.0),
+                medley=MedleyConfig(
+                    lifeguard=True, sync_interval=seconds(60), unhealthy_half_life=seconds(600), period=seconds(2)
+                ),
+                heartbeat=HeartbeatConfig(period=seconds(5), fail_periods=16.0),
+                ctolerant=CTolerantConfig(
+                    response_timeout=seconds(2),
+                    resend_interval=seconds(1),
+                    final_timeout=seconds(30),
+                    begin_spread=seconds(2),
+                    bootstrap_after=seconds(10),
+                ),
+                spanning=SpanningConfig(
+                    hop_delay=seconds(1), diameter_max=max(1, group_size - 1), pulse_interval=seconds(10)
+                ),
+            )

@@ -1,0 +1,32 @@
+"""What an agent tells: one JSON line per fact."""
+
+import msgspec
+from msgspec import Struct
+
+
+class Told(Struct, frozen=True, omit_defaults=True):
+    """One line of what an agent tells."""
+
+    event: str  # started, elected, lost, member, cannot elect, status, stopped
+    name: str
+    at: float  # Wall clock, in seconds.
+    clock: int  # CLOCK_BOOTTIME in nanoseconds: the same for all processes of one machine.
+    pid: int | None = None
+    leader: str | None = None
+    term: int | None = None
+    reason: str | None = None
+    address: str | None = None
+    sent: int = 0
+    received: int = 0
+    refused: dict[str, int] = {}
+    status: str = ""
+    election: str = ""  # Which, where a node has several; "" is the group's own.
+    member: str | None = None  # member: who changed, and to what.
+    member_status: str | None = None  # alive, suspected, failed, left, forgotten
+    by: tuple[str, ...] = ()  # suspected: who accuses it, as far as is known here.
+    incarnation: int | None = None
+    members: dict[str, int] = {}  # How many are alive, suspected, failed, left; where there is a membership.
+
+
+def encode_told(told: Told) -> bytes:
+    return msgspec.json.encode(told) + b"\n"

@@ -1,0 +1,50 @@
+"""The flags of commands that run a node: `agent`, `run`; one per field of `NodeConfig`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from doyen.agent.config import NodeConfig
+from doyen.agent.layers import configure, flag_name, node_options
+from doyen.cli.options import how
+from doyen.core.config import Option
+
+HIDDEN = ("ctolerant.variant",)  # The election's name says it.
+
+
+def node_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds them; collected by `chosen_node`."""
+    for option in reversed(node_options()):
+        if option.name not in HIDDEN:
+            _add(option, function)
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        envvar="DOYEN_CONFIG",
+        help="A TOML file; DOYEN_… in the environment wins over it, flags over both.",
+    )(function)
+
+
+def chosen_node(config_file: Path | None, given: dict[str, Any]) -> NodeConfig:
+    """The configuration, from what the flags collected, the environment and the file."""
+    paths = {_key(option): option.path for option in node_options()}
+    said = {paths[key]: value for key, value in given.items() if value is not None and value != ()}
+    return configure(said, file=config_file)
+
+
+def _add(option: Option, function: Callable[..., Any]) -> None:
+    flag = flag_name(option)
+    settings = how(option)
+    if option.name in ("seeds", "elections", "meta", "hops"):
+        settings |= {"multiple": True, "type": str, "default": ()}
+    if option.type is bool:
+        flag = f"{flag}/--no-{flag[2:]}"
+    names = [flag, "--score"] if option.name == "standing" else [flag]
+    click.option(*names, _key(option), **settings)(function)
+
+
+def _key(option: Option) -> str:
+    return "__".join(option.path)

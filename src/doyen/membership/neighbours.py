@@ -1,0 +1,57 @@
+"""Who speaks to whom, where everybody could speak to everybody: links between neighbours on a ring of names.
+
+Elections over a graph cost messages per link, and a group on one network is a complete graph.  So each member keeps
+links to the next few present members on either side, in the order of names; whoever has the same view has the other
+end of the same links.  Two that are linked on one side only, while views differ, do not harm: each hears only those
+that it is linked to itself.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.core.link import LinkChanged
+from doyen.core.order import order
+from doyen.core.view import ViewChanged
+
+
+class Nothing(Struct, frozen=True, array_like=True, tag=True):
+    """Never sent."""
+
+
+class Neighbours:
+    """Turns `ViewChanged` into `LinkChanged`."""
+
+    __slots__ = ("_each_side", "_out", "links", "me")
+    MESSAGES: ClassVar[Any] = Nothing
+
+    def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
+        self.me, self._out, self._each_side = me, out, each_side
+        self.links: frozenset[NodeId] = frozenset()
+
+    def start(self, now: Instant) -> None:
+        pass
+
+    def on_message(self, sender: NodeId, message: Nothing, now: Instant) -> None:
+        pass
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        pass
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        wanted = neighbours({member.node for member in fact.view.present()}, self.me, self._each_side)
+        before, self.links = self.links, wanted
+        for peer in sorted(before - wanted):
+            self._out.emit(LinkChanged(peer, False))
+        for peer in sorted(wanted - before):
+            self._out.emit(LinkChanged(peer, True))
+
+
+def neighbours(present: set[NodeId], me: NodeId, each_side: int) -> frozenset[NodeId]:
+    """The next on either side of me, among those present."""
+    ring = sorted(present | {me}, key=order)
+    at = ring.index(me)
+    return frozenset(ring[(at + step) % len(ring)] for step in range(-each_side, each_side + 1)) - {me}
