@@ -1,0 +1,1 @@
+"""Other people's systems, unmodified, started and measured beside ours: each process in a namespace of its own."""
