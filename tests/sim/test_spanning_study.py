@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -187,18 +188,25 @@ def test_the_count_of_messages_holds_on_regular_graphs(shape: str, fifo: bool) -
         check(setting, 5)
 
 
-def test_time_grows_with_the_diameter_and_not_with_n() -> None:
-    def declared_at(k: int) -> float:
-        edges = chained(k)
+@pytest.mark.parametrize("initiator", ["0", "1", "mate of 1"])
+def test_time_grows_with_the_diameter_and_not_with_n(initiator: str) -> None:
+    def declared_at(k: int, **more: Any) -> float:
         size = 2 * k + 1
-        found = graph(edges, {str(i): i / size for i in range(size)})
-        run = simulate(Setting(graph=found, initiators=(NodeId("0"),), diameter_max=4), 1)
+        found = graph(chained(k), {str(i): i / size for i in range(size)})
+        first = NodeId(str(k + 1) if initiator == "mate of 1" else initiator)
+        run = simulate(Setting(graph=found, initiators=(first,), **more), 1)
         assert faults_of(run, found.quality) == []
         assert run.declared_at is not None
         return run.declared_at
 
+    assert len(chained(4)) == 12  # 0–a, a–(k+a), (k+a)–(a+1), for a = 1…k, the last included.
     times = {k: declared_at(k) for k in (4, 8, 16, 32, 64)}
-    assert max(times.values()) - min(times.values()) <= 1, times
+    assert len({times[k] for k in (8, 16, 32, 64)}) == 1, times
+    assert times[8] - times[4] <= (3 if initiator == "mate of 1" else 0), (
+        times
+    )  # At k=4 its farthest is one hop nearer.
+    unbounded = {k: declared_at(k, co_parent_hops=1000) for k in (4, 16)}  # What the bound is for.
+    assert unbounded[16] > unbounded[4] + 10
 
 
 def stabilises(seed: int) -> float:
@@ -273,6 +281,49 @@ def test_doyen_sim_spanning(quality: str, tmp_path: Path) -> None:
     assert text.startswith("3 leads 0, 1, 2, 3, 4, 5, 6")
 
 
+def test_inline_edges_may_be_longer_than_a_files_name(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("".join(f"{i},{i}\n" for i in range(129)))
+    found = ask("--graph", ",".join(f"{a}-{b}" for a, b in chained(64)), "--quality", str(path), "--initiators", "0")
+    assert found["declared_at"] == 8
+    assert found["messages"]["total"] == message_count(192, 129, 0)  # type: ignore[index]
+
+
+def test_one_node_alone_leads_itself_and_a_graph_may_be_in_pieces(tmp_path: Path) -> None:
+    path, nothing = tmp_path / "q.csv", tmp_path / "edges"
+    nothing.write_text("# none\n")
+    path.write_text("0,1\n")
+    found = ask("--graph", str(nothing), "--quality", str(path), "--initiators", "0")
+    assert (found["regions"], found["terminated"]) == ([{"members": ["0"], "leader": "0"}], True)
+    assert found["messages"]["total"] == 0  # type: ignore[index]
+    path.write_text("0,1\n1,2\n2,5\n3,4\n4,0\n")  # The failure detector reports to the pieces that nobody told.
+    found = ask("--graph", "0-1,2-3", "--quality", str(path), "--initiators", "0")
+    assert {"".join(r["members"]): r["leader"] for r in found["regions"]} == {"01": "1", "23": "2", "4": "4"}  # type: ignore
+
+
+def test_names_with_dashes_and_times_as_fractions(tmp_path: Path) -> None:
+    path, edges = tmp_path / "q.csv", tmp_path / "edges"
+    path.write_text('n-1,1\nn-2,"2"\nn-3,3\n')
+    edges.write_text("n-1 n-2\nn-2 n-3\n")
+    for when in ("3/2", "1.5", "15e-1"):
+        found = ask(
+            "--graph", str(edges), "--quality", str(path), "--initiators", "n-1,n-1", "--fail-link", f"n-3-n-2@{when}"
+        )
+        assert [r["leader"] for r in found["regions"]] == ["n-2", "n-3"]  # type: ignore
+        assert found["declared_at"] == 2.5
+
+
+def test_a_failure_comes_after_the_deliveries_of_its_instant(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("0,1\n1,2\n")
+    arguments = ["--graph", "0-1", "--quality", str(path), "--initiators", "0"]
+    found = ask(*arguments, "--fail-link", "0-1@2")  # The report arrives at 2, and counts; its declaration is lost.
+    assert [r["leader"] for r in found["regions"]] == ["0", "1"]  # type: ignore
+    assert found["messages"] == {"eim": 1, "ack": 0, "agm": 0, "mqfm": 1, "ldm": 1, "request": 0, "total": 3}
+    found = ask(*arguments, "--fail-link", "0-1@1.999")
+    assert found["messages"] == {"eim": 1, "ack": 0, "agm": 0, "mqfm": 1, "ldm": 0, "request": 0, "total": 2}
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -283,11 +334,16 @@ def test_doyen_sim_spanning(quality: str, tmp_path: Path) -> None:
         (["--initiators", "9"], "--initiators 9 is not a node"),
         (["--initiators", ","], "--initiators must name"),
         (["--fail-link", "0-1@1"], "--fail-link 0-1@1: the graph has no such edge"),
-        (["--fail-link", "0-2"], "--fail-link '0-2': give who and when"),
-        (["--fail-link", "0@1"], "--fail-link '0@1'"),
+        (["--fail-link", "0-2"], '--fail-link "0-2": give who and when'),
+        (["--fail-link", "0@1"], '--fail-link "0@1"'),
         (["--fail-node", "9@1"], "--fail-node 9@1: the graph has no such node"),
-        (["--fail-node", "3@-1"], "--fail-node '3@-1'"),
-        (["--recover", "3@soon"], "--recover '3@soon'"),
+        (["--fail-node", "3@-1"], '--fail-node "3@-1"'),
+        (["--recover", "3@soon"], '--recover "3@soon"'),
+        (["--recover", "3@5"], "--recover 3@5: it has not failed by then"),
+        (["--fail-node", "3@6", "--recover", "3@5"], "--recover 3@5: it has not failed by then"),
+        (["--heal-link", "2-3@5"], "--heal-link 2-3@5: it has not failed by then"),
+        (["--fail-node", "3@1/0"], '--fail-node "3@1/0"'),
+        (["--fail-node", "3@inf"], '--fail-node "3@inf"'),
         (["--pulse", "1"], "--pulse must be at least 4"),
     ],
 )

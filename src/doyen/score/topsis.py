@@ -112,7 +112,7 @@ def checked(attributes: Iterable[Attribute], where: str) -> tuple[Attribute, ...
 
 def read_table(lines: Iterable[str], attributes: Sequence[Attribute], where: str) -> dict[str, dict[str, float]]:
     """CSV, `node,<attribute>,…`; columns that are no attributes are passed over."""
-    rows = _rows(lines, where)
+    rows = rows_of(lines, where)
     if not rows:
         raise ConfigError(f"{where}: is empty: the first line is node,{','.join(a.name for a in attributes)}")
     (_, header), *body = rows
@@ -142,7 +142,7 @@ def read_table(lines: Iterable[str], attributes: Sequence[Attribute], where: str
     return table
 
 
-def _rows(lines: Iterable[str], where: str) -> list[tuple[int, list[str]]]:
+def rows_of(lines: Iterable[str], where: str) -> list[tuple[int, list[str]]]:
     """Each with its line; empty ones are passed over."""
     reader = csv.reader(lines)
     rows = []

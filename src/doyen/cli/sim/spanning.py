@@ -1,8 +1,8 @@
 """`doyen sim spanning`."""
 
-import csv
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -10,8 +10,10 @@ import click
 
 from doyen.cli.output import print_json
 from doyen.cli.score.files import read_text
+from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
+from doyen.score.topsis import rows_of
 from doyen.sim.studies.spanning import Edge, Failure, Graph, Run, Setting, What, graph, simulate
 from doyen.sim.trace import Trace
 
@@ -49,14 +51,17 @@ def command(
     trace_path: str | None,
     as_json: bool,
 ) -> None:
-    found = graph(_edges(edges), _quality(quality))
+    rated = _quality(quality)
+    found = graph(_edges(edges, alone=len(rated) == 1), rated)
     failures = [
-        *(_failure("fail-link", text) for text in fail_link),
-        *(_failure("heal-link", text) for text in heal_link),
-        *(_failure("fail-node", text) for text in fail_node),
-        *(_failure("recover", text) for text in recover),
+        *(_failure("fail-link", text, found) for text in fail_link),
+        *(_failure("heal-link", text, found) for text in heal_link),
+        *(_failure("fail-node", text, found) for text in fail_node),
+        *(_failure("recover", text, found) for text in recover),
     ]
-    names = tuple(NodeId(name.strip()) for name in initiators.split(",") if name.strip())
+    for back in failures:
+        _check_failed_before(back, failures)
+    names = tuple(dict.fromkeys(NodeId(name.strip()) for name in initiators.split(",") if name.strip()))
     try:
         setting = Setting(
             graph=found,
@@ -112,13 +117,14 @@ def _print(run: Run, found: Graph) -> None:
     click.echo(f"  {'terminated' if run.terminated else 'NOT terminated'} · trace {run.trace_hash}")
 
 
-def _edges(text: str) -> list[Edge]:
+def _edges(text: str, *, alone: bool) -> list[Edge]:
+    """`alone`: there is one node, so there need be no edges."""
     path = Path(text)
-    if not path.is_file():
+    if not _is_file(path):
         if _INLINE.fullmatch(text.strip()):
             pairs = (part.strip().split("-") for part in text.split(","))
             return [(a, b) for a, b in pairs]
-        raise ConfigError(f"--graph {text!r}: is no file, and no list of edges like 0-2,1-2")
+        raise ConfigError(f"--graph {shown(text)}: is no file, and no list of edges like 0-2,1-2")
     found = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -126,20 +132,26 @@ def _edges(text: str) -> list[Edge]:
             raise ConfigError(f"{path}: line {number}: {line.strip()!r} is not an edge: give two names, a b")
         if words:
             found.append((words[0], words[1]))
-    if not found:
+    if not found and not alone:
         raise ConfigError(f"{path}: has no edges: give two names per line, a b")
     return found
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file() or path.is_fifo()
+    except (OSError, ValueError):  # Longer than any file's name.
+        return False
+
+
 def _quality(path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
-    for number, row in enumerate(csv.reader(read_text(path).splitlines()), start=1):
-        cells = [cell.strip() for cell in row]
-        if not any(cells) or (number == 1 and cells[0].lower() == "node"):
+    for number, cells in rows_of(read_text(path).splitlines(), str(path)):
+        if number == 1 and cells[0].lower() == "node":
             continue
         spot = f"{path}: line {number}"
         if len(cells) != 2 or not cells[0]:
-            raise ConfigError(f"{spot}: {','.join(row)!r}: must be node,quality")
+            raise ConfigError(f"{spot}: {','.join(cells)!r}: must be node,quality")
         if cells[0] in found:
             raise ConfigError(f"{spot}: node {cells[0]} is there twice")
         try:
@@ -149,15 +161,29 @@ def _quality(path: Path) -> dict[str, float]:
     return found
 
 
-def _failure(what: What, text: str) -> Failure:
+def _failure(what: What, text: str, found: Graph) -> Failure:
     who, at, when = text.rpartition("@")
     of_link = what.endswith("link")
-    names = tuple(NodeId(name) for name in (who.split("-") if of_link else [who]))
     like = "2-3@1.5" if of_link else "3@1.5"
+    names = _ends(who, found) if of_link else (NodeId(who),)
     try:
-        moment = float(when)
-    except ValueError:
+        moment = float(Fraction(when))
+    except (ValueError, ZeroDivisionError, OverflowError):
         moment = -1.0
-    if not at or moment < 0 or not all(names) or len(names) != (2 if of_link else 1):
-        raise ConfigError(f"--{what} {text!r}: give who and when, e.g. {like}")
+    if not at or moment < 0 or len(names) != 1 + of_link or not all(names):
+        raise ConfigError(f"--{what} {shown(text)}: give who and when, e.g. {like}")
     return Failure(what, names, moment)
+
+
+def _ends(text: str, found: Graph) -> tuple[NodeId, ...]:
+    """`a-b`; where names have dashes of their own, the two that are an edge."""
+    parts, edges = text.split("-"), {frozenset(edge) for edge in found.edges}
+    pairs = [(NodeId("-".join(parts[:i])), NodeId("-".join(parts[i:]))) for i in range(1, len(parts))]
+    return next((pair for pair in pairs if frozenset(pair) in edges), tuple(NodeId(part) for part in parts))
+
+
+def _check_failed_before(back: Failure, failures: Sequence[Failure]) -> None:
+    """What comes back must have failed."""
+    broke: What | None = {"heal-link": "fail-link", "recover": "fail-node"}.get(back.what)  # type: ignore[assignment]
+    if broke and not any(f.what == broke and set(f.who) == set(back.who) and f.at <= back.at for f in failures):
+        raise ConfigError(f"--{back.what} {'-'.join(back.who)}@{back.at:g}: it has not failed by then: see --{broke}")

@@ -73,8 +73,7 @@ def regular(shape: str, size: int, arity: int = 2) -> list[Edge]:
 def chained(count: int) -> list[Edge]:
     """0–a, a–(k+a), (k+a)–(a+1) for a = 1…k: diameter at most 4, but co-parents in one chain of 2k."""
     k = count
-    edges = [edge for a in range(1, k + 1) for edge in ((0, a), (a, k + a))]
-    edges += [(k + a, a + 1) for a in range(1, k)]
+    edges = [edge for a in range(1, k + 1) for edge in ((0, a), (a, k + a), (k + a, a + 1))]
     return [(str(a), str(b)) for a, b in edges]
 
 
