@@ -8,6 +8,7 @@ Time is CLOCK_BOOTTIME, which goes on while the machine sleeps: a node that slep
 """
 
 import asyncio
+import ipaddress
 import logging
 import time
 from collections import Counter, OrderedDict
@@ -115,6 +116,14 @@ class Driver:
         if not self._opened:
             await self.open()
         self._running = True
+        if self.seal is None and not ipaddress.ip_address(self.transport.address.host.partition("%")[0]).is_loopback:
+            log.warning(
+                "%s: no key: packets of group %r are NOT authenticated, anybody who reaches %s can speak in it "
+                "(doyen keys new)",
+                self.host.node,
+                self.codec.group,
+                self.transport.address,
+            )
         try:
             self.host.start(self.clock())
         except BaseException:

@@ -65,8 +65,9 @@ class Keyring:
 
 class UnknownKey(RemoteProtocolError):
     def __init__(self, key: bytes) -> None:
-        super().__init__("key", f"is sealed with a key I do not have (key id {key.hex()})")
+        super().__init__("key", f"key id {key.hex()}")
         self.key = key
+        self.advice = f"are sealed with a key I do not have (key id {key.hex()}). Rotate: doyen keys list"
 
 
 def new_key() -> bytes:

@@ -1,0 +1,198 @@
+"""Datagrams that only the group can read and nobody can forge, alter or play back.
+
+    sealed    = C1 · key id (4) · boot (16) · number (8) · XChaCha20-Poly1305 of the datagram, with its tag (16)
+    nonce     = boot · number: random per process, counted per datagram, so none comes twice
+    associated = all that is in the clear, and the group's name
+    handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
+
+Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one life of one
+process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
+each number counts once, within a window.
+
+    stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
+             ◀─token A, ─────────────
+             ──token B, echo A───────▶               the stranger is believed from here on
+             ◀─────────, echo B──────                and so is the receiver; what was dropped is said again
+
+Tokens are made from a secret of this boot, the other's boot and the time, so nothing is kept for strangers.  An answer
+is never larger than what it answers, goes only where that came from, and at a bounded rate: nobody can use a group to
+flood a third party.  What is said again goes only to an address that has just echoed a token.
+"""
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final
+
+from doyen.core.ids import Address
+from doyen.errors import RemoteProtocolError
+from doyen.net.keys import ID_BYTES, TAG_BYTES, Keyring
+
+MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
+BOOT_BYTES: Final = 16
+NUMBER_BYTES: Final = 8
+TOKEN_BYTES: Final = 8
+HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
+OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 45: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
+HANDSHAKE_BYTES: Final = OVERHEAD + len(MARK) + 2 * TOKEN_BYTES
+REASONS: Final = ("key", "seal", "replay", "unproven", "clear", "handshake")
+
+WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
+BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
+TOKEN_S: Final = 30.0  # A token is good for so long, and as long again.
+ANSWERS_PER_S: Final = 500.0  # Handshakes sent, in all; so many at once, too.
+ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most.
+AGAIN_S: Final = 2.0  # What is older is not said again.
+AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
+_NONE: Final = bytes(TOKEN_BYTES)
+
+Send = Callable[[bytes, Address], None]
+
+
+class Seal:
+    """One process's end; it stands between the codec and the transport.  `open` gives the datagram, or None."""
+
+    def __init__(self, keyring: Keyring, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.keyring = keyring
+        self._group = group.encode()
+        self._clock = clock
+        self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
+        self._asked_at: OrderedDict[bytes, float] = OrderedDict()
+        self._allowance, self._allowed_at = ANSWERS_PER_S, clock()
+        self._said_to: OrderedDict[Address, tuple[float, bytes]] = OrderedDict()
+        self._said_to_all: tuple[float, bytes] = (-AGAIN_S, b"")
+        self.proven_count = self.handshake_count = 0
+        self._begin_boot()
+
+    def _begin_boot(self) -> None:
+        self._pid = os.getpid()
+        self.boot, self._number, self._secret = os.urandom(BOOT_BYTES), 0, os.urandom(32)
+
+    # Out.
+
+    def seal(self, data: bytes, to: Address | None) -> bytes:
+        """For one address, or (None) for all."""
+        if to is None:
+            self._said_to_all = (self._clock(), data)
+        else:
+            self._said_to[to] = (self._clock(), data)
+            self._said_to.move_to_end(to)
+            if len(self._said_to) > AGAIN_MAX:
+                self._said_to.popitem(last=False)
+        return self._seal(data)
+
+    def _seal(self, plain: bytes) -> bytes:
+        if os.getpid() != self._pid:  # A fork must not repeat a nonce, nor pass for its parent.
+            self._begin_boot()
+        self._number += 1
+        nonce = self.boot + self._number.to_bytes(NUMBER_BYTES, "big")
+        header = MARK + self.keyring.primary + nonce
+        return header + self.keyring.seal(plain, header + self._group, nonce)
+
+    # In.
+
+    def open(self, data: bytes, source: Address, send: Send) -> bytes | None:
+        """What was sealed, if its sender is believed.  Raises `RemoteProtocolError` for anything else."""
+        if data[:1] != MARK:
+            raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
+        if len(data) < OVERHEAD:
+            raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
+        header, nonce = data[:HEADER_BYTES], data[1 + ID_BYTES : HEADER_BYTES]
+        boot, number = nonce[:BOOT_BYTES], int.from_bytes(nonce[BOOT_BYTES:], "big")
+        window = self._boots.get(boot)
+        if window is not None and window.has(number):
+            raise RemoteProtocolError("replay", f"comes a second time, or too late: number {number}")
+        plain = self.keyring.open(data[1 : 1 + ID_BYTES], data[HEADER_BYTES:], header + self._group, nonce)
+        if boot == self.boot:
+            raise RemoteProtocolError("replay", "is one of our own, come back")
+        if window is not None:
+            window.take(number)
+            self._boots.move_to_end(boot)
+        if plain[:1] == MARK:
+            self._on_handshake(plain, boot, number, source, send)
+            return None
+        if window is None:
+            if len(data) >= HANDSHAKE_BYTES:
+                self._ask(boot, source, send)
+            raise RemoteProtocolError("unproven", "may be a recording: its sender must echo our token first")
+        return plain
+
+    # The handshake.
+
+    def _ask(self, boot: bytes, source: Address, send: Send) -> None:
+        now = self._clock()
+        if now - self._asked_at.get(boot, -ASK_EVERY_S) < ASK_EVERY_S:
+            return
+        self._asked_at[boot] = now
+        self._asked_at.move_to_end(boot)
+        if len(self._asked_at) > BOOTS_MAX:
+            self._asked_at.popitem(last=False)
+        self._answer(self._token(boot, now), _NONE, source, send)
+
+    def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address, send: Send) -> None:
+        if len(plain) != len(MARK) + 2 * TOKEN_BYTES:
+            raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
+        token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
+        now = self._clock()
+        if echo == _NONE:
+            if token != _NONE:
+                self._answer(self._token(boot, now), token, source, send)
+            return
+        if echo not in (self._token(boot, now), self._token(boot, now - TOKEN_S)):
+            raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
+        self._prove(boot, number)
+        if token != _NONE:
+            self._answer(_NONE, token, source, send)
+        else:
+            self._say_again(source, now, send)
+
+    def _prove(self, boot: bytes, number: int) -> None:
+        if boot in self._boots:
+            return
+        self.proven_count += 1
+        self._boots[boot] = Window(number)  # Whatever it said before this may be a recording.
+        if len(self._boots) > BOOTS_MAX:
+            self._boots.popitem(last=False)
+
+    def _answer(self, token: bytes, echo: bytes, source: Address, send: Send) -> None:
+        now = self._clock()
+        self._allowance = min(ANSWERS_PER_S, self._allowance + (now - self._allowed_at) * ANSWERS_PER_S)
+        self._allowed_at = now
+        if self._allowance >= 1:
+            self._allowance -= 1
+            self.handshake_count += 1
+            send(self._seal(MARK + token + echo), source)
+
+    def _say_again(self, to: Address, now: float, send: Send) -> None:
+        """It believes us from now on, but has dropped the last that we said."""
+        for at, data in (self._said_to_all, self._said_to.get(to, (-AGAIN_S, b""))):
+            if data and now - at <= AGAIN_S:
+                send(self._seal(data), to)
+
+    def _token(self, boot: bytes, now: float) -> bytes:
+        slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
+        return blake2b(boot + slot, key=self._secret, digest_size=TOKEN_BYTES).digest()
+
+
+class Window:
+    """Which numbers of one boot have come: the highest, and a bit for each of the last WINDOW."""
+
+    __slots__ = ("_bits", "_highest")
+
+    def __init__(self, first: int) -> None:
+        self._highest = first
+        self._bits = (1 << WINDOW) - 1  # All up to the first count as seen.
+
+    def has(self, number: int) -> bool:
+        behind = self._highest - number
+        return behind >= 0 and (behind >= WINDOW or bool(self._bits >> behind & 1))
+
+    def take(self, number: int) -> None:
+        ahead = number - self._highest
+        if ahead > 0:
+            self._bits = (self._bits << ahead | 1) & ((1 << WINDOW) - 1) if ahead < WINDOW else 1
+            self._highest = number
+        else:
+            self._bits |= 1 << -ahead

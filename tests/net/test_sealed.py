@@ -1,0 +1,421 @@
+"""Sealed packets: nobody outside the group is believed, nothing counts twice, a fresh receiver believes no recording."""
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from net_nodes import Node, until
+
+from doyen.core.codec import DATAGRAM_MAX, Codec
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected
+from doyen.election.announce import Bye
+from doyen.errors import ConfigError, RemoteProtocolError
+from doyen.net.keys import Keyring, key_id, key_text, load_keyring, new_key, parse_key, read_keys, write_keys
+from doyen.net.keywatch import watch_key_file
+from doyen.net.sealed import (
+    ANSWERS_PER_S,
+    BOOTS_MAX,
+    HANDSHAKE_BYTES,
+    MARK,
+    OVERHEAD,
+    TOKEN_S,
+    WINDOW,
+    Seal,
+    Window,
+)
+
+KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
+A, B, EVE = Address("10.0.0.1", 1), Address("10.0.0.2", 2), Address("10.6.6.6", 6)
+DATA = b"\x96" + b"d" * 60
+
+
+class Wire:
+    """Ends that speak to each other by hand; everything that crosses is kept."""
+
+    def __init__(self, *keys: bytes, group: str = "group") -> None:
+        self.now = 1000.0
+        self.keys, self.group = keys or (KEY,), group
+        self.crossed: list[tuple[bytes, Address, Address]] = []
+        self.ends: dict[Address, Seal] = {}
+        self.read: list[tuple[Address, bytes]] = []
+        self.refused: list[str] = []
+        self._under_way: deque[tuple[bytes, Address, Address]] = deque()
+
+    def boot(self, address: Address) -> Seal:
+        self.ends[address] = Seal(Keyring(self.keys), self.group, clock=lambda: self.now)
+        return self.ends[address]
+
+    def say(self, frm: Address, to: Address, data: bytes = DATA) -> bytes:
+        sealed = self.ends[frm].seal(data, to)
+        self.deliver(sealed, frm, to)
+        return sealed
+
+    def deliver(self, sealed: bytes, frm: Address, to: Address) -> None:
+        """And whatever follows from it."""
+        self._under_way.append((sealed, frm, to))
+        while self._under_way:
+            data, source, target = self._under_way.popleft()
+            self.crossed.append((data, source, target))
+            if target not in self.ends:
+                continue
+            send: Callable[[bytes, Address], None] = lambda d, t, s=target: self._under_way.append((d, s, t))  # type: ignore[misc]  # noqa: E731
+            try:
+                plain = self.ends[target].open(data, source, send)
+            except RemoteProtocolError as error:
+                self.refused.append(error.reason)
+                continue
+            if plain is not None:
+                self.read.append((target, plain))
+
+
+def two(**options: Any) -> Wire:
+    wire = Wire(**options)
+    wire.boot(A)
+    wire.boot(B)
+    return wire
+
+
+# ── Belief ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_stranger_proves_itself_and_what_it_said_is_said_again() -> None:
+    wire = two()
+    wire.say(A, B)
+    assert wire.refused == ["unproven"]
+    assert wire.read == [(B, DATA)]  # By its second saying.
+    assert [len(data) for data, _, _ in wire.crossed[1:4]] == [HANDSHAKE_BYTES] * 3
+    wire.say(B, A, DATA + b"!")  # Proven both ways: no further word is needed.
+    assert wire.read[-1] == (A, DATA + b"!") and len(wire.crossed) == 6
+
+
+def test_a_packet_counts_once_in_whatever_order() -> None:
+    wire = two()
+    wire.say(A, B)
+    sealed = [wire.ends[A].seal(DATA + bytes([i]), B) for i in range(20)]
+    Random(3).shuffle(sealed)
+    wire.read.clear()
+    for packet in [*sealed, *sealed]:
+        wire.deliver(packet, A, B)
+    assert len(wire.read) == 20 and wire.refused[-20:] == ["replay"] * 20
+
+
+def test_a_fresh_receiver_believes_no_recording() -> None:
+    wire = two()
+    wire.say(A, B)
+    for i in range(5):
+        wire.say(A, B, DATA + bytes([i]))
+    recorded = [(data, to) for data, _, to in wire.crossed]
+    wire.boot(B)  # A new life, with the same name, address and key; and A is silent, or gone.
+    del wire.ends[A]
+    wire.read.clear()
+    for data, _ in recorded * 3:
+        wire.deliver(data, EVE, B)
+        wire.deliver(data, A, B)
+    assert wire.read == []
+
+
+def test_nor_does_it_when_the_true_sender_lives_and_answers() -> None:
+    wire = two()
+    wire.say(A, B)
+    old = wire.say(A, B, DATA + b"old")
+    wire.boot(B)
+    wire.read.clear()
+    wire.now += 10
+    for _ in range(3):
+        wire.deliver(old, A, B)  # Its sender proves itself, and yet this was said before.
+    assert wire.read == []
+    wire.say(A, B, DATA + b"new")
+    assert wire.read == [(B, DATA + b"new")]
+
+
+def test_a_recorded_handshake_proves_nothing_to_another_life() -> None:
+    wire = two()
+    wire.say(A, B)
+    recorded = list(wire.crossed)
+    wire.boot(B)
+    del wire.ends[A]
+    for data, _, to in recorded:
+        if to == B:
+            wire.deliver(data, A, B)
+    assert wire.ends[B].proven_count == 0
+
+
+def test_a_token_grows_old() -> None:
+    wire = two()
+    asked: list[bytes] = []
+    with pytest.raises(RemoteProtocolError, match="recording"):
+        wire.ends[B].open(wire.ends[A].seal(DATA, B), A, lambda data, to: asked.append(data))
+    answers: list[bytes] = []
+    wire.ends[A].open(asked[0], B, lambda data, to: answers.append(data))
+    wire.now += 2 * TOKEN_S
+    with pytest.raises(RemoteProtocolError, match="too old"):
+        wire.ends[B].open(answers[0], A, lambda data, to: None)
+    assert wire.ends[B].proven_count == 0
+
+
+def test_one_that_was_forgotten_proves_itself_again_and_its_past_stays_past() -> None:
+    wire = two()
+    wire.say(A, B)
+    past = wire.say(A, B, DATA + b"past")
+    wire.ends[B]._boots.clear()
+    wire.read.clear()
+    wire.now += 1
+    wire.deliver(past, A, B)
+    assert wire.ends[A].boot in wire.ends[B]._boots and wire.read == [(B, DATA + b"past")]  # Said again, freshly.
+    assert wire.crossed[-1][0] != past
+    wire.deliver(past, A, B)
+    assert len(wire.read) == 1
+
+
+def test_an_echo_of_ones_own_words_is_not_believed() -> None:
+    wire = two()
+    sealed = wire.ends[A].seal(DATA, B)
+    with pytest.raises(RemoteProtocolError, match="our own"):
+        wire.ends[A].open(sealed, EVE, lambda data, to: None)
+
+
+# ── Outsiders ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_bit_is_guarded() -> None:
+    wire = two()
+    wire.say(A, B)
+    wire.read.clear()
+    sealed = wire.ends[A].seal(DATA, B)
+    for bit in range(8 * len(sealed)):
+        bent = bytearray(sealed)
+        bent[bit // 8] ^= 1 << bit % 8
+        wire.deliver(bytes(bent), A, B)
+    for size in range(len(sealed)):
+        wire.deliver(sealed[:size], A, B)
+    assert wire.read == [] and set(wire.refused) <= {"clear", "key", "seal", "replay", "unproven"}
+    wire.deliver(sealed, A, B)
+    assert wire.read == [(B, DATA)]
+
+
+def test_another_groups_packets_do_not_open() -> None:
+    here, there = two(), two(group="elsewhere")
+    here.deliver(there.ends[A].seal(DATA, B), A, B)
+    assert here.refused == ["seal"]
+
+
+def test_packets_in_the_clear_are_refused_where_there_is_a_key() -> None:
+    wire = two()
+    wire.deliver(DATA, A, B)
+    assert wire.refused == ["clear"] and len(wire.crossed) == 1
+
+
+def test_nobody_can_be_flooded_by_it() -> None:
+    """An outsider plays back what it recorded, from a victim's address, as fast as it likes."""
+    wire = two()
+    recorded = []
+    for _ in range(50):
+        wire.boot(A)
+        wire.say(A, B, DATA)
+        recorded += [data for data, _, to in wire.crossed if to == B]
+        wire.crossed.clear()
+    wire.boot(B)
+    del wire.ends[A]
+    spent = 0
+    for data in recorded * 40:
+        spent += len(data)
+        wire.now += 0.0001
+        wire.deliver(data, EVE, B)
+    got = sum(len(data) for data, _, to in wire.crossed if to == EVE)
+    seconds_gone = len(recorded) * 40 * 0.0001
+    assert 0 < got < spent
+    assert got <= HANDSHAKE_BYTES * (ANSWERS_PER_S * (1 + seconds_gone) + 1)
+    for data, frm, to in wire.crossed:
+        assert to != EVE or len(data) <= HANDSHAKE_BYTES, (frm, len(data))
+
+
+def test_the_smallest_real_packet_is_not_smaller_than_its_answer() -> None:
+    least = Codec("g").encode(NodeId("n"), Incarnation(2**40), "c", Bye(1))
+    assert len(least) + OVERHEAD >= HANDSHAKE_BYTES
+
+
+def test_memory_for_boots_is_bounded() -> None:
+    wire = two()
+    for _ in range(BOOTS_MAX + 100):
+        wire.now += 0.01
+        wire.boot(A)
+        wire.say(A, B)
+        wire.crossed.clear()
+    end = wire.ends[B]
+    assert len(end._boots) == BOOTS_MAX and len(end._asked_at) == BOOTS_MAX
+
+
+# ── The window ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_window_is_a_set_of_numbers_as_far_as_it_reaches() -> None:
+    rng = Random(11)
+    window, seen, highest = Window(100), set(range(101)), 100
+    for _ in range(20_000):
+        number = max(1, highest + rng.randrange(-WINDOW - 50, 60 if rng.random() < 0.99 else 5000))
+        expected = number in seen or number <= highest - WINDOW
+        assert window.has(number) == expected
+        if not expected:
+            window.take(number)
+            seen.add(number)
+            highest = max(highest, number)
+
+
+def test_a_fork_does_not_repeat_a_nonce() -> None:
+    seal = Seal(Keyring([KEY]), "group")
+    seal.seal(DATA, A)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, seal.seal(DATA, A))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs, ours = os.read(read, 1000), seal.seal(DATA, A)
+    os.close(read)
+    os.close(write)
+    assert theirs[5:29] != ours[5:29] and theirs[5:21] != ours[5:21]
+
+
+# ── Keys ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rotation_step_by_step_never_loses_a_packet() -> None:
+    """Add everywhere, use everywhere, remove everywhere; between any two steps all understand all."""
+    wire = two()
+    steps = [(KEY, OTHER), (OTHER, KEY), (OTHER,)]
+    wire.say(A, B)
+    for keys in steps:
+        for end in (A, B):
+            wire.ends[end].keyring.replace(Keyring(keys))
+            wire.read.clear()
+            wire.say(A, B)
+            wire.say(B, A)
+            assert {to for to, _ in wire.read} == {A, B}, (keys, end)
+    wire.ends[A].keyring.replace(Keyring([KEY]))
+    wire.say(A, B)
+    assert wire.refused[-1] == "key"
+
+
+def test_a_key_file_reads_back_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY, OTHER])
+    assert read_keys(path) == (KEY, OTHER) and path.stat().st_mode & 0o777 == 0o600
+    assert load_keyring(path).primary == key_id(KEY)
+    assert parse_key(key_text(KEY)) == KEY and len(new_key()) == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "0 primary"),
+        ("primary " + key_text(KEY) + "\nprimary " + key_text(OTHER), "2 primary"),
+        ("primary abc", "line 1"),
+        ("# fine\nwhat is this", "line 2"),
+        ("also " + key_text(KEY), "0 primary"),
+    ],
+)
+def test_a_bad_key_file_is_refused_with_the_line(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=word):
+        read_keys(path)
+
+
+# ── On real sockets ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sealed_node(name: str, keyring: Keyring, **options: Any) -> Node:
+    return Node(name, seal=Seal(keyring, "group"), **options)
+
+
+def test_nodes_with_a_key_elect_and_those_without_it_are_not_heard(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        a = sealed_node("a", Keyring([KEY]), standing=1)
+        await a.driver.start()
+        naked = Node("naked", standing=9, seeds=(a.address,))
+        await naked.driver.start()
+        b = sealed_node("b", Keyring([KEY]), standing=2, seeds=(a.address, naked.address))
+        stranger = sealed_node("stranger", Keyring([OTHER]), standing=8, seeds=(a.address,))
+        for node in (b, stranger):
+            await node.driver.start()
+        await until(lambda: a.election.leader == b.election.leader == "b")
+        await until(lambda: naked.driver.refused["key"] > 0 and min(a.driver.refused[r] for r in ("key", "clear")) > 3)
+        await until(lambda: stranger.election.is_leader and naked.election.is_leader)
+        assert a.election.leader == "b"
+        assert {f.term.leader for f in a.facts if isinstance(f, LeaderElected)} <= {"a", "b"}
+        for node in (a, b, stranger, naked):
+            node.driver.close()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if "key id" in record.getMessage()]
+    wanted = f"packets from 127.0.0.1 are sealed with a key I do not have (key id {key_id(OTHER).hex()})"
+    assert any(wanted in line and "doyen keys list" in line for line in said)
+    assert len([line for line in said if line.startswith("a:")]) == 1  # Said once, counted every time.
+
+
+def test_the_largest_datagram_fits_sealed_too() -> None:
+    async def main() -> None:
+        a = sealed_node("a", Keyring([KEY]))
+        await a.driver.start()
+        b = sealed_node("b", Keyring([KEY]), seeds=(a.address,))
+        await b.driver.start()
+        await until(lambda: a.election.leader == b.election.leader == "b")
+        largest = a.driver.seal.seal(b"\x96" + bytes(DATAGRAM_MAX - 1), None)  # type: ignore[union-attr]
+        assert len(largest) == DATAGRAM_MAX + OVERHEAD <= 1500 - 48  # An Ethernet frame, IPv6 and UDP.
+        b.driver._on_datagram(largest, a.address)
+        b.driver._on_datagram(MARK + bytes(DATAGRAM_MAX + OVERHEAD), a.address)
+        assert b.driver.refused["malformed"] == 1 and b.driver.refused["oversized"] == 1
+        a.driver.close()
+        b.driver.close()
+
+    asyncio.run(main())
+
+
+def test_a_changed_key_file_is_followed_and_a_damaged_one_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+
+    async def main() -> None:
+        ring = load_keyring(path)
+        node = sealed_node("a", ring)
+        await node.driver.start()
+        watch_key_file(node.driver, ring, every_s=0.01)
+        path.write_text("nonsense")
+        await until(lambda: "going on with the keys" in caplog.text)
+        assert ring.primary == key_id(KEY)
+        write_keys(path, [OTHER, KEY])
+        await until(lambda: ring.primary == key_id(OTHER))
+        assert node.driver.seal is not None and node.driver.seal.seal(b"", None)[1:5] == key_id(OTHER)
+        node.driver.close()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        asyncio.run(main())
+    assert f"{key_id(OTHER).hex()} seals; {key_id(KEY).hex()} opens too" in caplog.text
+
+
+def test_without_a_key_a_node_that_others_can_reach_says_so_loudly(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(keyring: Keyring | None) -> None:
+        from doyen.net.driver import Driver
+        from doyen.net.udp import UdpConfig, UdpTransport
+
+        transport = UdpTransport(UdpConfig(bind=Address("0.0.0.0", 0)))
+        seal = None if keyring is None else Seal(keyring, "orders")
+        driver = Driver(NodeId("a"), Incarnation(1), Codec("orders"), transport, seal=seal)
+        await driver.start()
+        driver.close()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        asyncio.run(main(Keyring([KEY])))
+        assert "NOT" not in caplog.text
+        asyncio.run(main(None))
+    assert "packets of group 'orders' are NOT authenticated" in caplog.text and "doyen keys new" in caplog.text
