@@ -1,4 +1,4 @@
-"""Sealed packets: nobody outside the group is believed, nothing counts twice, a fresh receiver believes no recording."""
+"""Sealed packets: no outsider is believed, nothing counts twice, and a fresh receiver believes no recording."""
 
 import asyncio
 import logging
