@@ -5,7 +5,7 @@ import pytest
 
 from doyen.core.clock import seconds
 from doyen.core.codec import Codec
-from doyen.core.effects import Emit, Send, SetTimer
+from doyen.core.effects import Emit, Persist, Send, SetTimer
 from doyen.core.ids import Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
@@ -370,6 +370,30 @@ def test_sequences_that_are_used_up_are_reset_by_all() -> None:
     machine.on_message(B, Eim(ElectionId(SEQUENCE_MAX, B), 0), S)  # Deaf.
     assert machine.phase is Phase.RESETTING
     assert machine.sequence_max == 0
+
+
+def test_the_highest_sequence_is_durable_before_it_is_spoken_of() -> None:
+    out = RecordingOut()
+    machine = Spanning(A, CONFIG, out, standing=0.5, neighbours=[B], restored=6)
+    machine.initiate(0)
+    assert out.take()[:2] == [Persist(7), Send(B, Eim(ElectionId(7, A), 0))]
+    machine.on_message(B, Ldm(ElectionId(9, B), Candidate(0.9, B)), S)
+    assert out.take() == [Persist(9), Emit(LeaderElected(Term(9, B)))]
+    machine.on_message(B, Ldm(ElectionId(9, B), Candidate(0.9, B)), S)
+    assert out.take() == []
+    machine.sequence_max = SEQUENCE_MAX
+    machine.initiate(2 * S)
+    assert Persist(0) in out.take()  # Used up: all begin again.
+
+
+def test_quality_is_measured_on_joining_and_frozen() -> None:
+    out, values = RecordingOut(), iter([0.7, 0.9, float("nan")])
+    machine = Spanning(B, CONFIG, out, measure=lambda: next(values), neighbours=[A])
+    for sequence, expected in ((1, 0.7), (2, 0.9), (3, 0.9)):  # What is no number leaves it as it was.
+        election = ElectionId(sequence, A)
+        machine.on_message(A, Eim(election, 0), 0)
+        machine.on_message(A, Request(election), S)  # Asked again, it says the same.
+        assert sent(out) == [(A, Mqfm(election, Candidate(expected, B), True))] * 2
 
 
 def test_messages_survive_the_codec_and_bad_ones_do_not() -> None:

@@ -10,9 +10,11 @@ from click.testing import CliRunner
 
 from doyen.cli import app
 from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
 from doyen.errors import ConfigError
 from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
+from doyen.sim.node import SimNode
 from doyen.sim.studies.corruption import bound_of, corrupt
 from doyen.sim.studies.graphs import (
     chained,
@@ -138,6 +140,31 @@ def test_a_node_returns_during_and_after_an_election() -> None:
     assert leaders(late) == {"0123456": "3"}  # A better one that returns does not start an election.
     assert len(late.declarations) == 1
     assert leaders(seven("fail-node 3@20", "recover 3@60"))["0123456"] in ("2", "3")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_node_that_restarts_alone_goes_on_above_its_own_terms_only_if_they_are_durable(durable: bool) -> None:
+    """Without its record it leads itself under a term that it has used before: no fencing token."""
+    found = graph([("0", "1")], {"0": 2.0, "1": 1.0})
+    failures = (
+        Failure("fail-link", ("0", "1"), 20.0),  # type: ignore[arg-type]
+        Failure("heal-link", ("0", "1"), 30.0),  # type: ignore[arg-type]
+        Failure("fail-link", ("0", "1"), 60.0),  # type: ignore[arg-type]
+        Failure("fail-node", (NodeId("0"),), 70.0),
+        Failure("recover", (NodeId("0"),), 80.0),
+        Failure("heal-link", ("0", "1"), 120.0),  # type: ignore[arg-type]
+    )
+    setting = Setting(graph=found, initiators=(NodeId("0"),), failures=failures, durable=durable)
+    terms: list[int] = []
+
+    def watch(node: SimNode, channel: str, fact: Any, now: int) -> None:
+        if isinstance(fact, LeaderElected) and fact.term.leader == node.name == "0":
+            terms.append(fact.term.number)
+
+    run = simulate(setting, 1, prepare=lambda experiment: experiment.sim.watchers.append(watch))
+    assert faults_of(run, found.quality) == []
+    assert leaders(run) == {"01": "0"}
+    assert (len(set(terms)) == len(terms) and terms == sorted(terms)) is durable, terms
 
 
 def check(setting: Setting, seed: int) -> None:

@@ -29,6 +29,7 @@ _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 @click.option("--heal-link", multiple=True, metavar="A-B@T", help="It carries again.")
 @click.option("--fail-node", multiple=True, metavar="N@T", help="A node fails, and its links with it.")
 @click.option("--recover", multiple=True, metavar="N@T", help="It returns, with nothing in its memory.")
+@click.option("--durable", is_flag=True, help="The highest sequence that a node has seen survives its failure.")
 @click.option("--silent", is_flag=True, help="Neighbours are not told of failures: they find out by waiting.")
 @click.option("--co-parent-hops", type=int, default=3, show_default=True, help="Patience for co-parents, in hops.")
 @click.option("--pulse", type=float, default=0.0, metavar="HOPS", help="Neighbours compare so often. [never]")
@@ -44,6 +45,7 @@ def command(
     heal_link: Sequence[str],
     fail_node: Sequence[str],
     recover: Sequence[str],
+    durable: bool,
     silent: bool,
     co_parent_hops: int,
     pulse: float,
@@ -69,6 +71,7 @@ def command(
             delay=delay,
             failures=tuple(failures),
             silent=silent,
+            durable=durable,
             co_parent_hops=co_parent_hops,
             pulse_units=pulse,
         )

@@ -50,7 +50,7 @@ def on_enquire(node: "Spanning", sender: NodeId, message: Enquire, now: Instant)
 def on_state(node: "Spanning", sender: NodeId, state: State, now: Instant) -> None:
     node.watch.hear(sender, state, now)
     if state.election is not None:
-        node.sequence_max = max(node.sequence_max, state.election.sequence)
+        node.saw(state.election.sequence)
     g = node.gathering
     if node.phase is Phase.RETURNING:
         node.answers[sender] = state

@@ -23,9 +23,9 @@ Deviation: an EIM of the election just declared is still answered by AGM, so tha
 Extension: a pulse between neighbours (off as published) finds ghosts, lost messages and corrupted state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
@@ -68,6 +68,9 @@ from doyen.election.spanning.messages import (
 )
 from doyen.election.spanning.phase import Phase, Status
 from doyen.election.spanning.watch import Watch
+from doyen.errors import LocalProtocolError
+
+STANDING_MAX: Final = 1e300
 
 
 class Spanning:
@@ -81,12 +84,15 @@ class Spanning:
         "gained_at",
         "gathering",
         "joined_at",
+        "keeps",
         "leader",
         "life",
         "links",
         "me",
+        "measure",
         "out",
         "phase",
+        "retired",
         "returning",
         "sequence_max",
         "standing",
@@ -94,6 +100,7 @@ class Spanning:
         "watch",
     )
     MESSAGES: ClassVar[Any] = Message
+    RECORD: ClassVar[Any] = int  # The highest sequence seen, where it is kept over restarts.
 
     def __init__(
         self,
@@ -101,20 +108,25 @@ class Spanning:
         config: SpanningConfig,
         out: Out,
         *,
-        standing: float,
+        standing: float = 0.0,
+        measure: Callable[[], float] | None = None,
         neighbours: Iterable[NodeId] = (),
         life: int = 0,
         returning: bool = False,
+        restored: int | None = None,  # The highest sequence of an earlier life; None: nothing is kept.
     ) -> None:
         self.me, self.config, self.out = me, config, out
-        self.standing = standing  # My quality as it is now; an election takes it as it is on joining.
+        self.standing = standing  # My quality as last told or measured; an election takes it as it is on joining,
+        self.measure = measure  # and asks for it then, if there is somebody to ask (a `Rating`, any callable).
+        self.retired: float | None = None  # What it is, while I have resigned and `standing` is the lowest.
         self.life = life  # My incarnation.
         self.returning = returning  # Others may be running already: ask them first.
         self.links: list[NodeId] = sorted(set(neighbours) - {me}, key=order)
         self.phase = Phase.IDLE
         self.election: ElectionId | None = None  # The newest that I joined, or whose leader I name.
         self.leader: Candidate | None = None
-        self.sequence_max = 0  # The highest seen anywhere.
+        self.sequence_max = restored or 0  # The highest seen anywhere; written by `saw` alone.
+        self.keeps = restored is not None
         self.gathering: Gathering | None = None
         self.watch = Watch()
         self.stranger_count = 0  # Messages from nodes that are not my neighbours: dropped.
@@ -146,6 +158,18 @@ class Spanning:
         if self.phase in (Phase.IDLE, Phase.RETURNING):
             self.begin(now)
 
+    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+        """A command: elect anew, with me as the last choice until `stand`."""
+        if to is not None:
+            raise LocalProtocolError(f"this election is by quality and cannot hand over to {to}: raise its quality")
+        if self.status is Status.LEADER and self.phase is Phase.IDLE and self.retired is None:
+            self.retired, self.standing = self.standing, -STANDING_MAX
+            self.begin(now)
+
+    def stand(self, now: Instant) -> None:
+        if self.retired is not None:
+            self.standing, self.retired = self.retired, None
+
     def on_leader_unreachable(self, fact: LeaderUnreachable, now: Instant) -> None:
         if self.phase is Phase.IDLE and fact.leader == (self.leader and self.leader.node):
             self.begin(now)
@@ -156,8 +180,10 @@ class Spanning:
             self.begin(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
-        if isfinite(fact.value):
+        if isfinite(fact.value) and self.retired is None:
             self.standing = fact.value
+        elif isfinite(fact.value):
+            self.retired = fact.value
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
         if fact.up and fact.peer not in self.links and fact.peer != self.me:
@@ -245,9 +271,9 @@ class Spanning:
         """Joining is losing the leader; my quality is frozen from here on."""
         self.forget_leader("election")
         self.election, self.joined_at = election, now
-        self.sequence_max = max(self.sequence_max, election.sequence)
+        self.saw(election.sequence)
         self.phase = Phase.GATHERING
-        self.gathering = g = Gathering(election, Candidate(self.standing, self.me), parent, depth)
+        self.gathering = g = Gathering(election, self.candidate(), parent, depth)
         g.pending = {node for node in self.links if node != parent}
         if g.pending:
             if parent is not None:
@@ -260,6 +286,20 @@ class Spanning:
             self._await_reports(g, now)
         self.await_declaration(g, now)
         self.evaluate(now)
+
+    def candidate(self) -> Candidate:
+        """Myself, with my quality of this moment."""
+        value = self.standing if self.measure is None or self.retired is not None else self.measure()
+        if isfinite(value):
+            self.standing = value
+        return Candidate(self.standing, self.me)
+
+    def saw(self, sequence: int, *, forget: bool = False) -> None:
+        """Nothing that I say of a sequence leaves before it is durable, so no life of mine uses one twice."""
+        if forget or sequence > self.sequence_max:
+            self.sequence_max = sequence
+            if self.keeps:
+                self.out.persist(sequence)
 
     def await_answers(self, g: Gathering, now: Instant) -> None:
         g.answers_no += 1
@@ -379,6 +419,7 @@ class Spanning:
         if g is not None and election == g.election and g.took_part and g.mine.beats(winner):
             self.begin(now)  # I took part, and was not counted.
             return
+        self.saw(election.sequence)
         for node in self.links:
             if node != sender:
                 self.out.send(node, message)
@@ -390,7 +431,7 @@ class Spanning:
         if election != self.election:
             self.joined_at = now
         self.election, self.leader, self.gathering = election, winner, None
-        self.sequence_max = max(self.sequence_max, election.sequence)
+        self.saw(election.sequence)
         self.phase = Phase.IDLE
         self.watch.distance = 0
         self.out.emit(LeaderElected(Term(election.sequence, winner.node)))

@@ -38,10 +38,10 @@ def pulse(node: "Spanning", now: Instant) -> None:
 def repair(node: "Spanning", now: Instant) -> None:
     """Whatever memory holds, from here on it makes sense; what waits in vain is given up."""
     node.links = sorted(set(node.links) - {node.me}, key=order)
-    node.sequence_max = max(node.sequence_max, 0)
+    node.saw(0)
     late = not now <= node.deadline_at <= now + node.config.declaration_wait
     if node.election is not None:
-        node.sequence_max = max(node.sequence_max, node.election.sequence)
+        node.saw(node.election.sequence)
     g = node.gathering
     if node.electing != (g is not None) or (g is not None and g.election != node.election):
         node.gathering = g = None
@@ -70,7 +70,8 @@ def become_resetting(node: "Spanning", now: Instant) -> None:
     node.forget_leader("election")
     for peer in node.links:
         node.out.send(peer, Reset())
-    node.phase, node.election, node.gathering, node.sequence_max = Phase.RESETTING, None, None, 0
+    node.phase, node.election, node.gathering = Phase.RESETTING, None, None
+    node.saw(0, forget=True)
     node.deadline_at = now + node.config.reset_wait
     node.out.set_timer(ResetOver(False), node.deadline_at)
 

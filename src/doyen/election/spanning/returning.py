@@ -7,7 +7,7 @@ from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.election.spanning import healing
 from doyen.election.spanning.gathering import Gathering
-from doyen.election.spanning.messages import Ack, Candidate, ElectionId, Enquire, ReturnOverdue, State, newer
+from doyen.election.spanning.messages import Ack, ElectionId, Enquire, ReturnOverdue, State, newer
 from doyen.election.spanning.phase import Phase
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def rejoin(node: "Spanning", election: ElectionId, there: dict[NodeId, State], n
     node.election, node.phase = election, Phase.GATHERING if parent else Phase.AWAITING
     node.gathering = g = Gathering(
         election,
-        Candidate(node.standing, node.me),
+        node.candidate(),
         parent,
         node.config.diameter_max,
         took_part=parent is not None,

@@ -101,6 +101,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
     fifo: bool = False
+    durable: bool = False  # The highest sequence that a node has seen survives its failure.
     unstable: bool = False  # [MADM §6.2.4] Every initiator fails one hop after its EIM, but the highest.
 
     def __post_init__(self) -> None:
@@ -276,6 +277,7 @@ class Experiment:
                 neighbours=self.linked(node.name) if node.incarnation > 1 else self.adjacent[node.name],
                 life=node.incarnation - 1,
                 returning=node.incarnation > 1,
+                restored=(node.restored(CHANNEL, Spanning.RECORD) or 0) if self.setting.durable else None,
             )
 
         host.add(CHANNEL, build)
@@ -304,7 +306,7 @@ class Experiment:
                 sim.start(node)
             elif failure.what == "fail-node" and self.alive(who):
                 sim.cut(f"node {who}", [(node, self.nodes[other]) for other in self.adjacent[who]])
-                sim.crash(node, disk="lost")
+                sim.crash(node, disk="kept" if self.setting.durable else "lost")
                 for joined in self.joined.values():
                     joined.discard(who)  # Whatever it took part in, it will not remember.
                 for key, found in self.declarations.items():
