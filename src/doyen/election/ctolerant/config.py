@@ -61,11 +61,12 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def paper(cls, variant: Variant = "hybrid", missing_max: int = 4) -> "CTolerantConfig":
-        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks, nothing is repeated."""
+        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks; only LEADER is repeated."""
         return cls(
             variant=variant,
             missing_max=missing_max,
             notify_retry_max=0,
+            resend_interval=ms(500),
             ask_interval=FOREVER,
             bootstrap_after=FOREVER,
         )

@@ -95,6 +95,16 @@ class Initiator:
         x, y = (config.candidate_count, config.unhealthy_count) if config.preferred else (1, 0)
         self._attempt(x, y, now)
 
+    def appoint(self, leader: NodeId, now: Instant) -> None:
+        """A new election whose outcome is known: the leader hands over."""
+        point = self._point
+        point.number += 1
+        self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
+        self.attempt = self._sequence = self._heard_sequence = self._tries = 0
+        self._x, self._y = 1, 0
+        self.role, self.shortage = Role.NOTIFIED, None
+        self._notify(leader, True, now)
+
     def stop(self) -> None:
         """A better election is under way, or this one is over."""
         self.role, self.shortage = Role.IDLE, None

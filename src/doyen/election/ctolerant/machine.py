@@ -65,11 +65,13 @@ from doyen.election.ctolerant.messages import (
     ResponseOverdue,
 )
 from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
+from doyen.errors import LocalProtocolError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import ReliableMulticast, ResendDue
 from doyen.membership.reliable import Standing as Presence
 
-CONFIRMS_MAX: Final = 8
+CONFIRMS_MAX: Final = 10
+ASK_AFTER: Final = 4  # Times response_timeout: who holds a tentative leader for so long asks it whether it is final.
 
 
 class Memory(Struct, frozen=True):
@@ -192,6 +194,29 @@ class CTolerant:
         self._begin_at = self._awaited = None
         self.initiator.begin(now)
 
+    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+        """The command of a leader that goes on as a member: to that one, or to the best of the others."""
+        others = self.point.others()
+        if to is not None and to not in others:
+            raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
+        if not self.is_leader:
+            return
+        if not others:
+            raise LocalProtocolError("nobody else is here to lead: wait for another member, or leave")
+        self.point.declined = True
+        self.multicast.stop()
+        self._lose("resigned")
+        if to is None:
+            self.initiate(now)
+        elif self.point.number < TERM_NUMBER_MAX:
+            self._keep(self.point.number + 1)
+            self._begin_at = self._awaited = None
+            self.initiator.appoint(to, now)
+
+    def stand(self, now: Instant) -> None:
+        """The command of one that resigned, and may lead again."""
+        self.point.declined = False
+
     # Queries.
 
     @property
@@ -228,7 +253,9 @@ class CTolerant:
     def _on_notify(self, sender: NodeId, notify: NotifyLeader, now: Instant) -> None:
         record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
         before = self.held
-        if self.accepts(record):
+        if self.point.declined and self.point.others():
+            self.initiate(now)  # Whoever began did not know that I do not wish to: I ask for another.
+        elif self.accepts(record):
             told = before is not None and (before.election, before.leader) == (record.election, self.me)
             self._accept(record, now)
             if told and before is not None and record.final:
@@ -245,7 +272,7 @@ class CTolerant:
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
         self.multicast.amend(lambda number: Leader(record, number), waiting, now)
-        self._on_confirm_again(ConfirmAgain(confirm, min(self.multicast.round_count, CONFIRMS_MAX)), now)
+        self._on_confirm_again(ConfirmAgain(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
 
     def _on_confirm_again(self, timer: ConfirmAgain, now: Instant) -> None:
         confirm, held = timer.confirm, self.held
@@ -294,8 +321,8 @@ class CTolerant:
         """Tentative for long: perhaps the confirmation was lost."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
-            self._out.send(held.leader, self._question(echo=True))
-            wait = min(timer.wait * 3 // 2, 8 * self.config.response_timeout)
+            self._out.send(held.leader, self._question())
+            wait = timer.wait
             self._out.set_timer(ConfirmDue(held.election, held.sequence, wait), now + wait)
 
     def _on_ask(self, sender: NodeId, ask: Ask) -> None:
@@ -330,7 +357,7 @@ class CTolerant:
             if self._awaited is None:
                 self._await_final(record.election, now)
             if record.leader != self.me:
-                wait = 2 * self.config.response_timeout
+                wait = min(ASK_AFTER * self.config.response_timeout, self.config.final_timeout // 4)
                 self._out.set_timer(ConfirmDue(record.election, record.sequence, wait), now + wait + self._some(wait))
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()

@@ -34,7 +34,19 @@ def suspicions(member: Member) -> int:
 class Standpoint:
     """One node's knowledge, shared by its parts as initiator and as member."""
 
-    __slots__ = ("best", "confidence", "config", "estimated", "health", "incarnation", "me", "number", "rank", "view")
+    __slots__ = (
+        "best",
+        "confidence",
+        "config",
+        "declined",
+        "estimated",
+        "health",
+        "incarnation",
+        "me",
+        "number",
+        "rank",
+        "view",
+    )
 
     def __init__(
         self, me: NodeId, incarnation: Incarnation, config: CTolerantConfig, rank: Rank, health: Health, number: int
@@ -46,6 +58,7 @@ class Standpoint:
         self.view: MembershipView | None = None
         self.estimated: int | None = None  # c as the estimator sees it,
         self.confidence = 0.0  # and how sure it is.
+        self.declined = False  # I do not wish to lead, as long as anybody else can.
 
     def is_present(self, member: Member) -> bool:
         """A suspected member is present: else c is exceeded most of the time."""
@@ -90,6 +103,8 @@ class Standpoint:
             sick.sort(key=lambda item: (-item[1], self.order(item[0])))
             excluded = tuple(sick[: min(unhealthy_count, LISTED_MAX)])
         out = {node for node, _ in excluded}
+        if self.declined and self.others():
+            out.add(self.me)
         names = sorted((node for node in self.known() if node not in out), key=self.order)
         candidates = names[: min(candidate_count, LISTED_MAX)]
         return _fitting(candidates, excluded)

@@ -44,4 +44,7 @@ class Tally:
     def leaders(self) -> tuple[NodeId, ...]:
         """[CTOL Alg. 3, line 13] candidates − excludes, the best first."""
         out = {node for node, _ in self.excluded()}
-        return tuple(node for node in self.candidates() if node not in out)
+        leaders = tuple(node for node in self.candidates() if node not in out)
+        if self._point.declined:
+            return tuple(node for node in leaders if node != self._point.me) or leaders
+        return leaders
