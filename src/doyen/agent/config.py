@@ -39,6 +39,8 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ttl: int = 1  #: How many routers a multicast may cross.
     seeds: tuple[str, ...] = ()  #: Other members' host:port, where there is no multicast.
     state: str = ""  #: A directory: terms and promises survive restarts.
+    key_file: str = ""  #: The group's keys (doyen keys new): packets are sealed; without, anybody can speak in it.
+    link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
     membership: MembershipKind = "auto"  #: Who is here?  auto: what the election needs.
     election: ElectionKind = "announce"  #: Who leads?
     elections: tuple[str, ...] = ()  #: Further elections of this group, each with a name of its own.

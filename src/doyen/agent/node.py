@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from doyen.agent.attachments import attach, seal_of
 from doyen.agent.config import NodeConfig
 from doyen.agent.reign import Reign
 from doyen.agent.stack import MEMBERSHIP, Place, Stack
@@ -52,6 +53,7 @@ class Agent:
             UdpTransport(self.udp),
             peers=self.seeds,
             storage=Storage(Path(config.state) / self.name) if config.state else None,
+            seal=seal_of(config),
             observer=self._on_fact,
             on_failure=on_failure,
         )
@@ -78,6 +80,7 @@ class Agent:
             driver.close()
             raise
         await driver.start()
+        await attach(driver, self.config)
 
     @property
     def address(self) -> Address | None:

@@ -89,9 +89,9 @@ class LeaderLink:
     ) -> "LeaderLink":
         """Once the driver runs.  Without a port to listen on it still follows leaders that have one."""
         link = cls(driver, config or LinkConfig(), keyring)
-        await link._listen()
         driver.watch(link._on_fact)
         driver.on_close(link._close)
+        await link._listen()
         return link
 
     def connected(self) -> tuple[NodeId, ...]:
