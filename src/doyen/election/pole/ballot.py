@@ -1,0 +1,50 @@
+"""One epoch's election as one process sees it: the best proposal, who proposed, who voted.  [POLE Alg. 1]"""
+
+from doyen.core.ids import NodeId
+from doyen.core.order import order
+from doyen.election.pole.messages import Propose, Standing
+
+
+def better(one: tuple[Standing, NodeId], other: tuple[Standing, NodeId]) -> bool:
+    """By score, then by the highest id.  [POLE §3.2]"""
+    return (one[0], order(one[1])) > (other[0], order(other[1]))
+
+
+class Ballot:
+    """Begun anew with every epoch: that clears both sets, and stops the timer."""
+
+    def __init__(self, epoch: int, size: int) -> None:
+        self.epoch, self.size = epoch, size
+        self.best: tuple[Standing, NodeId] | None = None
+        self.proposers: set[NodeId] = set()
+        self.votes: dict[NodeId, tuple[int, NodeId]] = {}
+        self.timed = False  # The election timer runs; it is started once.
+
+    @property
+    def quorum(self) -> int:
+        return self.size // 2 + 1
+
+    def offer(self, standing: Standing, node: NodeId) -> bool:
+        """Keeps the greater; whether this one is."""
+        if self.best is None or better((standing, node), self.best):
+            self.best = (standing, node)
+            return True
+        return False
+
+    def proposal(self) -> Propose:
+        assert self.best is not None
+        return Propose(self.epoch, *self.best)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.proposers) == self.size
+
+    @property
+    def has_quorum(self) -> bool:
+        return len(self.proposers) >= self.quorum
+
+    def vote(self, voter: NodeId, epoch: int, leader: NodeId) -> bool:
+        """Whether a quorum now votes for this leader in this epoch, itself included: a dead one is not joined."""
+        self.votes[voter] = (epoch, leader)
+        alike = [node for node, vote in self.votes.items() if vote == (epoch, leader)]
+        return len(alike) >= self.quorum and leader in alike

@@ -1,0 +1,41 @@
+"""Where a process gets its own score from: a callable, or the world.  [POLE §3.2, get-score]"""
+
+from collections.abc import Callable
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.election.pole.messages import Standing
+
+#: `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
+Score = Callable[[int, NodeId | None], Standing | None]
+
+
+class Scores:
+    """Waiting for a score is bounded: a callable's from the start of the process, the world's from each question."""
+
+    def __init__(self, score: Score | None, out: Out, timeout: Duration) -> None:
+        self._score, self._out, self._timeout = score, out, timeout
+        self._given: Standing | None = None
+        self.patient_until: Instant = 0
+
+    def start(self, now: Instant) -> None:
+        self.patient_until = now + self._timeout
+
+    def ask(self, epoch: int, gone: NodeId | None, now: Instant) -> Standing | None:
+        """For an election.  None: not yet; () if it has been waited for long enough."""
+        if self._score is None:
+            self._out.emit(ScoreWanted(epoch))
+            self.patient_until = now + self._timeout
+            return None
+        standing = self._score(epoch, gone)
+        return () if standing is None and now >= self.patient_until else standing
+
+    def look(self, epoch: int, gone: NodeId | None) -> Standing | None:
+        """As far as it is known now."""
+        return self._given if self._score is None else self._score(max(epoch, 1), gone)
+
+    def given(self, fact: ScoreGiven) -> Standing:
+        self._given = (float(fact.value),)
+        return self._given
