@@ -64,7 +64,7 @@ def run(
     for key in dict.fromkeys(item.id.partition("/")[0] for item in items):
         found = paper(key)
         expected = expected_of(found)
-        budget = Budget(runs=runs or found.runs[engine], seed=seed, jobs=jobs, engine=engine)
+        budget = Budget(runs=runs or found.runs[engine], seed=seed, jobs=jobs, engine=engine, work=str(out))
         chapter = Chapter(expected.paper, [], {})
         mine = [item for item in items if item.id.partition("/")[0] == key]
         for done in reproduce(found, mine, expected, budget, progress):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Engine = Literal["kernel", "machine"]
 
@@ -16,6 +17,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     seed: int
     jobs: int
     engine: Engine
+    work: str = ""  #: A folder for what is worth keeping between runs; "": nothing is kept.
 
 
 class Task(Struct, frozen=True):
@@ -28,7 +30,7 @@ class Task(Struct, frozen=True):
 
     def within(self, budget: Budget) -> Budget:
         runs = self.runs_times * min(budget.runs, self.runs_max or budget.runs)
-        return Budget(runs=runs, seed=budget.seed, jobs=budget.jobs, engine=self.engine or budget.engine)
+        return replace(budget, runs=runs, engine=self.engine or budget.engine)
 
 
 class Measured(Struct, frozen=True, kw_only=True):
