@@ -1,0 +1,120 @@
+"""One arbitrator's memory and judgement: who was declared dead lately, and which groups were upgraded.  [ARB Alg. 1]
+
+Arbitrators share nothing and act by their own clocks.  A pairwise one keeps at most two entries per pair; it votes from
+the first moment, for what it could have missed was settled by a majority of the group before it (no gate by uptime:
+after a cold start a single crash would empty the ring).
+"""
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.arbitration.messages import Verdict
+from doyen.membership.ring import Name, Seat
+
+PRUNE_ABOVE = 64
+
+Pair = tuple[Name, Name]
+
+
+class Version(Struct, frozen=True):
+    """A neighbourhood, by its owner's count of them."""
+
+    number: int
+    members: frozenset[Seat]
+
+
+class Recorded(Struct, frozen=True):
+    version: Version
+    at: Instant
+
+
+class Judgement(Struct, frozen=True):
+    verdict: Verdict
+    newer: Version | None = None
+
+
+_ACCEPT, _REJECT = Judgement(Verdict.ACCEPT), Judgement(Verdict.REJECT)
+
+
+class Arbitrator:
+    """Of pairwise groups."""
+
+    def __init__(self, config: ArbitrationConfig) -> None:
+        self.config = config
+        self._failed: dict[Pair, dict[Name, Instant]] = {}  # Recently-Failed, by pair.
+        self._asked: dict[Pair, Instant] = {}  # (asker, suspect): when it last asked.
+        self._versions: dict[Pair, Recorded] = {}  # (proposer, peer): proposed, and accepted here.
+
+    def judge(self, asker: Name, suspect: Name, version: int, now: Instant) -> Judgement:
+        """Arb(P → Q), first come first served."""
+        newer = self.stale(asker, suspect, version, now)
+        if newer is not None:
+            return Judgement(Verdict.STALE, newer)
+        self._asked[asker, suspect] = now
+        failed = self._failed.setdefault((min(asker, suspect), max(asker, suspect)), {})
+        for name in [name for name, at in failed.items() if now - at > self.config.recent]:
+            del failed[name]
+        if asker in failed:
+            return _REJECT
+        if suspect not in failed:
+            failed[suspect] = now
+        self._prune(now)
+        return _ACCEPT
+
+    def stale(self, asker: Name, suspect: Name, version: int, now: Instant) -> Version | None:
+        """Only the suspect's versions matter: one's own one knows."""
+        found = self._versions.get((suspect, asker))
+        if found is None or now - found.at > self.config.pending or found.version.number <= version:
+            return None
+        return found.version
+
+    def consider(self, proposer: Name, peer: Name, version: Version, peer_version: int, now: Instant) -> bool:
+        """Propose(version, Q): not while Q accuses the proposer, or changes its own side."""
+        asked = self._asked.get((peer, proposer))
+        if asked is not None and now - asked <= self.config.recent:
+            return False
+        other = self._versions.get((peer, proposer))
+        if other is not None and now - other.at <= self.config.pending:
+            # Deviation: who shows that it knows the other's new version may go on; as printed it waits for T_arb.
+            if other.version.number > peer_version or not self.config.abort_silent:
+                return False
+        mine = self._versions.get((proposer, peer))
+        if mine is None or version.number >= mine.version.number:
+            self._versions[proposer, peer] = Recorded(version, now)
+        return True
+
+    def entry_count(self, a: Name, b: Name) -> int:
+        return len(self._failed.get((min(a, b), max(a, b)), {}))
+
+    def _prune(self, now: Instant) -> None:
+        if len(self._asked) <= PRUNE_ABOVE and len(self._versions) <= PRUNE_ABOVE:
+            return
+        recent, pending = self.config.recent, self.config.pending
+        self._asked = {pair: at for pair, at in self._asked.items() if now - at <= recent}
+        self._versions = {pair: found for pair, found in self._versions.items() if now - found.at <= pending}
+        self._failed = {
+            pair: failed
+            for pair, failed in self._failed.items()
+            if any(now - at <= recent for at in failed.values())
+        }  # fmt: skip
+
+
+class CentralMemory:
+    """Of one group for all: one list, and a time after boot in which it knows too little to accept."""
+
+    def __init__(self, config: ArbitrationConfig, booted_at: Instant | None) -> None:
+        self.config, self._booted_at = config, booted_at  # None: with the group itself, which had nothing to miss.
+        self._failed: dict[Name, Instant] = {}
+
+    def judge(self, asker: Name, suspect: Name, now: Instant) -> Verdict:
+        recent = self.config.recent
+        self._failed = {name: at for name, at in self._failed.items() if now - at <= recent}
+        if self._booted_at is not None and now - self._booted_at < recent:
+            for name in (asker, suspect):
+                self._failed.setdefault(name, now)
+            return Verdict.REJECT
+        if asker in self._failed:
+            return Verdict.REJECT
+        self._failed.setdefault(suspect, now)
+        return Verdict.ACCEPT
