@@ -21,7 +21,7 @@ from doyen.core.link import LinkBroken
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.election.announce import Announce, Announcement
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig
-from doyen.membership.swim.messages import Ping, Word
+from doyen.membership.swim.messages import Ping, SuspicionOverdue, Word
 from doyen.net.keys import Keyring, key_text, new_key
 from doyen.net.leaderlink import LeaderLink, LinkConfig
 from doyen.testing import RecordingOut
@@ -280,3 +280,25 @@ def test_swim_suspects_and_pings_at_once_and_hears_the_refutation() -> None:
     before = len(out.effects)
     machine.on_link_broken(LinkBroken(NodeId("stranger"), Incarnation(5), gone=True), ms(2))
     assert len(out.effects) == before
+
+
+def test_swim_gives_one_who_is_gone_no_longer_than_an_ack_takes() -> None:
+    def suspect_after(fact: LinkBroken, wait: int) -> Status:
+        out = RecordingOut()
+        known = Acquaintances([Member(node=LEADER, incarnation=Incarnation(7), address=Address("127.0.0.1", 9))])
+        machine = Swim(MEMBER, SwimConfig(), out, Random(1), known=known)
+        machine.start(0)
+        machine.on_link_broken(fact, ms(2))
+        overdue = [e for e in out.effects if isinstance(e, SetTimer) and isinstance(e.timer, SuspicionOverdue)]
+        for effect in overdue:
+            if effect.at <= ms(2) + wait:
+                machine.on_timer(effect.timer, effect.at)
+        return machine.view[LEADER].status
+
+    patience = SwimConfig().ack_timeout
+    assert (
+        suspect_after(LinkBroken(LEADER, Incarnation(5), gone=True), patience) is Status.FAILED
+    )  # 7: it refuted twice.
+    assert suspect_after(LinkBroken(LEADER, Incarnation(5), gone=True), patience - 1) is Status.SUSPECTED
+    assert suspect_after(LinkBroken(LEADER, Incarnation(5)), patience) is Status.SUSPECTED
+    assert suspect_after(LinkBroken(LEADER, Incarnation(8), gone=True), patience) is Status.SUSPECTED  # Another life.

@@ -28,6 +28,7 @@ from msgspec.msgpack import Encoder
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.errors import ConfigError
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
@@ -186,6 +187,14 @@ class Heartbeat:
             self._send(sender, reply=False)
         if self._changed:
             self._report()
+
+    def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
+        """From now on these are tried, and at once by who is alone."""
+        before, self._seeds = self._seeds, tuple(seed for seed in fact.seeds if seed != self._address)
+        if not self._fresh and not self._left:
+            for seed in self._seeds[:64]:
+                if seed not in before:
+                    self._out.send(seed, Beats((self._own(),), True))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if self._left:

@@ -244,7 +244,7 @@ class Medley:
             targets=make_targets,
         )
         self.start, self.on_message, self.leave = self.swim.start, self.swim.on_message, self.swim.leave
-        self.on_link_broken = self.swim.on_link_broken
+        self.on_link_broken, self.on_seeds_changed = self.swim.on_link_broken, self.swim.on_seeds_changed
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if timer.__class__ is PeriodBegins and not self.swim.has_left:

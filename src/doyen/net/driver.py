@@ -102,6 +102,10 @@ class Driver:
         else:
             self._closers.append(closer)
 
+    def set_seeds(self, seeds: Iterable[Address]) -> None:
+        """Who is told what is for all, besides those heard, where there is no multicast."""
+        self._seeds = tuple(seeds)
+
     def restored(self, channel: str, kind: Any) -> Any:
         """What a machine persisted in an earlier life, or None; for its constructor."""
         return None if self.storage is None else self.storage.load(channel, kind)

@@ -51,6 +51,13 @@ class AntiEntropy:
                 self._post.send_to(seed, Digest, self._root())
         self._set_timer(now, scattered=True)
 
+    def use_seeds(self, seeds: Sequence[Address], *, at_once: bool) -> None:
+        fresh = [seed for seed in seeds if seed not in self._seeds]
+        self._seeds = tuple(seeds)
+        if at_once and self._alone:
+            for seed in fresh[:DATAGRAMS_MAX]:
+                self._post.send_to(seed, Digest, self._root())
+
     def on_due(self, now: Instant) -> None:
         self.newcomer = self.newcomer and self._alone
         partner = self._roster.random_present(self._rng, 1, frozenset())

@@ -26,6 +26,7 @@ from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
+from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.membership.swim.antientropy import AntiEntropy
 from doyen.membership.swim.config import SwimConfig
@@ -198,12 +199,28 @@ class Swim:
             self._report()
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
-        """As a probe without an answer; the suspect is pinged at once, so that it can refute at once."""
+        """As a probe without an answer; the suspect is pinged at once, so that it can refute at once.
+
+        Where a look again found nobody at its address, it has no longer than one ack may take.
+        """
         if not self._left and self._is_present(fact.member):
             self._on_silent(fact.member, now)
+            if fact.gone:
+                hastened = self._suspicions.hasten(fact.member, fact.incarnation, now + self.config.ack_timeout)
+                if hastened is not None:
+                    self._out.set_timer(hastened, now + self.config.ack_timeout)
             self._prober.ping(fact.member)
             if self._changed:
                 self._report()
+
+    def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
+        """From now on these are tried, and at once by who is alone."""
+        others = [seed for seed in fact.seeds if seed != self._roster.view[self.node].address]
+        self._address_of_seed = dict.fromkeys(others)
+        for member in self._roster.view.members.values():
+            if member.address in self._address_of_seed and member.address is not None:
+                self._address_of_seed[member.address] = member.node
+        self._sync.use_seeds(others, at_once=not self._left)
 
     def leave(self, now: Instant) -> None:
         """Says goodbye to as many as an update is repeated to; from here on it only answers who has not heard."""

@@ -5,12 +5,16 @@ nearer, down to Min once K of them have confirmed.  Plain SWIM is the case Max =
 """
 
 from math import log
+from typing import Final
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.core.ids import NodeId
+from doyen.core.ids import Incarnation, NodeId
 from doyen.membership.swim.config import SwimConfig, suspicion_max, suspicion_min
+from doyen.membership.swim.messages import SuspicionOverdue
+
+LIFE_MAX: Final = 1_000_000  # Incarnations of one life, by refutations; the next life begins above these.
 
 
 class Suspicion(Struct):
@@ -55,10 +59,17 @@ class Suspicions:
         ):
             return None
         found.accusers.add(by)
-        found.deadline = found.since + dogpile(
-            found.least, found.most, len(found.accusers) - 1, found.confirmations_wanted
-        )
+        given = dogpile(found.least, found.most, len(found.accusers) - 1, found.confirmations_wanted)
+        found.deadline = min(found.deadline, found.since + given)
         return max(found.deadline, now)
+
+    def hasten(self, node: NodeId, life: Incarnation, deadline: Instant) -> SuspicionOverdue | None:
+        """An earlier deadline for that life of the node; the timer to set, or None where it is no news."""
+        found = self.by_node.get(node)
+        if found is None or not life <= found.incarnation < life + LIFE_MAX or found.deadline <= deadline:
+            return None
+        found.deadline = deadline
+        return SuspicionOverdue(node, Incarnation(found.incarnation))
 
     def end(self, node: NodeId) -> None:
         self.by_node.pop(node, None)

@@ -1,0 +1,298 @@
+"""Where the others are: addresses given, names looked up, a file that may change, and whoever calls out by multicast.
+
+    seeds        10.0.0.2:7600       used as it is
+                 orders.local:7600   looked up: all its records, again and again, for ever
+    seeds file   the same, one a line; read again when it changes
+    multicast    `Beacon`: every member says where it listens, often at first, rarely later
+
+What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
+Nothing here waits for a name server: lookups have threads of their own, one per name, that nobody waits for at the
+end.  A name that cannot be resolved keeps the addresses it had.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant, seconds, to_seconds
+from doyen.core.effects import Out
+from doyen.core.ids import Address, NodeId, parse_address
+from doyen.core.seeds import PeerHeard, SeedsChanged
+from doyen.errors import ConfigError
+from doyen.net.driver import Driver
+
+log = logging.getLogger("doyen")
+
+NAMES_MAX: Final = 64
+ADDRESSES_MAX: Final = 1024  # Of one name, or of one file.
+HEARD_MAX: Final = 64  # Peers that called out, the latest.
+FILE_MAX: Final = 1 << 20
+CHANNEL: Final = "discovery"
+
+Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
+
+
+class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often to look."""
+
+    resolve_every: Duration = seconds(30)  #: Names are looked up again so often.
+    retry_first: Duration = seconds(1)  #: After a failed lookup; doubled up to resolve_every.
+    file_every: Duration = seconds(1)  #: The seeds file is looked at so often.
+    beacon_first: Duration = seconds(1)  #: The second call by multicast; doubled up to beacon_last.
+    beacon_last: Duration = seconds(60)  #: Calls by multicast in the long run.
+
+    def __post_init__(self) -> None:
+        for field in ("resolve_every", "retry_first", "file_every", "beacon_first", "beacon_last"):
+            if getattr(self, field) <= 0:
+                raise ConfigError("must be positive", field=field)
+
+
+class Discovery:
+    """Keeps a driver's seeds up to date; `Discovery.attach` is all.  It ends with the driver."""
+
+    def __init__(
+        self, driver: Driver, default_port: int | None, config: DiscoveryConfig, lookup: Lookup | None = None
+    ) -> None:
+        self.driver, self.config = driver, config
+        self._default_port = default_port
+        self._lookup = lookup or resolve
+        self._family = socket.AF_INET6 if ":" in driver.transport.config.bind.host else socket.AF_INET
+        self._given: tuple[str, ...] = ()
+        self._listed: tuple[str, ...] = ()
+        self._found: dict[str, tuple[Address, ...]] = {}  # By name as written.
+        self._heard: OrderedDict[Address, None] = OrderedDict()
+        self._watched: dict[str, asyncio.TimerHandle | None] = {}  # Names; None: being looked up now.
+        self._timers: list[asyncio.TimerHandle] = []
+        self._file: Path | None = None
+        self._file_stamp: Any = ()
+        self._told: tuple[Address, ...] = ()
+        self._closed = False
+
+    @classmethod
+    def attach(
+        cls,
+        driver: Driver,
+        seeds: Iterable[str] = (),
+        *,
+        file: Path | None = None,
+        default_port: int | None = None,
+        config: DiscoveryConfig | None = None,
+        lookup: Lookup | None = None,
+    ) -> "Discovery":
+        """Once the driver runs.  A seed that cannot be an address is a `ConfigError`; one in the file a complaint."""
+        found = cls(driver, default_port, config or DiscoveryConfig(), lookup)
+        found._given = tuple(seeds)
+        found._file = file
+        for text in found._given:
+            parse_address(text, default_port=default_port)
+        driver.watch(found._on_fact)
+        driver.on_close(found._close)
+        if file is not None:
+            found._look_at_file()
+        found._refresh()
+        return found
+
+    @property
+    def seeds(self) -> tuple[Address, ...]:
+        return self._told
+
+    # Sources.
+
+    def _look_at_file(self) -> None:
+        assert self._file is not None
+        if self._closed:
+            return
+        self._later(to_seconds(self.config.file_every), self._look_at_file)
+        stamp = _stamp(self._file)
+        if stamp == self._file_stamp:
+            return
+        self._file_stamp = stamp
+        try:
+            with open(self._file, encoding="utf-8", errors="replace") as file:
+                lines = file.read(FILE_MAX).splitlines()
+        except OSError as error:
+            self.driver.complain("seeds file", f"seeds file {self._file}: {error.strerror}; going on with those known")
+            return
+        listed = []
+        for number, line in enumerate(lines, start=1):
+            text = line.split("#")[0].strip()
+            if not text:
+                continue
+            try:
+                parse_address(text, default_port=self._default_port)
+            except ConfigError as error:
+                self.driver.complain("seeds file", f"seeds file {self._file}, line {number}: {error}; skipped")
+            else:
+                listed.append(text)
+        self._listed = tuple(listed[:ADDRESSES_MAX])
+        self._refresh()
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, PeerHeard) and self._usable(fact.address):
+            news = fact.address not in self._heard
+            self._heard[fact.address] = None
+            self._heard.move_to_end(fact.address)
+            if len(self._heard) > HEARD_MAX:
+                self._heard.popitem(last=False)
+            if news:
+                self._refresh()
+
+    # Names.
+
+    def _ask(self, name: str, wait: Duration) -> None:
+        """In a thread that dies with the process: a name server may take half a minute to say nothing."""
+        self._watched[name] = None
+        loop = asyncio.get_running_loop()
+        address = parse_address(name, default_port=self._default_port)
+
+        def ask() -> None:
+            try:
+                found: list[str] | OSError = self._lookup(address.host, address.port, self._family)
+            except (OSError, ValueError) as error:  # UnicodeError is a ValueError.
+                found = error if isinstance(error, OSError) else OSError(str(error))
+            with suppress(RuntimeError):  # The loop has closed meanwhile.
+                loop.call_soon_threadsafe(self._on_answer, name, address.port, found, wait)
+
+        threading.Thread(target=ask, name=f"doyen-lookup-{name[:40]}", daemon=True).start()
+
+    def _on_answer(self, name: str, port: int, found: list[str] | OSError, waited: Duration) -> None:
+        if self._closed or name not in self._watched:
+            return
+        if isinstance(found, OSError) or not found:
+            wait = min(waited, self.config.resolve_every)
+            why = found.strerror or str(found) if isinstance(found, OSError) else "it has no address of our IP version"
+            self.driver.complain("seed name", f"seed {name}: {why}; trying again for ever")
+            after = wait * 2
+        else:
+            self._found[name] = tuple(Address(host, port) for host in found[:ADDRESSES_MAX])
+            wait, after = self.config.resolve_every, self.config.retry_first
+            self._refresh()
+        self._watched[name] = self._later(to_seconds(wait), lambda: self._ask(name, after))
+
+    def _refresh(self) -> None:
+        """Watch exactly the names wanted, and tell what is known if it changed."""
+        addresses: dict[Address, None] = {}
+        names: dict[str, None] = {}
+        for text in (*self._given, *self._listed):
+            address = parse_address(text, default_port=self._default_port)
+            if _is_numeric(address.host):
+                addresses[address] = None
+            elif len(names) < NAMES_MAX:
+                names[text] = None
+                addresses |= dict.fromkeys(self._found.get(text, ()))
+        for name in [name for name in self._watched if name not in names]:
+            handle = self._watched.pop(name)
+            self._found.pop(name, None)
+            if handle is not None:
+                handle.cancel()
+        for name in names:
+            if name not in self._watched:
+                self._ask(name, self.config.retry_first)
+        addresses |= self._heard
+        told = tuple(address for address in addresses if self._usable(address))
+        if told != self._told and self.driver.running:
+            self._told = told
+            self.driver.set_seeds(told)
+            self.driver.tell(SeedsChanged(told))
+
+    def _usable(self, address: Address) -> bool:
+        try:
+            self.driver.transport.config.check_peer(address)
+        except ConfigError as error:
+            self.driver.complain("seed", f"seed {address}: {error}; skipped")
+            return False
+        return address != self.driver.transport.address
+
+    def _later(self, wait_s: float, then: Callable[[], None]) -> asyncio.TimerHandle:
+        handle = asyncio.get_running_loop().call_later(wait_s, then)
+        now = asyncio.get_running_loop().time()
+        self._timers = [timer for timer in self._timers if not timer.cancelled() and timer.when() > now]
+        self._timers.append(handle)
+        return handle
+
+    def _close(self) -> None:
+        self._closed = True
+        for timer in self._timers:
+            timer.cancel()
+
+
+def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
+    """All records of a name, in an order that does not change from lookup to lookup."""
+    found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
+    return sorted({str(record[4][0]) for record in found})
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _stamp(path: Path) -> Any:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+# ── By multicast ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
+    """I listen there."""
+
+    host: str
+    port: int
+    wants_answer: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.host) > 64 or not 0 < self.port < 65536:
+            raise ValueError(f"{self.host[:64]}:{self.port} is no address")
+
+
+class CallDue(Struct, frozen=True, gc=False):
+    wait: Duration
+
+
+class Beacon:
+    """A machine: calls out where it listens, often at first; whoever hears a newcomer answers it alone."""
+
+    MESSAGES: ClassVar[Any] = Here
+
+    def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
+        self.node, self.config = node, config
+        self._address, self._out = address, out
+
+    def start(self, now: Instant) -> None:
+        self._call(now, self.config.beacon_first, wants_answer=True)
+
+    def on_message(self, sender: NodeId, message: Here, now: Instant) -> None:
+        there = Address(message.host, message.port)
+        if sender == self.node or there == self._address:
+            return
+        self._out.emit(PeerHeard(there))
+        if message.wants_answer:
+            self._out.send(sender, self._here(wants_answer=False))
+
+    def on_timer(self, timer: CallDue, now: Instant) -> None:
+        self._call(now, min(timer.wait * 2, self.config.beacon_last), wants_answer=False)
+
+    def _call(self, now: Instant, wait: Duration, *, wants_answer: bool) -> None:
+        self._out.multicast(self._here(wants_answer=wants_answer))
+        self._out.set_timer(CallDue(wait), now + wait)
+
+    def _here(self, *, wants_answer: bool) -> Here:
+        return Here(self._address.host, self._address.port, wants_answer)

@@ -1,0 +1,250 @@
+"""Finding the others: addresses, names, a file that changes, multicast; for ever, and without blocking."""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from net_nodes import Node, until
+
+from doyen.core.clock import ms
+from doyen.core.codec import Codec
+from doyen.core.effects import Emit, Multicast, Send, SetTimer
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.seeds import PeerHeard, SeedsChanged
+from doyen.errors import ConfigError
+from doyen.lab.local import multicast_on_loopback
+from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
+from doyen.membership.swim import Swim, SwimConfig
+from doyen.net.discovery import HEARD_MAX, Beacon, CallDue, Discovery, DiscoveryConfig, Here
+from doyen.net.driver import Driver
+from doyen.net.udp import UdpConfig, UdpTransport
+from doyen.testing import RecordingOut
+
+SOON = DiscoveryConfig(resolve_every=ms(20), retry_first=ms(5), file_every=ms(10))
+ONE, TWO, THREE = (Address(f"127.0.0.{i}", 7600) for i in (1, 2, 3))
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="doyen")
+
+
+def running(check: Callable[[Driver], Any]) -> Driver:
+    """Runs a check with a driver that hears nobody."""
+    node = Node("me")
+
+    async def main() -> None:
+        await node.driver.start()
+        try:
+            await check(node.driver)
+        finally:
+            node.driver.close()
+
+    asyncio.run(main())
+    return node.driver
+
+
+def test_addresses_are_used_as_they_are_and_told_once() -> None:
+    told: list[SeedsChanged] = []
+
+    async def check(driver: Driver) -> None:
+        machine = driver.host.ports["election"].machine
+        type(machine).on_seeds_changed = lambda self, fact, now: told.append(fact)  # type: ignore[attr-defined]
+        try:
+            found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
+            assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
+            await asyncio.sleep(0.05)
+        finally:
+            del type(machine).on_seeds_changed  # type: ignore[attr-defined]
+
+    driver = running(check)
+    assert told == [SeedsChanged((ONE, TWO))] and driver._seeds == (ONE, TWO)
+
+
+def test_a_name_is_tried_for_ever_and_gives_all_its_records() -> None:
+    answers: list[list[str] | OSError] = [
+        OSError("no such host"),
+        [],
+        ["127.0.0.1", "127.0.0.2"],
+        OSError("server failed"),
+        ["127.0.0.2", "127.0.0.3"],
+    ]
+    asked: list[float] = []
+
+    def lookup(host: str, port: int, family: socket.AddressFamily) -> list[str]:
+        asked.append(time.monotonic())
+        answer = answers[min(len(asked), len(answers)) - 1]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, ["orders.example:7600"], config=SOON, lookup=lookup)
+        seen = []
+        async with asyncio.timeout(5):
+            while len(asked) < 8:
+                if found.seeds not in seen:
+                    seen.append(found.seeds)
+                await asyncio.sleep(0.001)
+        assert seen == [(), (ONE, TWO), (TWO, THREE)]  # A lookup that fails takes nothing away.
+
+    running(check)
+
+
+def test_a_name_server_that_hangs_blocks_nothing_not_even_the_end() -> None:
+    forever = threading.Event()
+
+    async def check(driver: Driver) -> None:
+        began = time.monotonic()
+        found = Discovery.attach(
+            driver, ["a.example:1", "127.0.0.1:7600"], config=SOON, lookup=lambda *_: [str(forever.wait(30))]
+        )
+        assert found.seeds == (ONE,) and time.monotonic() - began < 1
+        await asyncio.sleep(0.1)
+        lookups = [thread for thread in threading.enumerate() if thread.name.startswith("doyen-lookup")]
+        assert len(lookups) == 1  # However often it is due: one at a time.
+
+    began = time.monotonic()
+    running(check)
+    assert time.monotonic() - began < 5
+    forever.set()
+
+
+def test_the_file_may_change_vanish_and_hold_nonsense(tmp_path: Path) -> None:
+    path = tmp_path / "seeds"
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, file=path, config=SOON)
+        assert found.seeds == ()
+        path.write_text("127.0.0.1:7600  # the first\n\n")
+        await until(lambda: found.seeds == (ONE,))
+        path.write_text("127.0.0.1:7600\nwhat is this\n127.0.0.2:7600\n\xff\n")
+        await until(lambda: found.seeds == (ONE, TWO))
+        path.unlink()
+        await asyncio.sleep(0.05)
+        assert found.seeds == (ONE, TWO)
+        path.write_text("127.0.0.3:7600\n")
+        await until(lambda: found.seeds == (THREE,))
+
+    running(check)
+
+
+def test_a_name_that_is_no_longer_listed_is_no_longer_asked(tmp_path: Path) -> None:
+    path = tmp_path / "seeds"
+    path.write_text("a.example:7600\n")
+    asked: list[str] = []
+
+    def lookup(host: str, port: int, family: socket.AddressFamily) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, file=path, config=SOON, lookup=lookup)
+        await until(lambda: found.seeds == (ONE,))
+        path.write_text("127.0.0.2:7600\n")
+        await until(lambda: found.seeds == (TWO,))
+        await asyncio.sleep(0.03)
+        asked.clear()
+        await asyncio.sleep(0.1)
+        assert asked == []
+
+    running(check)
+
+
+def test_a_seed_that_cannot_be_an_address_is_refused_at_once() -> None:
+    async def check(driver: Driver) -> None:
+        with pytest.raises(ConfigError, match="not an address"):
+            Discovery.attach(driver, ["10.0.0.1"])
+        assert Discovery.attach(driver, ["127.0.0.1"], default_port=7600).seeds == (ONE,)
+
+    running(check)
+
+
+def test_localhost_is_a_name_like_any_other() -> None:
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, ["localhost:7600"])
+        await until(lambda: found.seeds == (ONE,))
+
+    running(check)
+
+
+# ── Multicast ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_beacon_calls_often_at_first_and_answers_newcomers_alone() -> None:
+    out = RecordingOut()
+    beacon = Beacon(NodeId("me"), ONE, DiscoveryConfig(beacon_first=ms(1000), beacon_last=ms(3000)), out)
+    beacon.start(0)
+    assert out.effects == [Multicast(Here("127.0.0.1", 7600, True)), SetTimer(CallDue(ms(1000)), ms(1000))]
+    out.effects.clear()
+    for at in (1000, 3000, 6000):
+        beacon.on_timer(CallDue(ms(at)), ms(at))
+    assert [effect.at for effect in out.effects if isinstance(effect, SetTimer)] == [ms(3000), ms(6000), ms(9000)]
+    out.effects.clear()
+    beacon.on_message(NodeId("new"), Here("127.0.0.2", 7600, True), 0)
+    beacon.on_message(NodeId("old"), Here("127.0.0.3", 7600), 0)
+    beacon.on_message(NodeId("me"), Here("127.0.0.1", 7600, True), 0)
+    assert out.effects == [
+        Emit(PeerHeard(TWO)),
+        Send(NodeId("new"), Here("127.0.0.1", 7600)),
+        Emit(PeerHeard(THREE)),
+    ]
+
+
+def test_strangers_that_call_do_not_fill_the_memory() -> None:
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, ["127.0.0.1:7600"])
+        for i in range(500):
+            found._on_fact("discovery", PeerHeard(Address(f"10.0.{i // 250}.{i % 250}", 7600)), 0)
+        found._on_fact("discovery", PeerHeard(Address("a.name.that.would.be.looked.up", 7600)), 0)
+        assert len(found.seeds) == 1 + HEARD_MAX and ONE in found.seeds
+
+    running(check)
+
+
+@pytest.mark.parametrize("kind", ["swim", "heartbeat"])
+def test_members_find_each_other_by_multicast_and_a_late_file(kind: str, tmp_path: Path) -> None:
+    flags = multicast_on_loopback()
+    host, _, port = flags[flags.index("--multicast") + 1].rpartition(":")
+    multicast = Address(host, int(port))
+
+    def member(name: str, group: Address | None) -> tuple[Driver, Any]:
+        udp = UdpTransport(UdpConfig(bind=Address("127.0.0.1", 0), multicast=group))
+        driver = Driver(NodeId(name), Incarnation(1), Codec(f"find {kind}"), udp)
+        return driver, udp
+
+    async def main() -> None:
+        drivers, machines = [], []
+        path = tmp_path / "seeds"
+        for i, name in enumerate(("a", "b", "c")):
+            driver, udp = member(name, multicast if name != "c" else None)
+            await driver.open()
+            options: Any = {"incarnation": 1, "address": udp.address}
+
+            def build(port: Any, name: str = name, options: Any = options, i: int = i) -> Any:
+                if kind == "swim":
+                    return Swim(NodeId(name), SwimConfig(), port, Random(i), **options)
+                return Heartbeat(NodeId(name), HeartbeatConfig(), port, Random(i), **options)
+
+            machines.append(driver.add("membership", build))
+            if name != "c":
+                driver.add(
+                    "discovery", lambda port, n=name, a=udp.address: Beacon(NodeId(n), a, DiscoveryConfig(), port)
+                )
+            await driver.start()
+            Discovery.attach(driver, file=path if name == "c" else None, config=SOON)
+            drivers.append(driver)
+        await until(lambda: all(len(machine.view) == 2 for machine in machines[:2]))
+        path.write_text(str(drivers[0].transport.address))
+        await until(lambda: all(len(machine.view) == 3 for machine in machines))
+        for driver in drivers:
+            driver.close()
+
+    asyncio.run(main())
