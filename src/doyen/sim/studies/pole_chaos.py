@@ -52,7 +52,7 @@ CONFIG: Final = PoleConfig(
 #: Every fault that a run may have, so that one that never fired shows as 0.
 FAULTS: Final = (
     *("loss", "duplicate", "reorder", "partition", "one-way cut", "pause", "crash", "file lost", "restart"),
-    *("drift", "wall clock step", "slow disk", "resign"),
+    *("drift", "wall clock step", "slow disk", "resign", "blackout"),
 )
 
 
@@ -70,6 +70,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     crash_count: int
     wall_step_count: int
     resign_count: int
+    blackout_count: int
 
 
 def plan(seed: int, node_count: int) -> Plan:
@@ -86,6 +87,7 @@ def plan(seed: int, node_count: int) -> Plan:
         crash_count=rng.randint(0, 5),
         wall_step_count=rng.randint(0, 3),
         resign_count=rng.randint(0, 2),
+        blackout_count=rng.choice((0, 0, 1)),
     )
 
 
@@ -162,7 +164,7 @@ class Ordeal:
             loss=Loss(model="uncorrelated", prob=plan.loss),
             duplicate_prob=plan.duplicate,
             reorder_prob=plan.reorder,
-            reorder_by=ms(300),
+            reorder_by=ms(800),
         )
         self.sim = sim = Simulation(
             Network(network, Topology(plan.node_count, None), streams),
@@ -218,6 +220,8 @@ class Ordeal:
             sim.at(self._within(FAULTS_UNTIL), self._pause, "pause")
         for _ in range(plan.crash_count):
             sim.at(self._within(FAULTS_UNTIL), self._crash, "crash")
+        for _ in range(plan.blackout_count):
+            sim.at(self._within(FAULTS_UNTIL), self._black_out, "blackout")
         for _ in range(plan.wall_step_count):
             sim.at(self._within(FAULTS_UNTIL), partial(self._step_wall, rng.choice(self.nodes)), "wall clock")
         for _ in range(plan.resign_count):
@@ -261,8 +265,9 @@ class Ordeal:
         """In two, both ways or one way only; or somebody in particular is not heard, or does not hear."""
         rng, name = self.rng, f"cut {self.sim.now}"
         self.cuts.append(name)
+        leading = self._leading()
         size = rng.randint(1, max(1, len(self.nodes) - 1))
-        side = rng.sample(self.nodes, size)
+        side = leading if leading and rng.random() < 0.4 else rng.sample(self.nodes, size)
         rest = [node for node in self.nodes if node not in side]
         if rng.random() < 0.5:
             self.deeds["partition"] += 1
@@ -273,7 +278,7 @@ class Ordeal:
         self._later(ms(200) + self._within(seconds(4)), partial(self.sim.heal, name), "heal")
 
     def _pause(self) -> None:
-        leading = [node for node in self.nodes if node.name in self.watch.acting]
+        leading = self._leading()
         node = self.rng.choice(leading if leading and self.rng.random() < 0.6 else self.nodes)
         if node.state == "up":
             self.deeds["pause"] += 1
@@ -286,9 +291,27 @@ class Ordeal:
             self.sim.resume(node)
             self.watch.on_resume(node.name)
 
+    def _leading(self) -> list[SimNode]:
+        return [node for node in self.nodes if node.name in self.watch.acting]
+
     def _crash(self) -> None:
+        self._crash_node(self.rng.choice(self.nodes), seconds(3))
+
+    def _black_out(self) -> None:
+        """The leader is cut off, and everybody else is started anew at once."""
+        leading = self._leading()
+        rest = [node for node in self.nodes if node not in leading]
+        if leading and rest:
+            self.deeds["blackout"] += 1
+            name = f"blackout {self.sim.now}"
+            self.cuts.append(name)
+            self.sim.partition(name, leading, rest)
+            self._later(ms(100) + self._within(seconds(2)), partial(self.sim.heal, name), "heal")
+            for node in rest:
+                self._crash_node(node, ms(30))
+
+    def _crash_node(self, node: SimNode, down_max: Duration) -> None:
         rng = self.rng
-        node = rng.choice(self.nodes)
         if node.host is None:
             return
         self.deeds["crash"] += 1
@@ -300,7 +323,7 @@ class Ordeal:
             self.newcomers.discard(node.name)
         self.watch.on_down(node.name)
         self.sim.crash(node, disk="lost" if loses else "kept", writes=rng.choice(("lost", "done")))
-        self._later(ms(20) + self._within(seconds(3)), partial(self._restart, node), "restart")
+        self._later(ms(20) + self._within(down_max), partial(self._restart, node), "restart")
 
     def _restart(self, node: SimNode) -> None:
         if node.host is None:
