@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from doyen.cli.sim.membership import command
 from doyen.core import NodeId, seconds
+from doyen.errors import ConfigError
 from doyen.membership.swim import SwimConfig
 from doyen.sim.studies.membership import MembershipSetting, World, simulate, swim_builder
 
@@ -47,8 +49,20 @@ def test_loss_makes_members_missing() -> None:
         simulate(MembershipSetting(protocol="medley", topology="random", drop=drop, seconds=40, warm_up=20, crash=0), 1)
         for drop in (0.0, 0.25)
     )
-    assert calm.missing.max == 0 and calm.false_positives == 0 and calm.detection.first is None
+    assert calm.missing.max == 0 and calm.false_positives == 0 and calm.detection is None
     assert stormy.missing.max > 0 and stormy.false_positives_per_node_hour > 1
+
+
+def test_the_handicap_is_on_membership_and_makes_low_hashes_missing() -> None:
+    given: dict[str, Any] = {"topology": "cluster", "nodes": 36, "drop": 0.25, "seconds": 40, "warm_up": 20, "crash": 0}
+    fair, unfair, worse = (
+        simulate(MembershipSetting(protocol="medley", **given, **more), 3)
+        for more in ({}, {"handicap": True}, {"handicap": True, "handicap_form": "traffic"})
+    )
+    assert fair.missing.mean < unfair.missing.mean
+    assert len({found.trace_hash for found in (fair, unfair, worse)}) == 3
+    with pytest.raises(ConfigError, match="too much loss"):
+        MembershipSetting(drop=0.3, handicap=True)
 
 
 def test_missing_counts_views_and_not_suspicions() -> None:

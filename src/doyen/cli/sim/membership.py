@@ -41,13 +41,13 @@ def _print(summary: Summary) -> None:
     click.echo(
         f"{setting.protocol} · {setting.topology} · N={setting.nodes} · drop {setting.drop:g} · {setting.seconds:g} s"
     )
-    if found.first is not None:
+    if found is not None and found.first is not None:
         click.echo(
             f"  detection        {found.first:.3g} s first · {found.median:.3g} s median · {found.last:.3g} s last"
         )
-    elif setting.crash:
+    elif found is not None:
         click.echo(f"  detection        nobody noticed: watch for longer than {setting.seconds:g} s")
-    if summary.undetected and found.first is not None:
+    if summary.undetected and found is not None and found.first is not None:
         click.echo(f"                   {summary.undetected} never noticed")
     click.echo(f"  false positives  {summary.false_positives_per_node_hour:.3g} per node and hour")
     click.echo(

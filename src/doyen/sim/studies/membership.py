@@ -27,24 +27,19 @@ from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Distance, Medley, MedleyConfig
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
 from doyen.sim.engine import Simulation, Traffic
+from doyen.sim.ground import Ground, build_ground
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.topology import Shape, TopologyConfig, build
+from doyen.sim.studies.underlay import Handicap, HandicapOut, handicaps
+from doyen.sim.topology import TopologyConfig, build
 from doyen.sim.trace import Trace
 
 Protocol = Literal["swim", "medley", "heartbeat"]
 Preset = Literal["auto", "paper", "lan", "wan"]
-Place = Literal["grid", "random", "cluster", "complete"]
 
 CHANNEL: Final = "membership"
 GROUP: Final = "sim"
-SHAPES: Final[dict[str, Shape]] = {
-    "grid": "grid",
-    "random": "geometric",
-    "cluster": "clusters",
-    "complete": "complete",
-}
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
 FAR: Final = 64.0  # Hops to a member that cannot be reached just now.
@@ -56,12 +51,14 @@ class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     protocol: Protocol = "swim"  #: Whose machines run.
     preset: Preset = "auto"  #: Their timers; auto: as published on radio topologies, lan where all are linked.
-    topology: Place = "grid"  #: Who hears whom; all but `complete` are travelled hop by hop, in 15 m × 15 m.
+    topology: Ground = "grid"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
     nodes: int = 49  #: N.
     drop: float = 0.05  #: Chance that a message is lost, on each hop.
     seconds: float = 300.0  #: How long it is watched.
     crash: int = 1  #: So many nodes crash, a fifth into the time.
     warm_up: float = 60.0  #: Seconds that run before.
+    handicap: bool = False  #: The five lowest hashes lose more of their ACKs: 3.5·drop … 1.5·drop per hop.
+    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
@@ -72,12 +69,14 @@ class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ConfigError(f"{self.seconds} must be positive, and at most 10,000,000", field="seconds")
         if not 0 <= self.warm_up <= 1e7:
             raise ConfigError(f"{self.warm_up} must be 0 or more, and at most 10,000,000", field="warm_up")
+        if self.handicap and 3.5 * self.drop >= 1:
+            raise ConfigError("multiplies drop by 3.5: that is too much loss", field="handicap")
         if not 0 <= self.crash < self.nodes:
             raise ConfigError(f"{self.crash} must be 0 or more, and leave somebody alive", field="crash")
 
 
 class Detection(Struct, frozen=True):
-    """Seconds; None where nobody crashed, or nobody noticed."""
+    """Seconds; None where nobody noticed."""
 
     first: float | None
     median: float | None
@@ -93,7 +92,7 @@ class Missing(Struct, frozen=True):
 class Summary(Struct, frozen=True, kw_only=True):
     setting: MembershipSetting
     seed: int
-    detection: Detection
+    detection: Detection | None  # None: nobody crashed.
     undetected: int  # Pairs of a live node and a crashed one that it did not notice.
     false_positives: int
     false_positives_per_node_hour: float
@@ -117,13 +116,16 @@ class World:
         *,
         seed: int,
         network: NetworkConfig = NetworkConfig(delay=Delay(mean=ms(1))),  # noqa: B008  (frozen)
-        topology: TopologyConfig = TopologyConfig(),  # noqa: B008
+        topology: TopologyConfig | Ground = TopologyConfig(),  # noqa: B008
         acquainted: bool = True,  # Everybody knows everybody from the start.
         trace: Trace | None = None,
         wire: bool = False,
     ) -> None:
         self.streams = Streams(seed)
-        graph = build(topology, count, self.streams.of("topology"))
+        if isinstance(topology, TopologyConfig):
+            graph = build(topology, count, self.streams.of("topology"))
+        else:
+            graph = build_ground(topology, count, self.streams.of("ground"))
         self.sim = Simulation(Network(network, graph, self.streams), self.streams, trace=trace, wire=wire)
         self.sim.watchers.append(self._on_fact)
         self.build_machine = build_machine
@@ -302,7 +304,16 @@ def builder(setting: MembershipSetting) -> Build:
     if preset == "auto":
         preset = "lan" if setting.topology == "complete" else "paper"
     kind, make = BUILDERS[setting.protocol]
-    return make(_preset(kind, preset, setting.nodes))
+    plain = make(_preset(kind, preset, setting.nodes))
+    if not setting.handicap:
+        return plain
+    every = setting.handicap_form == "traffic" or setting.protocol == "heartbeat"  # Heartbeats have no acks.
+
+    def build_handicapped(world: World, node: SimNode, out: Port) -> Any:
+        worse = handicaps([other.name for other in world.sim.nodes], setting.drop)
+        return plain(world, node, HandicapOut(out, node, worse, setting.handicap_form, every))  # type: ignore[arg-type]
+
+    return build_handicapped
 
 
 def _preset(kind: Any, preset: str, count: int) -> Any:
@@ -320,7 +331,7 @@ def simulate(setting: MembershipSetting, seed: int, *, trace: Trace | None = Non
         builder(setting),
         seed=seed,
         network=NetworkConfig(delay=delay, loss=loss),
-        topology=TopologyConfig(shape=SHAPES[setting.topology]),
+        topology=setting.topology,
         trace=trace,
     )
     world.start()
@@ -392,7 +403,9 @@ class _Watch:
         average = sum(count * times for count, times in self.histogram.items()) / total
         return Missing(average, float(p99), float(max(count for count, times in self.histogram.items() if times)))
 
-    def _detection(self) -> tuple[Detection, int]:
+    def _detection(self) -> tuple[Detection | None, int]:
+        if not self.world.crashed_at:
+            return None, 0
         live = {node.name for node in self.world.live()}
         firsts, medians, lasts, undetected = [], [], [], 0
         for name, crashed_at in self.world.crashed_at.items():
