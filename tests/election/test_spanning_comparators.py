@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from doyen.core.ids import NodeId
+from doyen.election.spanning.messages import message_count
 from doyen.sim.studies.graphs import leaf_count, random_edges, random_quality
-from doyen.sim.studies.spanning import graph, message_count
+from doyen.sim.studies.spanning import graph
 from doyen.sim.studies.spanning_compared import compare
 
 

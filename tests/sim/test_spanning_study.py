@@ -12,6 +12,7 @@ from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
+from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError
 from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen.sim.node import SimNode
@@ -32,7 +33,6 @@ from doyen.sim.studies.spanning import (
     Setting,
     faults_of,
     graph,
-    message_count,
     simulate,
 )
 

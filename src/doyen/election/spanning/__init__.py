@@ -4,7 +4,9 @@ config.py      how patient it is
 messages.py    what it says and waits for: the whole interface
 gathering.py   what one node knows of one election
 watch.py       what neighbours last said of themselves
-machine.py     the machine
+hello.py       who of the neighbours is there
+machine.py     the machine, with orphan.py, healing.py, returning.py, pulse.py
+comparators.py what it is compared with
 """
 
 from doyen.election.spanning.config import SpanningConfig as SpanningConfig

@@ -22,6 +22,7 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     )  #: δ.  Short: living neighbours are dropped, and elections run again.  Long: slow waits.
     diameter_max: int = 16  #: D.  Bounds a branch of the tree.  Small: needless requests.  Large: slow re-initiation.
     co_parent_hops: int = 3  #: c.  Below 3 the printed order of Figure 6.1 changes.  Large: time grows with N.
+    link_wait: Duration = 0  #: Who starts without links waits so long for one before it leads itself.  0: not at all.
     pulse_interval: Duration = FOREVER  #: How often neighbours compare; FOREVER is off, as published.  Heals anything.
 
     def __post_init__(self) -> None:
@@ -31,6 +32,8 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ConfigError(f"{self.diameter_max} must be from 1 to 1000000", field="diameter_max")
         if not 0 <= self.co_parent_hops <= 1_000_000:
             raise ConfigError(f"{self.co_parent_hops} must be from 0 to 1000000", field="co_parent_hops")
+        if not 0 <= self.link_wait < FOREVER:
+            raise ConfigError("must be 0 or more, and finite", field="link_wait")
         if not 4 * self.hop_delay <= self.pulse_interval:
             raise ConfigError(
                 "must be at least 4·hop_delay, so that what is under way is not taken for a difference",
@@ -44,11 +47,11 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def lan(cls, size: int) -> "SpanningConfig":
-        return cls(hop_delay=ms(50), diameter_max=max(size - 1, 1), pulse_interval=ms(1000))
+        return cls(hop_delay=ms(50), diameter_max=max(size - 1, 1), link_wait=ms(1000), pulse_interval=ms(1000))
 
     @classmethod
     def wan(cls, size: int) -> "SpanningConfig":
-        return cls(hop_delay=ms(500), diameter_max=max(size - 1, 1), pulse_interval=ms(5000))
+        return cls(hop_delay=ms(500), diameter_max=max(size - 1, 1), link_wait=ms(5000), pulse_interval=ms(5000))
 
     @property
     def answer_wait(self) -> Duration:

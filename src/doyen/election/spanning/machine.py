@@ -220,7 +220,7 @@ class Spanning:
             case PulseDue():
                 pulse.pulse(self, now)
             case ReturnOverdue():
-                if self.phase is Phase.RETURNING:
+                if self.phase is Phase.RETURNING and now >= self.deadline_at:
                     returning.finish_return(self, now)
             case ResetOver():
                 pulse.on_reset_over(self, timer, now)
@@ -447,8 +447,7 @@ class Spanning:
         self.links = sorted([*self.links, peer], key=order)
         self.gained_at[peer] = now
         if self.phase is Phase.RETURNING:
-            self.answers.setdefault(peer, None)
-            self.out.send(peer, Enquire(None))
+            returning.greet(self, peer, now)
         elif self.phase is not Phase.RESETTING:
             self.out.send(peer, healing.state_of(self, compare=True))
 
@@ -459,8 +458,8 @@ class Spanning:
         g = self.gathering
         if self.phase is Phase.RETURNING:
             self.answers.pop(peer, None)
-            if all(self.answers.values()):
-                returning.finish_return(self, now)
+            if self.answers and all(self.answers.values()):
+                returning.finish_return(self, now)  # Else it waits on: there may be others.
         elif not self.links:  # A region of one leads itself.
             if self.phase is not Phase.RESETTING and self.status is not Status.LEADER:
                 self.begin(now)

@@ -208,3 +208,11 @@ class LeaderUnreachable(Struct, frozen=True):
     """Told by a failure detector: the leader has failed, or is in another region.  None: there has never been one."""
 
     leader: NodeId | None
+
+
+# ── Formulas ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def message_count(links: int, nodes: int, leaves: int) -> int:
+    """One initiator, no failure: 8·links − 4·N + 4 − leaves; leaves have one link, the initiator not counted."""
+    return 8 * links - 4 * nodes + 4 - leaves

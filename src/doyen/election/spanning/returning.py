@@ -19,10 +19,22 @@ def become_returning(node: "Spanning", now: Instant) -> None:
     node.answers = dict.fromkeys(node.links)
     for peer in node.links:
         node.out.send(peer, Enquire(None))
-    node.deadline_at = now + node.config.answer_wait
-    node.out.set_timer(ReturnOverdue(), node.deadline_at)
-    if not node.links:
+    await_return(node, now + (node.config.answer_wait if node.links else node.config.link_wait))
+    if not node.links and not node.config.link_wait:
         node.begin(now)
+
+
+def await_return(node: "Spanning", until: Instant) -> None:
+    """It does not move back."""
+    node.deadline_at = max(node.deadline_at, until)
+    node.out.set_timer(ReturnOverdue(), node.deadline_at)
+
+
+def greet(node: "Spanning", peer: NodeId, now: Instant) -> None:
+    """A link comes up while I ask."""
+    node.answers.setdefault(peer, None)
+    node.out.send(peer, Enquire(None))
+    await_return(node, now + node.config.answer_wait)
 
 
 def finish_return(node: "Spanning", now: Instant) -> None:

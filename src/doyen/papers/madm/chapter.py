@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from doyen.score.topsis import Attribute
+from doyen.score.topsis import Attribute, quality
 
 
 class Row(Struct, frozen=True):
@@ -111,3 +111,8 @@ TABLES: Final[dict[str, tuple[Row, ...]]] = {
 #: Figure 6.1: seven nodes and nine links.  Of the qualities only four are printed; .74 < Qf(2) < .94.
 SEVEN: Final = edges("0-2 1-2 2-3 0-3 0-6 1-5 3-4 3-5 5-6")
 SEVEN_QUALITY: Final = {"0": 0.55, "1": 0.52, "2": 0.80, "3": 0.94, "4": 0.60, "5": 0.69, "6": 0.74}
+
+
+def quality_of(table: str) -> dict[str, float]:
+    """Every node's quality factor, from a table's values."""
+    return {row.node: quality(row.values, ATTRIBUTES).value for row in TABLES[table]}

@@ -449,8 +449,3 @@ def faults_of(run: Run, quality: Mapping[NodeId, float]) -> list[str]:
         if best != region.leader:
             found.append(f"{region.leader} leads {', '.join(region.members)}, but {best} took part and is better")
     return found
-
-
-def message_count(links: int, nodes: int, leaves: int) -> int:
-    """One initiator, no failure: 8·links − 4·N + 4 − leaves; leaves have one link, the initiator not counted."""
-    return 8 * links - 4 * nodes + 4 - leaves
