@@ -11,6 +11,7 @@ command = LazyGroup(
         "walkthrough": "A paper's worked example, step by step: ctol/figure1, ctol/figure2.",
         "membership": "Weak membership: SWIM, Medley, gossiped heartbeats.  [CTOL]",
         "spanning": "Multi-attribute election over an arbitrary graph, with failures.  [MADM Ch. 6]",
+        "arbitration": "A ring with leases, arbitrators, joins and a leader by key.  [ARB]",
         "run": "Run a scenario file (TOML), or the same given by flags.",
         "replay": "Run one seed again, from the line that a failure printed.",
     },

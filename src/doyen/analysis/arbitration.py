@@ -1,0 +1,153 @@
+"""Bounds and costs of arbitrated membership.  [ARB §VI]
+
+Times come out in the unit in which T_l and T_a go in.  Under drift r no clock is off by more than 1 ± r, and a bound by
+somebody's own clock takes up to 1/(1 − r) as long in true time.
+"""
+
+from typing import Final, NamedTuple
+
+from doyen.errors import ConfigError
+
+
+class Range(NamedTuple):
+    """[low, high)."""
+
+    low: float
+    high: float
+
+
+def upgrade_bound(lease: float, drift: float = 0.0) -> float:
+    """Thm 1: from P's upgrade until Q goes by it, if their leases live on."""
+    return 2 * lease / (1 - drift)
+
+
+def detection_range(lease: float, delay: float = 0.0, drift: float = 0.0) -> Range:
+    """Thm 2.  With a one-way delay δ the last ack left δ before it arrived: (T_l − δ, 2·T_l − δ]."""
+    return Range(lease / (1 + drift) - delay, 2 * lease / (1 - drift) - delay)
+
+
+def symmetric_range(lease: float, drift: float = 0.0) -> Range:
+    """Thm 3: from the first timeout of a pair to the second."""
+    return Range(lease / (1 + drift), 2 * lease / (1 - drift))
+
+
+mutual_range = symmetric_range  # Cor 1: requests follow timeouts at once.
+
+
+def lifespan_bound(lease: float, arbitration: float, drift: float = 0.0) -> float:
+    """Thm 4: a suspected loser is gone."""
+    return (2 * lease + arbitration) / (1 - drift)
+
+
+def recent_time(lease: float, arbitration: float, drift: float = 0.0) -> float:
+    """Cor 2, T_arb: by the arbitrator's own clock, which may be fast while the loser's is slow."""
+    return (2 * lease + arbitration) * (1 + drift) / (1 - drift)
+
+
+recovery_wait = recent_time  # Cor 3, by the winner's own clock, from its suspicion.
+
+
+def recovery_range(lease: float, arbitration: float) -> Range:
+    """From the crash until a monitor starts to recover, at zero delay and drift."""
+    wait = recovery_wait(lease, arbitration)
+    return Range(lease + wait, 2 * lease + wait)
+
+
+def consistency_bound(lease: float, arbitration: float, drift: float = 0.0) -> float:
+    """Thm 5: the dead have left, and all monitors know; T_a + 4·T_l without drift."""
+    return (2 * lease + recent_time(lease, arbitration, drift)) / (1 - drift)
+
+
+def overhead(lease: float, each_side: int, size: int = 0) -> float:
+    """Eq. 2: requests and acks sent, per node and unit of time; size 0 is a large ring."""
+    return 2 * (min(2 * each_side, size - 1) if size else 2 * each_side) / lease
+
+
+def group_size(each_side: int, apart: int, size: int = 0) -> int:
+    """|A_PQ| for neighbours so many places apart, in a ring that is large enough, or all of it."""
+    large = 2 * each_side + 1 + apart
+    return min(large, size) if size else large
+
+
+def group_size_range(each_side: int, size: int = 0) -> Range:
+    """2k + 2 to 3k + 1."""
+    return Range(group_size(each_side, 1, size), group_size(each_side, each_side, size))
+
+
+def arbitrator_sets_bound(each_side: int) -> int:
+    """How many groups a node is in, at most, as printed: 2k pairs per node, 4k members per group."""
+    return 8 * each_side**2
+
+
+def arbitrator_sets(each_side: int) -> int:
+    """The exact number in a large ring.
+
+    A pair is d places apart (1 ≤ d ≤ k), its group has 2k + 1 + d members, and every node is in as many such groups as
+    one has members: Σ (2k + 1 + d) = 2k² + k + k(k + 1)/2, which is 27 at k = 3 and not 72.
+    """
+    return sum(2 * each_side + 1 + apart for apart in range(1, each_side + 1))
+
+
+def requests_per_failure(each_side: int) -> int:
+    """By all 2k monitors, to their whole groups, oneself and the dead included: 54 at k = 3."""
+    return 2 * arbitrator_sets(each_side)
+
+
+def central_load(each_side: int, failures: int) -> int:
+    """Requests to each central arbitrator."""
+    return 2 * each_side * failures
+
+
+def spread_bound(lease: float, size: int, each_side: int) -> float:
+    """For news to reach everybody on the leases, in quiet, after Theorem 5's bound."""
+    return -(-size // (2 * each_side)) * lease
+
+
+def evaluate(
+    quantity: str, *, lease: float, arbitration: float, neighbours: int, drift: float, nodes: int, failures: int,
+    delay: float,
+) -> float | Range:  # fmt: skip
+    if not 0 <= drift < 1:
+        raise ConfigError(f"{drift} must be at least 0 and below 1", field="drift")
+    for name, value in (("lease", lease), ("arbitration", arbitration)):
+        if value <= 0:
+            raise ConfigError(f"{value} must be positive", field=name)
+    if neighbours < 1:
+        raise ConfigError(f"{neighbours} must be at least 1", field="neighbours")
+    if nodes < 0 or nodes == 1:
+        raise ConfigError(f"{nodes} must be at least 2, or 0 for a large ring", field="nodes")
+    if failures < 0:
+        raise ConfigError(f"{failures} must be 0 or more", field="failures")
+    if delay < 0:
+        raise ConfigError(f"{delay} must be 0 or more", field="delay")
+    found: dict[str, float | Range] = {
+        "upgrade": upgrade_bound(lease, drift),
+        "detection": detection_range(lease, delay, drift),
+        "symmetric": symmetric_range(lease, drift),
+        "mutual": mutual_range(lease, drift),
+        "lifespan": lifespan_bound(lease, arbitration, drift),
+        "recent": recent_time(lease, arbitration, drift),
+        "recovery": recovery_wait(lease, arbitration, drift),
+        "consistency": consistency_bound(lease, arbitration, drift),
+        "overhead": overhead(lease, neighbours, nodes),
+        "group-size": group_size_range(neighbours, nodes),
+        "arbitrator-sets": arbitrator_sets_bound(neighbours),
+        "central-load": central_load(neighbours, failures),
+    }
+    return found[quantity]
+
+
+QUANTITIES: Final = {
+    "upgrade": "Thm 1: the other side goes by an upgrade, at most",
+    "detection": "Thm 2: from a crash to a monitor's suspicion",
+    "symmetric": "Thm 3: from the first timeout of a pair to the second",
+    "mutual": "Cor 1: from the first request to the second",
+    "lifespan": "Thm 4: a suspected loser is gone, at most",
+    "recent": "Cor 2: how long arbitrators remember",
+    "recovery": "Cor 3: how long a winner waits, from its suspicion",
+    "consistency": "Thm 5: from a crash until all monitors know, at most",
+    "overhead": "Eq. 2: requests and acks sent, per node and second",
+    "group-size": "members of a pair's group",
+    "arbitrator-sets": "groups that a node is in, at most",
+    "central-load": "requests to each central arbitrator, for so many failures",
+}

@@ -1,0 +1,159 @@
+"""The owner of a well-known key leads: a leader that costs no election.  Beyond [ARB], on its ring.
+
+Whoever sits closest to the key, by what the ring's membership says, ought to lead.  It acts once both of its next
+neighbours have said that they take it for the owner, and do not act themselves:
+
+- the old owner crashed or was voted out: the ring names nobody its successor before Corollary 3's wait is over, when it
+  must have left;
+- a joiner took its place: the old owner stops when it hears of the joiner, and its answer is the acknowledged
+  hand-over; if it does not answer, it is watched like any neighbour, and the wait begins when its lease runs out;
+- it announced that it leaves: it had stopped before it said so.
+
+So there are never two at once, as long as clocks keep to their bound; but where a partition is told to `split`, each
+part has its own.  Terms spread on the leases.  Nothing is sent while nothing changes.
+"""
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import ViewChanged
+from doyen.errors import ConfigError
+from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
+from doyen.membership.ring import Seat, owner, point_of, to
+
+
+class ByKeyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    key: str = "leader"  #: Well known: the same on every member.
+    lease: Duration = ms(1000)  #: T_l of the ring; a claim that is not answered is repeated four times in it.
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise ConfigError("must not be empty", field="key")
+        if self.lease <= 0:
+            raise ConfigError("must be positive", field="lease")
+
+
+class Claim(Struct, frozen=True, array_like=True, tag=1):
+    """By what I know I am the owner: do you know better?"""
+
+    number: int
+    seat: Seat
+
+
+class Answer(Struct, frozen=True, array_like=True, tag=2):
+    number: int
+    granted: bool
+    term: int  # The highest heard of.
+
+
+class ClaimAgain(Struct, frozen=True, gc=False):
+    number: int
+
+
+class LeaderByKey:
+    MESSAGES: ClassVar[Any] = Claim | Answer
+
+    def __init__(self, me: NodeId, config: ByKeyConfig, out: Out) -> None:
+        self.me, self.config, self._out = me, config, out
+        self.point = point_of(config.key)
+        self.term: Term | None = None  # Of whoever is taken for the leader.
+        self._seat: Seat | None = None  # None: not of the ring.
+        self._next: frozenset[Seat] = frozenset()  # The next on either side.
+        self._number = 0  # Of the claim under way.
+        self._claiming = False
+        self._granted: set[NodeId] = set()
+        self._highest = 0
+
+    def start(self, now: Instant) -> None:
+        """It waits for the ring's word."""
+
+    @property
+    def is_leader(self) -> bool:
+        return self.term is not None and self.term.leader == self.me
+
+    @property
+    def owns(self) -> bool:
+        """By what this node knows."""
+        found = None if self._seat is None else owner(self.point, {self._seat, *self._next})
+        return found is not None and found == self._seat
+
+    # What the ring tells.
+
+    def on_neighbours_changed(self, fact: NeighboursChanged, now: Instant) -> None:
+        nearest = frozenset(seat for seat in (fact.before, fact.after) if seat is not None)
+        if fact.seat == self._seat and nearest == self._next:
+            return
+        self._seat, self._next = fact.seat, nearest
+        self._claiming = False
+        if not self.owns:
+            self._stop("outranked")
+        elif not self.is_leader:
+            self._claim(now)
+
+    def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
+        self._seat, self._next, self._claiming = None, frozenset(), False
+        self._stop("left")
+
+    def on_reign_heard(self, fact: ReignHeard, now: Instant) -> None:
+        if fact.key == self.point and fact.number > self._highest:
+            self._highest = fact.number
+            if not self.is_leader and fact.leader.node != self.me:
+                self.term = Term(fact.number, fact.leader.node)
+                self._out.emit(LeaderElected(self.term))
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        term = self.term
+        if term is not None and term.leader in fact.changed and not self.is_leader:
+            if not fact.view[term.leader].present:
+                self._stop("silent")
+
+    # Claims.
+
+    def _claim(self, now: Instant) -> None:
+        self._number += 1
+        self._claiming, self._granted = True, set()
+        if self._next:
+            self._ask(now)
+        else:
+            self._become_leader()
+
+    def _ask(self, now: Instant) -> None:
+        assert self._seat is not None
+        for seat in sorted(self._next):
+            if seat.node not in self._granted:
+                self._out.send(to(seat), Claim(self._number, self._seat))
+        self._out.set_timer(ClaimAgain(self._number), now + self.config.lease // 4)
+
+    def on_timer(self, timer: ClaimAgain, now: Instant) -> None:
+        if self._claiming and timer.number == self._number:
+            self._ask(now)
+
+    def on_message(self, sender: NodeId, message: Claim | Answer, now: Instant) -> None:
+        if isinstance(message, Claim):
+            known = self._seat is not None and message.seat in self._next
+            granted = known and not self.is_leader and not self.owns
+            self._out.send(sender, Answer(message.number, granted, self._highest))
+        elif self._claiming and message.number == self._number:
+            self._highest = max(self._highest, message.term)
+            if message.granted:
+                self._granted.add(sender)
+                if all(seat.node in self._granted for seat in self._next):
+                    self._become_leader()
+
+    def _become_leader(self) -> None:
+        assert self.owns and not self.is_leader
+        self._claiming = False
+        self._highest += 1
+        self.term = Term(self._highest, self.me)
+        self._out.emit(LeaderElected(self.term))
+        self._out.emit(ReignBegan(self.point, self._highest))
+
+    def _stop(self, reason: str) -> None:
+        if self.term is not None and (self.is_leader or reason != "outranked"):
+            lost, self.term = self.term, None
+            self._out.emit(LeaderLost(lost, reason))

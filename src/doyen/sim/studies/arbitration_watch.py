@@ -1,0 +1,285 @@
+"""What the theorems of [ARB] say, watched from outside, in true time.
+
+Upper bounds are watched always, divided by (1 − r) under drift; lower bounds only where nothing is lost, cut or skewed.
+
+    upgrade       Thm 1   Q reflects P's upgrade within 2·T_l, if both leases live on
+    detection     Thm 2   every active monitor of a crashed node suspects it in [T_l, 2·T_l), less the delay
+    symmetric     Thm 3   whom P suspects suspects P, or is gone, within 2·T_l
+    mutual        Cor 1   whoever suspects asks, at once
+    lifespan      Thm 4   who was voted out is gone 2·T_l + T_a after it was suspected
+    recent        Cor 2   no two living members have been granted each other's death
+    recovery      Cor 3   when recovery starts, the other is gone
+    consistency   Thm 5   4·T_l + T_a after a crash no monitor still lists the dead (drift: see `consistency_bound`)
+    joins         Thm 6-7 nobody serves two joiners at once; in the end everybody watches exactly its neighbours
+    owners        never two who act for one key
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from doyen.analysis.arbitration import consistency_bound
+from doyen.core.clock import Instant
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.arbitration.machine import Arbitration
+from doyen.membership.arbitration.messages import (
+    Condemned,
+    JoinedRing,
+    LeftRing,
+    PairDropped,
+    RecoveryStarted,
+    Requested,
+    Suspected,
+    UpgradeAborted,
+    Upgraded,
+)
+from doyen.membership.arbitration.pair import Stage
+from doyen.membership.ring import Name
+from doyen.sim.engine import Simulation
+from doyen.sim.node import SimNode
+
+THEOREMS: Final = (
+    "upgrade",
+    "detection",
+    "symmetric",
+    "mutual",
+    "lifespan",
+    "recent",
+    "recovery",
+    "consistency",
+    "joins",
+    "owners",
+)
+CHANNEL: Final = "ring"
+ELECTION: Final = "leader"
+
+
+class Watch:
+    """One run's observer: it counts, and keeps a line for each violation."""
+
+    def __init__(self, sim: Simulation, config: ArbitrationConfig, *, exact: bool, delay: int = 0) -> None:
+        self.sim, self.config, self.exact, self.delay = sim, config, exact, delay
+        self.violations: Counter[str] = Counter()
+        self.lines: list[str] = []
+        self.looked: Counter[str] = Counter()
+        self.mutual_deaths = 0
+        self.crashed_at: dict[Name, Instant] = {}
+        self.monitors: dict[Name, frozenset[Name]] = {}
+        self.suspected: dict[tuple[Name, Name], Instant] = {}
+        self.condemned: set[tuple[Name, Name]] = set()
+        self.departures: list[tuple[Instant, LeftRing]] = []
+        self.recoveries: list[tuple[Instant, Name, Name]] = []
+        self.joins: list[JoinedRing] = []
+        self.aborts = 0
+        self.uncertain = 0
+        self.requests: Counter[Name] = Counter()
+        self.request_count = 0
+        self.acting: dict[str, Instant] = {}  # By node: since when it acts for the key.
+        self.reigns: list[tuple[Instant, str, int]] = []
+        self.owners_promised = True
+        slow = 1.0 - config.drift
+        self._two_leases = int(2 * config.lease / slow) + 2
+        self._lifespan = int((2 * config.lease + config.arbitration) / slow) + 2
+        self._consistency = int(consistency_bound(config.lease, config.arbitration, config.drift)) + 2
+        sim.watchers.append(self._on_fact)
+
+    # What is there.
+
+    def machine(self, node: str) -> Arbitration | None:
+        found = self.sim.by_name.get(node)  # type: ignore[call-overload]
+        if found is None or found.host is None or CHANNEL not in found.host.ports:
+            return None
+        machine = found.host.ports[CHANNEL].machine
+        return machine if isinstance(machine, Arbitration) else None
+
+    def member(self, name: Name) -> Arbitration | None:
+        """That life of it, if it is of the ring."""
+        machine = self.machine(name[0])
+        return machine if machine is not None and machine.is_member and machine.seat.name == name else None
+
+    def members(self) -> list[Arbitration]:
+        found = (self.machine(node.name) for node in self.sim.nodes)
+        return [machine for machine in found if machine is not None and machine.is_member]
+
+    # What happens.
+
+    def note_crash(self, node: SimNode) -> None:
+        """To be called just before it crashes."""
+        machine = self.machine(node.name)
+        if machine is None or not machine.is_member:
+            return
+        name, now = machine.seat.name, self.sim.now
+        self.crashed_at[name] = now
+        watching = []
+        for other in self.members():
+            pair = other.pairs.get(name)
+            if pair is not None and pair.certain and pair.watching and other is not machine:
+                watching.append(other.seat.name)
+        self.monitors[name] = frozenset(watching)
+        self.sim.at(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
+        self.sim.at(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
+        self.acting.pop(node.name, None)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if channel == ELECTION:
+            self._on_leadership(node, fact, now)
+        handle = _HANDLERS.get(fact.__class__)
+        if handle is not None and channel == CHANNEL:
+            machine = self.machine(node.name)
+            if machine is not None:
+                handle(self, machine.seat.name, fact, now)
+
+    def _fail(self, theorem: str, text: str) -> None:
+        self.violations[theorem] += 1
+        if len(self.lines) < 50:
+            self.lines.append(f"{theorem} at {self.sim.now / self.config.lease:.4f} T_l: {text}")
+
+    def _on_suspected(self, me: Name, fact: Suspected, now: Instant) -> None:
+        peer = fact.peer.name
+        self.suspected.setdefault((me, peer), now)
+        crashed = self.crashed_at.get(peer)
+        if crashed is not None and self.exact and me in self.monitors[peer]:
+            self.looked["detection"] += 1
+            if now - crashed < self.config.lease - self.delay:
+                self._fail("detection", f"{me} suspected {peer} only {now - crashed} ns after its crash")
+        if fact.certain:
+            self.sim.at(now + self._two_leases, lambda: self._check_symmetric(me, peer), "look: symmetric")
+
+    def _on_requested(self, me: Name, fact: Requested, now: Instant) -> None:
+        self.looked["mutual"] += 1
+        if self.suspected.get((me, fact.peer.name)) != now:
+            self._fail("mutual", f"{me} asked about {fact.peer}, and not at once")
+        self.request_count += len(fact.group)
+        self.requests.update(seat.name for seat in fact.group)
+
+    def _check_symmetric(self, me: Name, peer: Name) -> None:
+        self.looked["symmetric"] += 1
+        if self.member(me) is None:
+            return
+        other = self.member(peer)
+        pair = None if other is None else other.pairs.get(me)
+        if pair is not None and pair.watching and pair.stage is Stage.ACTIVE:
+            self._fail("symmetric", f"{me} suspected {peer} long ago, and {peer} still goes by its lease")
+
+    def _check_detected(self, name: Name) -> None:
+        for monitor in self.monitors[name]:
+            machine = self.member(monitor)
+            pair = None if machine is None else machine.pairs.get(name)
+            self.looked["detection"] += 1
+            if pair is not None and pair.watching:
+                self._fail("detection", f"{monitor} has not noticed the crash of {name} in 2·T_l")
+
+    def _check_consistent(self, name: Name) -> None:
+        for monitor in self.monitors[name]:
+            machine = self.member(monitor)
+            self.looked["consistency"] += 1
+            if machine is not None and name in machine.pairs:
+                self._fail("consistency", f"{monitor} still lists {name} after 4·T_l + T_a")
+
+    def _on_condemned(self, me: Name, fact: Condemned, now: Instant) -> None:
+        peer = fact.peer.name
+        self.condemned.add((me, peer))
+        self.looked["recent"] += 1
+        if (peer, me) in self.condemned and self.member(me) is not None and self.member(peer) is not None:
+            self.mutual_deaths += 1
+            self._fail("recent", f"{me} and {peer} live, and each was granted the other's death")
+        since = self.suspected[me, peer]
+        self.sim.at(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
+
+    def _check_gone(self, theorem: str, me: Name, peer: Name) -> None:
+        self.looked[theorem] += 1
+        if self.member(peer) is not None:
+            self._fail(theorem, f"{peer} is still here, though {me} had it voted out")
+
+    def _on_recovery(self, me: Name, fact: RecoveryStarted, now: Instant) -> None:
+        self.recoveries.append((now, me, fact.peer.name))
+        self._check_gone("recovery", me, fact.peer.name)
+
+    def _on_upgraded(self, me: Name, fact: Upgraded, now: Instant) -> None:
+        peer, version = fact.peer.name, fact.version
+        self.sim.at(now + self._two_leases, lambda: self._check_upgraded(me, peer, version), "look: upgrade")
+
+    def _check_upgraded(self, me: Name, peer: Name, version: int) -> None:
+        mine, theirs = self.member(me), self.member(peer)
+        if mine is None or theirs is None:
+            return
+        ours, other = mine.pairs.get(peer), theirs.pairs.get(me)
+        if ours is None or other is None or not (ours.watching and other.watching):
+            return
+        self.looked["upgrade"] += 1
+        if other.theirs is None or other.theirs.number < version <= ours.mine.number:
+            self._fail("upgrade", f"{peer} does not go by version {version} of {me} after 2·T_l")
+
+    def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
+        self.departures.append((now, fact))
+
+    def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
+        self.joins.append(fact)
+
+    def _on_aborted(self, me: Name, fact: UpgradeAborted, now: Instant) -> None:
+        self.aborts += 1
+
+    def _on_dropped(self, me: Name, fact: PairDropped, now: Instant) -> None:
+        self.uncertain += fact.why == "uncertain"
+
+    def _on_leadership(self, node: SimNode, fact: Any, now: Instant) -> None:
+        if fact.__class__ is LeaderElected and fact.term.leader == node.name:
+            self.looked["owners"] += 1
+            self.reigns.append((now, node.name, fact.term.number))
+            others = [name for name in self.acting if name != node.name and self.sim.by_name[name].host is not None]  # type: ignore[index]
+            if others and self.owners_promised:
+                self._fail("owners", f"{node.name} acts while {others} act")
+            self.acting[node.name] = now
+        elif fact.__class__ is LeaderLost and fact.term.leader == node.name:
+            self.acting.pop(node.name, None)
+
+    # At the end, in quiet.
+
+    def check_neighbourhoods(self) -> None:
+        """[ARB Thm 6, 7] Everybody watches exactly its neighbours among the living, and is watched by them."""
+        members = {machine.seat.name: machine for machine in self.members()}
+        for machine in members.values():
+            self.looked["joins"] += 1
+            for name, pair in machine.pairs.items():
+                other = members.get(name)
+                if other is None:
+                    self._fail("joins", f"{machine.seat} watches {name}, which is not there")
+                elif machine.seat.name not in other.pairs:
+                    self._fail("joins", f"{machine.seat} watches {name}, and not the other way round")
+                elif pair.stage is not Stage.ACTIVE:
+                    self._fail("joins", f"{machine.seat} and {name} never became active")
+
+    def check_doors(self) -> None:
+        """[ARB Thm 7] Nobody serves two joiners at once; to be called often."""
+        for machine in self.members():
+            joining = [p for p in machine.pairs.values() if p.join and p.stage is Stage.DORMANT and not p.initiator]
+            self.looked["joins"] += 1
+            if len(joining) > 1:
+                self._fail("joins", f"{machine.seat} serves {[str(p.seat) for p in joining]} at once")
+
+    def is_settled(self) -> bool:
+        """Everybody watches whom it ought to, by groups that both sides know."""
+        for machine in self.members():
+            current = machine.neighbourhood.current.members
+            if {seat.name for seat in machine.neighbourhood.desired()} != set(machine.pairs):
+                return False
+            for pair in machine.pairs.values():
+                if pair.stage is not Stage.ACTIVE or not pair.watching:
+                    return False
+                if not machine.central and (pair.mine.members != current or pair.confirmed < pair.mine.number):
+                    return False
+        return True
+
+
+_HANDLERS: Final[dict[type, Callable[[Watch, Name, Any, Instant], None]]] = {
+    Suspected: Watch._on_suspected,
+    Requested: Watch._on_requested,
+    Condemned: Watch._on_condemned,
+    RecoveryStarted: Watch._on_recovery,
+    Upgraded: Watch._on_upgraded,
+    UpgradeAborted: Watch._on_aborted,
+    LeftRing: Watch._on_left,
+    JoinedRing: Watch._on_joined,
+    PairDropped: Watch._on_dropped,
+}
