@@ -13,6 +13,7 @@ COMMANDS = {
     "up": "A local cluster to play with: elects, loses its leader, elects again.",
     "agent": "One process of a group.",
     "keys": "Keys of a group: make, list, add, use, remove.",
+    "state": "What a node keeps over restarts; retire an identity whose promises are lost.",
     "sim": "Simulate an election, or a scenario file.",
     "score": "What makes a good leader here, in numbers: weights from experts, quality from attributes.",
     "analyze": "Evaluate the papers' closed forms.",

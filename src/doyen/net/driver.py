@@ -158,6 +158,8 @@ class Driver:
         self.transport.close()
         if self._disk is not None:
             self._disk.shutdown(wait=False)
+        if self.storage is not None:
+            self.storage.close()
         while self._closers:
             self._closers.pop()()
 

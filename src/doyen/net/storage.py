@@ -1,29 +1,51 @@
-"""What must survive a crash: one small file per channel, replaced whole, flushed before anything relies on it.
+"""What must survive a crash: who this node is, and what its machines promised.
 
-    file = 4 bytes CRC-32 · msgpack [version, record]
+    directory = identity.state   who it is, how often it has started, which records there must be
+                CHANNEL.state    one per machine that promises
+                lock             held while a process lives here
+    file      = 4 bytes CRC-32 · msgpack [version, record]
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
-A damaged one is refused with advice, not repaired: a guessed promise is a broken promise.
+A damaged or a missing one is refused with advice, not repaired: a guessed promise is a broken promise.  So whoever
+lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here.
 """
 
+import fcntl
 import os
 import re
+import time
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
-from doyen.errors import TransportError
+from doyen.core.ids import Incarnation
+from doyen.errors import ConfigError, TransportError
 
-_VERSION = 1
+_VERSION: Final = 1
+_IDENTITY: Final = "identity"
+_RECORD_MAX: Final = 1 << 20
+
+
+class Identity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One name in one directory."""
+
+    name: str
+    incarnation: int = 0  # Of the last life; each is greater than the one before, whatever the wall clock says.
+    began_at: int = 0  # Wall clock of the last start, in seconds.
+    channels: tuple[str, ...] = ()  # Those that have promised something: their records must be there.
+    retired: bool = False  # Its promises are lost, so it must not speak again.
 
 
 class Storage:
-    """The durable records of one node, in a directory of its own."""
+    """The durable records of one node, in a directory of its own, named after it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._identity: Identity | None = None
+        self._lock: int | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -31,12 +53,73 @@ class Storage:
                 f"state directory {directory}: {error.strerror}: give another, or its rights"
             ) from None
 
+    # A life.
+
+    def begin_life(self, least: int) -> Incarnation:
+        """Before anything is said: takes the directory, and returns an incarnation greater than any before.
+
+        Raises `TransportError` if another process lives here, or if something is damaged, missing or retired.
+        """
+        self._take()
+        try:
+            return self._begin(least)
+        except TransportError:
+            self.close()
+            raise
+
+    def _begin(self, least: int) -> Incarnation:
+        identity = self.load(_IDENTITY, Identity) or Identity(name=self.directory.name)
+        if identity.retired:
+            raise TransportError(
+                f"state directory {self.directory}: {identity.name} was retired here, its promises are lost. "
+                f"Start under another name, e.g. --name {next_name(identity.name)}"
+            )
+        for channel in identity.channels:
+            if not self._path(channel).exists():
+                raise TransportError(self._advice(f"promise file {self._path(channel).name} is missing"))
+        identity = msgspec.structs.replace(
+            identity, incarnation=max(identity.incarnation + 1, least), began_at=int(time.time())
+        )
+        self._write(_IDENTITY, self.encode(identity))
+        self._identity = identity
+        return Incarnation(identity.incarnation)
+
+    def _take(self) -> None:
+        try:
+            self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise TransportError(f"state directory {self.directory}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise TransportError(
+                f"state directory {self.directory}: another process runs as {self.directory.name} here: "
+                "stop it, or give this one another name"
+            ) from None
+
+    def close(self) -> None:
+        """Gives the directory free; the end of the process does, too."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # Records.
+
     def encode(self, record: Any) -> bytes:
         body = msgspec.msgpack.encode((_VERSION, record))
         return zlib.crc32(body).to_bytes(4, "big") + body
 
     def save(self, channel: str, data: bytes) -> None:
         """Returns once the encoded record is on the disk; the old one stays whole until then."""
+        self._write(channel, data)
+        identity = self._identity
+        if identity is not None and channel not in identity.channels:  # Before anybody hears of the first record.
+            identity = msgspec.structs.replace(identity, channels=(*identity.channels, channel))
+            self._write(_IDENTITY, self.encode(identity))
+            self._identity = identity
+
+    def _write(self, channel: str, data: bytes) -> None:
         path = self._path(channel)
         beside = path.with_suffix(".new")
         try:
@@ -57,22 +140,89 @@ class Storage:
         """The record, checked to be of that type, or None if there never was one."""
         path = self._path(channel)
         try:
-            data = path.read_bytes()
+            with open(path, "rb") as file:
+                data = file.read(_RECORD_MAX + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}") from None
-        if len(data) < 5 or zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
-            raise TransportError(
-                f"state file {path} is damaged (checksum): this node must not go on under its old name"
-            )
+        what = "identity file" if channel == _IDENTITY else "promise file"
+        if not 5 <= len(data) <= _RECORD_MAX or zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
+            raise TransportError(self._advice(f"{what} {path.name} is damaged (checksum)"))
         try:
-            version, record = msgspec.msgpack.decode(data[4:], type=tuple[int, kind])
+            version, record = msgspec.msgpack.decode(data[4:], type=tuple[int, Any])
+            if version != _VERSION:
+                raise TransportError(
+                    f"state file {path} has version {version}; this doyen reads {_VERSION}: run the one that wrote it"
+                )
+            return msgspec.convert(record, kind)
         except msgspec.MsgspecError as error:
-            raise TransportError(f"state file {path} is not what this version wrote: {error}") from None
-        if version != _VERSION:
-            raise TransportError(f"state file {path} has version {version}; this doyen reads {_VERSION}")
-        return record
+            raise TransportError(self._advice(f"{what} {path.name} is not what this version wrote ({error})")) from None
+
+    def _advice(self, what: str) -> str:
+        return (
+            f"state directory {self.directory}: {what}. This node must not vote as {self.directory.name} again. "
+            f"doyen state reset --new-identity {self.directory}"
+        )
 
     def _path(self, channel: str) -> Path:
         return self.directory / (re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", channel) + ".state")
+
+
+# For people.
+
+
+class Found(Struct, frozen=True):
+    """One file of a state directory, as it is found."""
+
+    file: str
+    record: Any = None
+    damage: str = ""
+
+
+def look_at(directory: Path) -> list[Found]:
+    """Every record of one node, damaged or not; nothing is changed."""
+    found = []
+    storage = Storage.__new__(Storage)
+    storage.directory = directory
+    for path in sorted(directory.glob("*.state")):
+        channel = re.sub(r"%([0-9a-f]{2})", lambda hit: chr(int(hit[1], 16)), path.stem)
+        try:
+            found.append(Found(path.name, storage.load(channel, Any)))
+        except TransportError as error:
+            found.append(Found(path.name, damage=str(error).removeprefix(f"state directory {directory}: ")))
+    return found
+
+
+def is_node_directory(directory: Path) -> bool:
+    return directory.is_dir() and (any(directory.glob("*.state")) or (directory / "lock").exists())
+
+
+def retire(directory: Path) -> tuple[str, Path]:
+    """Puts the records aside and marks the name as never to be used again; returns another, and where they are."""
+    storage = Storage(directory)
+    storage._take()
+    try:
+        aside = directory / time.strftime("retired-%Y%m%dT%H%M%S")
+        while aside.exists():
+            aside = aside.with_name(aside.name + "-")
+        aside.mkdir()
+        try:
+            incarnation = (storage.load(_IDENTITY, Identity) or Identity(name=directory.name)).incarnation
+        except TransportError:
+            incarnation = 0
+        for path in sorted(directory.glob("*.state")):
+            os.replace(path, aside / path.name)
+        marker = Identity(name=directory.name, incarnation=incarnation, began_at=int(time.time()), retired=True)
+        storage._write(_IDENTITY, storage.encode(marker))
+    except OSError as error:
+        raise ConfigError(f"{directory}: {error.strerror}: nothing was retired") from None
+    finally:
+        storage.close()
+    return next_name(directory.name), aside
+
+
+def next_name(name: str) -> str:
+    """`ant` → `ant-2` → `ant-3`."""
+    stem, dash, number = name.rpartition("-")
+    return f"{stem}-{int(number) + 1}" if dash and number.isdigit() and len(number) < 9 else f"{name}-2"

@@ -1,0 +1,78 @@
+"""`doyen state`: what a node keeps over restarts, and what to do when it is damaged."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen.net.storage import Found, is_node_directory, look_at, retire
+
+_directory = click.argument(
+    "directory", type=click.Path(file_okay=False, path_type=Path), envvar="DOYEN_STATE", metavar="DIRECTORY"
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+
+
+@click.group("state", help="The state directory of nodes: look at it, or retire an identity whose promises are lost.")
+def command() -> None: ...
+
+
+@command.command("show", help="What is kept in DIRECTORY, the --state of an agent or one node's folder of it.")
+@_directory
+@_json
+def show(directory: Path, as_json: bool) -> None:
+    nodes = {node.name: look_at(node) for node in _nodes(directory)}
+    damaged = sum(bool(found.damage) for files in nodes.values() for found in files)
+    if as_json:
+        print_json({"directory": str(directory), "damaged": damaged, "nodes": nodes})
+    else:
+        click.echo(f"{directory} · {len(nodes)} node{'s' * (len(nodes) != 1)} · {damaged or 'nothing'} damaged")
+        for name, files in nodes.items():
+            click.echo(f"{name}{_identity(files)}")
+            for found in files:
+                if found.file != "identity.state" or found.damage:
+                    click.echo(f"  {found.file:<24} {found.damage or found.record}")
+    if damaged:
+        raise click.exceptions.Exit(1)
+
+
+@command.command("reset", help="Retire the identity of one node: its name must not be used here again.")
+@_directory
+@click.option("--new-identity", is_flag=True, help="Yes: this node comes back under another name.")
+@_json
+def reset(directory: Path, new_identity: bool, as_json: bool) -> None:
+    nodes = _nodes(directory)
+    if len(nodes) != 1 or (nodes[0] != directory and len(nodes) > 1):
+        names = ", ".join(node.name for node in nodes)
+        raise ConfigError(f"DIRECTORY {directory} holds several nodes ({names}): give the folder of one of them")
+    if not new_identity:
+        raise ConfigError(
+            "--new-identity is missing: who forgets its promises and keeps its name may vote twice, "
+            "so it must come back under another name"
+        )
+    name, aside = retire(nodes[0])
+    if as_json:
+        print_json({"retired": nodes[0].name, "name": name, "aside": str(aside)})
+    else:
+        click.echo(f"{nodes[0].name} is retired; its files are in {aside}")
+        click.echo(f"start the node under another name, e.g. --name {name}", err=True)
+
+
+def _nodes(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        raise ConfigError(f"DIRECTORY {directory} is not there: give the --state of an agent")
+    if is_node_directory(directory):
+        return [directory]
+    nodes = sorted(node for node in directory.iterdir() if is_node_directory(node))
+    if not nodes:
+        raise ConfigError(f"DIRECTORY {directory} holds no node's state: give the --state of an agent")
+    return nodes
+
+
+def _identity(files: list[Found]) -> str:
+    record: Any = next((found.record for found in files if found.file == "identity.state"), None)
+    if not isinstance(record, dict):
+        return ""
+    return f" · incarnation {record.get('incarnation')}" + (" · retired" if record.get("retired") else "")

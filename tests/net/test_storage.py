@@ -1,0 +1,221 @@
+"""The state directory: identity and promises over crashes; damage is refused; a full disk silences the node."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from doyen.cli import main
+from doyen.errors import TransportError
+from doyen.net.storage import Storage, next_name
+
+
+def promise(storage: Storage, number: int, channel: str = "election") -> None:
+    storage.save(channel, storage.encode(number))
+
+
+def life(directory: Path, least: int = 0) -> Storage:
+    storage = Storage(directory)
+    storage.began = storage.begin_life(least)  # type: ignore[attr-defined]
+    return storage
+
+
+def test_incarnations_grow_from_life_to_life_whatever_the_wall_clock_says(tmp_path: Path) -> None:
+    began = []
+    for clock in (1000, 2000, 500, 500, 3000):
+        storage = life(tmp_path / "ant", clock)
+        began.append(storage.began)  # type: ignore[attr-defined]
+        storage.close()
+    assert began == [1000, 2000, 2001, 2002, 3000]
+
+
+def test_what_was_promised_is_there_in_the_next_life(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    promise(storage, 7)
+    promise(storage, 8, "election/mail")
+    storage.close()
+    again = life(tmp_path / "ant")
+    assert (again.load("election", int), again.load("election/mail", int), again.load("other", int)) == (7, 8, None)
+
+
+def test_two_processes_do_not_share_a_directory(tmp_path: Path) -> None:
+    first = life(tmp_path / "ant")
+    with pytest.raises(TransportError, match="another process runs as ant"):
+        life(tmp_path / "ant")
+    first.close()
+    life(tmp_path / "ant")
+
+
+@pytest.mark.parametrize("file", ["election.state", "identity.state"])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_damage_is_detected_and_refused_with_advice(tmp_path: Path, file: str, data: st.DataObject) -> None:
+    directory = Path(tempfile.mkdtemp(dir=tmp_path)) / "ant"
+    storage = life(directory)
+    promise(storage, 7)
+    storage.close()
+    whole = (directory / file).read_bytes()
+    if data.draw(st.booleans()):
+        bent = bytearray(whole)
+        bent[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        (directory / file).write_bytes(bytes(bent))
+    else:
+        (directory / file).write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(TransportError) as refused:
+        life(directory).load("election", int)  # Either of the two.
+    said = str(refused.value)
+    assert "damaged (checksum)" in said and "must not vote as ant again" in said
+    assert f"doyen state reset --new-identity {directory}" in said
+
+
+def test_a_promise_that_vanished_is_missed(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    promise(storage, 7)
+    storage.close()
+    (tmp_path / "ant" / "election.state").unlink()
+    with pytest.raises(TransportError, match=r"promise file election.state is missing. This node must not vote as ant"):
+        life(tmp_path / "ant")
+
+
+def test_a_later_version_is_refused_and_not_called_damage(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    body = msgspec.msgpack.encode((2, {"from": "the future"}))
+    storage.save("election", zlib.crc32(body).to_bytes(4, "big") + body)
+    with pytest.raises(TransportError, match="has version 2; this doyen reads 1"):
+        storage.load("election", int)
+    promise(storage, "seven")  # type: ignore[arg-type]
+    with pytest.raises(TransportError, match="not what this version wrote"):
+        storage.load("election", int)
+
+
+def test_a_crash_between_two_writes_leaves_the_old_record_whole(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    promise(storage, 7)
+    (tmp_path / "ant" / "election.new").write_bytes(b"half writ")
+    storage.close()
+    again = life(tmp_path / "ant")
+    assert again.load("election", int) == 7
+    promise(again, 8)
+    assert again.load("election", int) == 8
+
+
+FULL = """
+import asyncio, logging, resource, sys, os
+from pathlib import Path
+from random import Random
+from doyen.core.clock import ms, seconds
+from doyen.core.codec import Codec
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.election.announce import Announce, AnnounceConfig
+from doyen.core.leadership import LeaderElected
+from doyen.net.driver import Driver
+from doyen.net.storage import Storage
+from doyen.net.udp import UdpConfig, UdpTransport
+
+async def main():
+    storage = Storage(Path(sys.argv[1]))
+    told = []
+    failed = asyncio.Event()
+    driver = Driver(NodeId("ant"), storage.begin_life(0), Codec("g"), UdpTransport(UdpConfig()), storage=storage,
+                    observer=lambda c, f, n: told.append(f), on_failure=lambda e: failed.set())
+    config = AnnounceConfig(announce_interval=ms(20), listen_timeout=ms(100), suppress_interval=ms(10))
+    machine = driver.add("election", lambda port: Announce(NodeId("ant"), config, port, Random(1), restored=0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # From here on no file takes a byte.
+    await driver.start()
+    async with asyncio.timeout(5):
+        await failed.wait()
+    sent = driver.transport.sent_count
+    await asyncio.sleep(0.1)
+    elected = [f for f in told if isinstance(f, LeaderElected)]
+    os.write(1, f"{driver.failure}|{sent}|{driver.transport.sent_count}|{len(elected)}|{driver.running}".encode())
+
+logging.disable(logging.CRITICAL)
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_silences_the_node_with_the_reason(tmp_path: Path) -> None:
+    """It claims a term, cannot keep it, and so never says it: not to others, not to its own application."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "ant")], check=True, capture_output=True, text=True, timeout=30
+    )
+    reason, before, after, elected, running = done.stdout.split("|")
+    assert "election.state: File too large: nothing was promised on it" in reason
+    assert (before, after, elected, running) == ("0", "0", "0", "False")
+
+
+def test_a_directory_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TransportError, match="state directory"):
+        Storage(tmp_path / "file" / "ant")
+
+
+# ── doyen state ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["state", *arguments])
+    said = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, said.out, said.err
+
+
+def kept(tmp_path: Path, *names: str) -> None:
+    for name in names:
+        storage = life(tmp_path / name, 5)
+        promise(storage, 7)
+        storage.close()
+
+
+def test_show_tells_what_is_kept_and_what_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(tmp_path, "ant", "bee")
+    code, out, _ = run(capsys, "show", str(tmp_path))
+    assert code == 0 and "2 nodes · nothing damaged" in out and "ant · incarnation 5" in out
+    (tmp_path / "bee" / "election.state").write_bytes(b"nonsense")
+    code, out, _ = run(capsys, "show", str(tmp_path), "--json")
+    shown: Any = json.loads(out)
+    assert code == 1 and shown["damaged"] == 1
+    assert [found["record"] for found in shown["nodes"]["ant"] if found["file"] == "election.state"] == [7]
+    assert any("must not vote as bee" in found["damage"] for found in shown["nodes"]["bee"])
+
+
+def test_reset_retires_a_name_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(tmp_path, "ant", "bee")
+    (tmp_path / "ant" / "election.state").write_bytes(b"nonsense")
+    assert run(capsys, "reset", str(tmp_path), "--new-identity")[0] == 2  # Whose?
+    assert run(capsys, "reset", str(tmp_path / "ant"))[0] == 2  # It must be said.
+    code, out, err = run(capsys, "reset", str(tmp_path / "ant"), "--new-identity")
+    assert code == 0 and "ant is retired" in out and "--name ant-2" in err
+    assert len(list((tmp_path / "ant").glob("retired-*/election.state"))) == 1
+    with pytest.raises(TransportError, match=r"ant was retired here.*--name ant-2"):
+        life(tmp_path / "ant")
+    assert life(tmp_path / "bee").load("election", int) == 7
+    assert life(tmp_path / "ant-2").began == 1  # type: ignore[attr-defined]
+
+
+def test_reset_does_not_touch_a_node_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = life(tmp_path / "ant")
+    code, _, err = run(capsys, "reset", str(tmp_path / "ant"), "--new-identity")
+    assert code == 1 and "another process runs as ant" in err
+    promise(storage, 9)
+
+
+def test_names_count_on() -> None:
+    assert [next_name(name) for name in ("ant", "ant-2", "ant-9", "a-b")] == ["ant-2", "ant-3", "ant-10", "a-b-2"]
+
+
+def test_there_must_be_something_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for where in (tmp_path, tmp_path / "nothing"):
+        code, out, err = run(capsys, "show", str(where))
+        assert (code, out) == (2, "") and "DIRECTORY" in err
+    assert os.listdir(tmp_path) == []
