@@ -655,6 +655,54 @@ def test_a_living_leader_that_one_view_holds_dead_goes_on_leading() -> None:
     assert not [fact for _, fact in group.facts if isinstance(fact, LeaderLost)]
 
 
+def test_decision_22_answering_a_living_leader_by_the_next_term_never_ends() -> None:
+    """One view errs for ever, as c = 1 allows: by the literal rule its node asks for ever and has no leader."""
+    groups = {rule: Group(4, dead_leader=rule) for rule in ("ask", "next-term")}
+    for group in groups.values():
+        group.put(3, 0, Status.FAILED)
+        group.initiate(2)
+        group.run(seconds(60))
+    assert groups["ask"].leaders() == [0, 0, 0, 0] and groups["ask"].unicasts == 5
+    assert groups["next-term"].leaders() == [0, 0, 0, None] and groups["next-term"].unicasts > 100
+
+
+def test_settled_6_a_leader_known_dead_is_answered_by_the_next_term_where_so_wanted() -> None:
+    bench = Bench(variant="base", dead_leader="next-term")
+    bench.status(0, Status.FAILED)
+    assert not told(bench.hear(0, Leader(record(0, number=1), 1)), LeaderElected)
+    assert {q.election.number for _, q in sent(bench.fire(BeginDue(1), seconds(1)), Query)} == {2}
+
+
+@pytest.mark.parametrize("variant", ["base", "optimistic", "preferred", "hybrid"])
+def test_a_leader_that_resigns_is_passed_over_for_a_while(variant: str) -> None:
+    group = Group(5, variant=variant, resign_cool_down=seconds(20))
+    group.initiate(4)
+    group.run(seconds(3))
+    assert group.leaders() == [0] * 5
+    group.sim.command(group.nodes[0], "election", "resign")
+    group.run(seconds(3))
+    assert group.leaders() == [1] * 5
+    assert ("0", LeaderLost(Term(1, NodeId("0")), "resigned")) in group.facts
+    group.initiate(3)  # Somebody who does not know: still not node 0.
+    group.run(seconds(5))
+    assert group.leaders() == [1] * 5
+    group.run(seconds(15))
+    group.initiate(3)
+    group.run(seconds(3))
+    assert group.leaders() == [0] * 5
+
+
+def test_gossip_in_place_of_a_fan_out_reaches_everybody_by_another_trace() -> None:
+    traces = {}
+    for fan_out in (0, 2):
+        group = Group(16, fan_out=fan_out)
+        group.initiate(9)
+        group.run(seconds(10))
+        assert group.leaders() == [0] * 16
+        traces[fan_out] = group.sim.trace.digest()
+    assert traces[0] != traces[2]
+
+
 def test_two_preferred_initiators_with_different_quorums() -> None:
     group = Group(6, variant="preferred", missing_max=1, candidate_count=2, unhealthy_count=1)
     for i, sick in enumerate((0, 0, 0, 1, 1, 1)):

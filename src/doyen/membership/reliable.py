@@ -3,11 +3,15 @@
 A component for machines that have something to tell everybody: the machine sends and hears the messages, this keeps
 who still owes an acknowledgement.  One thing is told at a time; a newer one replaces it.
 
+`GossipMulticast` is the other way: a few members at a time, by everybody who knows, without acknowledgements.
+
 A member that is present gets copies for ever, ever more slowly; one that has left gets none; one that seems to have
 failed gets a few, because membership may be wrong.  Somebody who turns up later is told then.
 """
 
 from collections.abc import Callable, Iterable
+from math import ceil, log2
+from random import Random
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -19,6 +23,9 @@ from doyen.core.ids import NodeId
 EVEN_ROUNDS: Final = 12  # So many resends at the same pace; then each waits half as long again as the one before.
 RESEND_MAX: Final[Duration] = seconds(10)
 ABSENT_ROUNDS: Final = 20  # A member that seems to have failed is told so often.
+
+EVEN_MORE: Final = 4  # Gossip goes on evenly for log2 N rounds and so many more.
+GOSSIP_ROUNDS: Final = 40
 
 Standing = Literal["present", "absent", "left"]
 
@@ -106,3 +113,60 @@ class ReliableMulticast:
         if self._waiting and not self._running:
             self._running = True
             self._out.set_timer(ResendDue(self.number, 1), now + self._interval)
+
+
+class GossipMulticast:
+    """Tells `fan_out` members drawn by chance, round after round; whoever hears it does the same.
+
+    Nobody acknowledges, so nobody is known to have heard; rounds become rarer once all should have, and end.
+    """
+
+    __slots__ = ("_even", "_fan_out", "_interval", "_message", "_out", "_rng", "_to", "number", "round_count")
+
+    def __init__(self, out: Out, rng: Random, interval: Duration, fan_out: int) -> None:
+        self._out, self._rng, self._interval, self._fan_out = out, rng, interval, fan_out
+        self.number = self.round_count = self._even = 0
+        self._message: Any = None
+        self._to: list[NodeId] = []
+
+    def publish(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
+        """`message` gets 0: no ack is wanted."""
+        self.number += 1
+        self._message, self._to = message(0), list(to)
+        self._even = ceil(log2(len(self._to) + 1)) + EVEN_MORE
+        self._round(0, now)
+
+    def amend(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
+        """From the first round again: everybody must hear this too."""
+        self.publish(message, self._to, now)
+
+    def include(self, node: NodeId, now: Instant) -> None:
+        if self._message is not None and node not in self._to:
+            self._to.append(node)
+            self._out.send(node, self._message)
+
+    def forget(self, node: NodeId) -> None:
+        if node in self._to:
+            self._to.remove(node)
+
+    def stop(self) -> None:
+        self._message = None
+
+    def on_ack(self, sender: NodeId, number: int) -> None:
+        pass
+
+    def on_timer(self, timer: ResendDue, now: Instant) -> None:
+        if timer.number == self.number and self._message is not None:
+            self._round(timer.round_no, now)
+
+    @property
+    def waiting(self) -> frozenset[NodeId]:
+        return frozenset()
+
+    def _round(self, round_no: int, now: Instant) -> None:
+        self.round_count = round_no
+        for node in self._rng.sample(self._to, min(self._fan_out, len(self._to))):
+            self._out.send(node, self._message)
+        if self._to and round_no < GOSSIP_ROUNDS:
+            wait = int(self._interval * 1.5 ** max(0, round_no - self._even))
+            self._out.set_timer(ResendDue(self.number, round_no + 1), now + min(wait, RESEND_MAX))

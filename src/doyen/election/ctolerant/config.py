@@ -9,6 +9,7 @@ from doyen.errors import ConfigError
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid"]
 Exclusion = Literal["union", "top"]
+DeadLeader = Literal["ask", "next-term"]
 
 BOUND_MAX: Final = 100_000  # Of c, f, x and y: more members than any group has.
 
@@ -25,6 +26,9 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     response_timeout: Duration = ms(500)  #: TIMEOUT, some round trips.  Short: needless queries.  Long: slow retries.
     notify_retry_max: int = 3  #: NOTIFYLEADERs repeated before an attempt is begun anew; the paper repeats none.
     resend_interval: Duration = ms(250)  #: LEADER is repeated to who has not acknowledged it.  About a round trip.
+    fan_out: int = 0  #: LEADER is gossiped to so many members at a time by whoever hears it; 0: the leader tells all.
+    dead_leader: DeadLeader = "ask"  #: A LEADER of one held dead: it is asked; next-term: answered by term+1 at once.
+    resign_cool_down: Duration = seconds(60)  #: Who resigned is passed over for so long.
     final_timeout: Duration = seconds(10)  #: Patience with an election that has no final LEADER.  Short: rival ones.
     begin_spread: Duration = ms(500)  #: Who misses a leader begins within this, by chance.  Short: rival initiators.
     back_off_max: Duration = seconds(30)  #: Longest wait between attempts while too few members are known.
@@ -40,7 +44,8 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for name in counts if self.missing_max == "auto" else ("missing_max", *counts):
             need(0 <= getattr(self, name) <= BOUND_MAX, name, f"must be 0 to {BOUND_MAX}, not {getattr(self, name)}")
         need(self.candidate_count >= 1, "candidate_count", "must be 1 or more, or nobody can be elected")
-        for name in ("response_timeout", "resend_interval", "final_timeout", "back_off_max"):
+        need(0 <= self.fan_out <= BOUND_MAX, "fan_out", f"must be 0 to {BOUND_MAX}, not {self.fan_out}")
+        for name in ("response_timeout", "resend_interval", "final_timeout", "back_off_max", "resign_cool_down"):
             need(0 < getattr(self, name) < FOREVER, name, "must be positive and finite")
         need(0 <= self.begin_spread < FOREVER, "begin_spread", "must be 0 or more, and finite")
         need(0 < self.ask_interval, "ask_interval", "must be positive (inf: off)")
@@ -61,7 +66,7 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def paper(cls, variant: Variant = "hybrid", missing_max: int = 4) -> "CTolerantConfig":
-        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks; only LEADER is repeated."""
+        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks; LEADER is repeated."""
         return cls(
             variant=variant,
             missing_max=missing_max,

@@ -224,7 +224,9 @@ class Initiator:
 
     def _ask(self, known: list[NodeId], count: int) -> None:
         assert self.election is not None
-        query = Query(self.election, self.attempt, self._x, self._y)
+        point = self._point
+        without = (point.me,) if point.declined and point.others() else ()
+        query = Query(self.election, self.attempt, self._x, self._y, without)
         for node in self._rng.sample(known, min(count, len(known))):
             self._out.send(node, query)
 

@@ -63,12 +63,12 @@ from doyen.election.ctolerant.messages import (
     Record,
     Response,
     ResponseOverdue,
+    StandAgain,
 )
 from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.errors import LocalProtocolError
 from doyen.membership.missing import MissingEstimated
-from doyen.membership.reliable import ReliableMulticast, ResendDue
-from doyen.membership.reliable import Standing as Presence
+from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
 
 CONFIRMS_MAX: Final = 10
 ASK_AFTER: Final = 4  # Times response_timeout: who holds a tentative leader for so long asks it whether it is final.
@@ -106,7 +106,11 @@ class CTolerant:
         self._floor = self._kept  # and as an earlier life left it: whatever is older is over.
         self.point = Standpoint(me, incarnation, config, rank, health, self._kept)
         self.initiator = Initiator(self.point, out, rng)
-        self.multicast = ReliableMulticast(out, config.resend_interval, self._presence)
+        self.multicast: ReliableMulticast | GossipMulticast = (
+            GossipMulticast(out, rng, config.resend_interval, config.fan_out)
+            if config.fan_out
+            else ReliableMulticast(out, config.resend_interval, self.point.presence)
+        )
         self.held: Record | None = None
         self._told: Term | None = None  # The term under which `LeaderElected` was last told, unless lost since.
         self._awaited: ElectionId | None = None  # Heard of, and no final LEADER yet.
@@ -114,6 +118,7 @@ class CTolerant:
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
         self._leader_heard_at: Instant = -1
+        self._resignation = 0
         self._ask_no = 0
         self._ask_wait: Duration = 0
 
@@ -122,7 +127,9 @@ class CTolerant:
     def start(self, now: Instant) -> None:
         self._ask_soon(now)
         if self.config.bootstrap_after < FOREVER:
-            self._out.set_timer(BootstrapDue(), now + self.config.bootstrap_after + self._some(self._spread))
+            self._out.set_timer(
+                BootstrapDue(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
+            )
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         if self.held is not None and sender == self.held.leader:
@@ -168,6 +175,9 @@ class CTolerant:
                 self._on_doubt_due(timer, now)
             case AskDue():
                 self._on_ask_due(timer, now)
+            case StandAgain():
+                if timer.resignation == self._resignation:
+                    self.stand(now)
             case BootstrapDue():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
                     self.initiate(now)
@@ -195,7 +205,10 @@ class CTolerant:
         self.initiator.begin(now)
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
-        """The command of a leader that goes on as a member: to that one, or to the best of the others."""
+        """The command of a leader that goes on as a member: to that one, or to the best of the others.
+
+        Elections pass it over for `resign_cool_down`, or until it is told to `stand`.
+        """
         others = self.point.others()
         if to is not None and to not in others:
             raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
@@ -204,6 +217,8 @@ class CTolerant:
         if not others:
             raise LocalProtocolError("nobody else is here to lead: wait for another member, or leave")
         self.point.declined = True
+        self._resignation += 1
+        self._out.set_timer(StandAgain(self._resignation), now + self.config.resign_cool_down)
         self.multicast.stop()
         self._lose("resigned")
         if to is None:
@@ -246,7 +261,7 @@ class CTolerant:
                 self._out.send(sender, Leader(self.held))  # It is behind by a term: it may have missed a leader.
             return
         self._hear_of(query.election, now)
-        candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count)
+        candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
         self._out.send(sender, Response(query.election, query.attempt, candidates, excluded, None, ranks))
 
@@ -262,7 +277,7 @@ class CTolerant:
                 # They know who leads, and need only hear that it stays so; who has not acknowledged gets it all.
                 self._confirm(Confirm(record.election, before.sequence, record.sequence), now)
             else:
-                self.multicast.publish(lambda number: Leader(record, number), self._audience(), now)
+                self.multicast.publish(lambda number: Leader(record, number), self.point.audience(), now)
         elif self.held is not None and sender != self.me:
             self._out.send(sender, Leader(self.held))  # Its LEADER was lost, or it is behind.
 
@@ -292,8 +307,13 @@ class CTolerant:
                 self._hear_of(record.election, now)
                 self._plan_to_begin(now, 0)
             return
-        if self.accepts(record):
+        if self.config.dead_leader == "next-term" and self.accepts(record) and self.point.is_dead(record.leader):
+            self._hear_of(record.election, now)
+            self._plan_to_begin(now, self.config.begin_spread)
+        elif self.accepts(record):
             self._accept(record, now)
+            if self.config.fan_out:
+                self.multicast.publish(lambda number: Leader(record, number), self.point.audience(), now)
             if record.leader == sender:
                 self._leader_heard_at = now
             self._heed_confirmation(now)
@@ -301,7 +321,7 @@ class CTolerant:
                 self._doubted_since = now
                 self._doubt(now)
         elif self.held is None:  # An earlier life of mine knew a later term; now nobody else does.
-            self._plan_to_begin(now, self._spread)
+            self._plan_to_begin(now, self.config.begin_spread)
         elif message.number and self.held != record:
             self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
 
@@ -432,7 +452,7 @@ class CTolerant:
             self._doubt(now)  # It lives, whatever the view says, or has had too little time to answer.
         else:
             self._lose("dead")
-            self._plan_to_begin(now, self._spread)
+            self._plan_to_begin(now, self.config.begin_spread)
 
     # The view.
 
@@ -444,23 +464,9 @@ class CTolerant:
         self.multicast.forget(node)
         if node == self.leader:
             self._lose("left" if status is Status.LEFT else "failed")
-            self._plan_to_begin(now, self._spread)
+            self._plan_to_begin(now, self.config.begin_spread)
         elif self._awaited is not None and node == self._awaited.initiator:
-            self._plan_to_begin(now, self._spread)
-
-    def _presence(self, node: NodeId) -> Presence:
-        view = self.point.view
-        if view is None or node not in view:
-            return "absent"
-        member = view[node]
-        return "present" if member.present else "left" if member.status is Status.LEFT else "absent"
-
-    def _audience(self) -> list[NodeId]:
-        """Everybody in the view who has not left: one that seems to have failed may be here all the same."""
-        view = self.point.view
-        if view is None:
-            return []
-        return [m.node for m in view.members.values() if m.node != self.me and m.status is not Status.LEFT]
+            self._plan_to_begin(now, self.config.begin_spread)
 
     # Asking.
 
@@ -484,10 +490,6 @@ class CTolerant:
         self._out.set_timer(timer, now + self._ask_wait // 2 + self._some(self._ask_wait))
 
     # Small things.
-
-    @property
-    def _spread(self) -> Duration:
-        return self.config.begin_spread
 
     def _some(self, span: Duration) -> Duration:
         return int(self._rng.random() * span)

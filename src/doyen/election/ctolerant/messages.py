@@ -47,8 +47,10 @@ class Query(Struct, frozen=True, array_like=True, tag="Q"):
     attempt: int
     candidate_count: int  # x
     unhealthy_count: int  # y
+    without: tuple[NodeId, ...] = ()  # Who does not wish to lead.
 
     def __post_init__(self) -> None:
+        _check(len(self.without) <= LISTED_MAX and all(0 < len(node) <= NAME_MAX for node in self.without), "without")
         _check(0 <= self.candidate_count <= COUNT_MAX and 0 <= self.unhealthy_count <= COUNT_MAX, "x or y")
 
 
@@ -164,6 +166,10 @@ class BeginDue(Struct, frozen=True, gc=False):
 class DoubtDue(Struct, frozen=True, gc=False):
     election: ElectionId
     sequence: int
+
+
+class StandAgain(Struct, frozen=True, gc=False):
+    resignation: int
 
 
 class AskDue(Struct, frozen=True, gc=False):

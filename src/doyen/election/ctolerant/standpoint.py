@@ -7,9 +7,10 @@ from math import ceil
 from typing import Final, TypeAlias
 
 from doyen.core.ids import Incarnation, NodeId
-from doyen.core.view import Member, MembershipView
+from doyen.core.view import Member, MembershipView, Status
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.ctolerant.messages import LISTED_MAX, ElectionId
+from doyen.membership.reliable import Standing as Presence
 
 Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
 Health: TypeAlias = Callable[[Member], int]  # How unhealthy: 0 is well.
@@ -74,6 +75,18 @@ class Standpoint:
         me = self.me
         return [m.node for m in self.view.members.values() if m.node != me and self.is_present(m)]
 
+    def presence(self, node: NodeId) -> Presence:
+        if self.view is None or node not in self.view:
+            return "absent"
+        member = self.view[node]
+        return "present" if member.present else "left" if member.status is Status.LEFT else "absent"
+
+    def audience(self) -> list[NodeId]:
+        """Everybody in the view who has not left: one that seems to have failed may be here all the same."""
+        if self.view is None:
+            return []
+        return [m.node for m in self.view.members.values() if m.node != self.me and m.status is not Status.LEFT]
+
     def known(self) -> list[NodeId]:
         """Everybody present, myself included."""
         return [self.me, *self.others()]
@@ -93,7 +106,7 @@ class Standpoint:
         return self.rank(node), node
 
     def answer(
-        self, candidate_count: int, unhealthy_count: int
+        self, candidate_count: int, unhealthy_count: int, without: tuple[NodeId, ...] = ()
     ) -> tuple[tuple[NodeId, ...], tuple[tuple[NodeId, int], ...]]:
         """[CTOL Alg. 3, lines 29–30] Candidates and excluded: exclude first, then take x; myself among them."""
         excluded: tuple[tuple[NodeId, int], ...] = ()
@@ -102,7 +115,7 @@ class Standpoint:
             sick = [(node, count) for node, count in counts if count >= 1 and node != self.me]
             sick.sort(key=lambda item: (-item[1], self.order(item[0])))
             excluded = tuple(sick[: min(unhealthy_count, LISTED_MAX)])
-        out = {node for node, _ in excluded}
+        out = {node for node, _ in excluded}.union(without)
         if self.declined and self.others():
             out.add(self.me)
         names = sorted((node for node in self.known() if node not in out), key=self.order)
