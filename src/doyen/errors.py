@@ -5,6 +5,7 @@ DoyenError
 ├── LocalProtocolError     our caller broke the rules; nothing was changed
 ├── RemoteProtocolError    a peer broke the rules; its message was counted and dropped
 ├── TransportError         the network or the disk refused; the protocol's state is unharmed
+├── LeadershipLost         this node no longer leads; whatever only a leader may do must stop
 └── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
 """
 
@@ -43,3 +44,11 @@ class TransportError(DoyenError):
 
 class InvariantViolated(DoyenError):
     """Something that must never be true was true.  Do not catch it: report it with its replay line."""
+
+
+class LeadershipLost(DoyenError):
+    """This node no longer leads: whatever only a leader may do must stop.  The group's state is unharmed."""
+
+    def __init__(self, term: int, reason: str) -> None:
+        super().__init__(f"leadership of term {term} is lost: {reason}")
+        self.term, self.reason = term, reason

@@ -1,4 +1,4 @@
-"""Every membership × election on real sockets: three processes that know one seed agree, and agree again after a kill."""
+"""Every membership × election on real sockets: three processes that know one seed agree, also after a kill."""
 
 import asyncio
 import socket

@@ -1,6 +1,6 @@
 """What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -9,20 +9,24 @@ from doyen.agent.presets import Preset
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.election.announce import STANDING_MAX, AnnounceConfig
 from doyen.election.ctolerant import CTolerantConfig
+from doyen.election.pole.config import PoleConfig
 from doyen.election.spanning import SpanningConfig
 from doyen.errors import ConfigError
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
+from doyen.membership.notes import check_words
 from doyen.membership.swim import SwimConfig
 
 MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat"]
+RankKind = Literal["hash", "score"]
 ElectionKind = Literal[
-    "announce", "le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "local", "spanning", "none"
+    "announce", "le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "local", "spanning", "pole", "none"
 ]
 
 ANNOUNCING: Final = ("announce", "le-a", "le-s", "le-m")
 CHURN_TOLERANT: Final = ("base", "optimistic", "preferred", "hybrid")
 ELECTIONS_MAX: Final = 64
+DEFAULT_PORT: Final = 7600
 
 
 class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,22 +36,26 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = ""  #: This process's name in the group; by default the host's name and the process id.
     preset: Preset = "lan"  #: Timers for one machine, a local network, the internet, or lossy radio.
     group_size: int = 10  #: How many members are expected; shapes timers, and nothing else.
-    bind: str = "127.0.0.1:0"  #: Where to listen, host:port; port 0: any free one.
+    bind: str = ""  #: Where to listen, host:port; port 0: any free one.  By default loopback, or port 7600 with seeds.
     advertise: str = ""  #: Where others reach this process, host:port; by default where it listens.
     multicast: str = ""  #: The group's multicast address, host:port.
     interface: str = ""  #: The interface for multicast; by default the one of --bind.
     ttl: int = 1  #: How many routers a multicast may cross.
-    seeds: tuple[str, ...] = ()  #: Other members' host:port, where there is no multicast.
+    seeds: tuple[str, ...] = ()  #: Other members' host:port (7600 if not said), where there is no multicast.
     state: str = ""  #: A directory: terms and promises survive restarts.
     key_file: str = ""  #: The group's keys (doyen keys new): packets are sealed; without, anybody can speak in it.
     link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
     membership: MembershipKind = "auto"  #: Who is here?  auto: what the election needs.
     election: ElectionKind = "announce"  #: Who leads?
-    elections: tuple[str, ...] = ()  #: Further elections of this group, each with a name of its own.
+    elections: tuple[str, ...] = ()  #: Further elections of this group, each NAME or NAME=KIND.
+    rank: RankKind = "hash"  #: Churn-tolerant elections: the lowest hash leads, or the greatest standing; alike on all.
     standing: float = 0.0  #: The greatest leads, where the election asks for it; ties by the greatest name.
     eligible: bool = True  #: Whether this process may lead at all.
     meta: tuple[str, ...] = ()  #: What others should know of this process, as key=value; at most 512 bytes.
     hops: tuple[str, ...] = ()  #: Medley: how far members are, as name=hops; the others are 1 hop away.
+    voters: tuple[str, ...] = ()  #: Pole: the names of all voters, the same on every member.
+    newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
+    volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
     links_each_side: int = 3  #: Spanning: neighbours on either side, on the ring of names; few: long ways.
     announce: AnnounceConfig = AnnounceConfig()
     swim: SwimConfig = SwimConfig()
@@ -55,6 +63,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     ctolerant: CTolerantConfig = CTolerantConfig()
     spanning: SpanningConfig = SpanningConfig()
+    pole: PoleConfig = PoleConfig()
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -76,37 +85,66 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
         need(1 <= self.links_each_side <= 64, "links_each_side", "must be 1 to 64")
         need(len(self.elections) < ELECTIONS_MAX, "elections", f"are too many: at most {ELECTIONS_MAX}")
-        need(len({*self.elections}) == len(self.elections), "elections", "must have names that differ")
-        for name in self.elections:
+        named = self.named_elections()
+        need(len(named) == len(self.elections), "elections", "must have names that differ")
+        for name, kind in named.items():
             need(0 < len(name.encode()) <= 32 and name.isprintable(), "elections", f"{name!r} must have 1 to 32 bytes")
+            need(kind in get_args(ElectionKind) and kind != "none", "elections", f"{kind!r} is no election")
+            check_combination(self.membership_kind(), kind, self.announce)
         check_combination(self.membership, self.election, self.announce)
-        meta_of(self.meta)
+        if "pole" in {self.election, *named.values()}:
+            need(
+                bool(self.voters),
+                "voters",
+                "must name all members that vote: --election pole counts a majority of them, so it must know them",
+            )
+            need(
+                bool(self.state) or self.volatile,
+                "state",
+                "must name a directory: --election pole promises on the disk, or a restarted voter could vote twice",
+            )
+            for voter in self.voters:
+                node_id(voter)
+        check_words(meta_of(self.meta))
         hops_of(self.hops)
 
     def membership_kind(self) -> Literal["none", "swim", "medley", "heartbeat"]:
         """What `auto` comes to."""
         if self.membership != "auto":
             return self.membership
-        return "none" if self.election in ANNOUNCING else "swim"
+        kinds = {self.election, *self.named_elections().values()}
+        return "none" if kinds <= {*ANNOUNCING, "pole"} else "swim"
 
-    def announce_config(self) -> AnnounceConfig:
+    def named_elections(self) -> dict[str, str]:
+        """`mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
+        own = "hybrid" if self.election == "none" else self.election
+        return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
+
+    def announce_config(self, kind: str) -> AnnounceConfig:
         """The table, and what the election's name says about it."""
         wanted: dict[str, Any] = {}
-        if self.election == "le-a":
+        if kind == "le-a":
             wanted = {"suppress_interval": 0, "leader_is": "best"}
-        elif self.election == "le-s":
+        elif kind == "le-s":
             wanted = {"leader_is": "best"}
-        elif self.election == "le-m":
+        elif kind == "le-m":
             wanted = {"leader_is": "earliest", "rank_map": "none"}
         return msgspec.structs.replace(self.announce, **wanted)
 
-    def ctolerant_config(self) -> CTolerantConfig:
-        if self.election not in CHURN_TOLERANT:
-            return self.ctolerant
-        return msgspec.structs.replace(self.ctolerant, variant=self.election)
+    def ctolerant_config(self, kind: str) -> CTolerantConfig:
+        return msgspec.structs.replace(self.ctolerant, variant=kind)
 
-    def seed_addresses(self, default_port: int | None = None) -> tuple[Address, ...]:
-        return tuple(parse_address(seed, default_port=default_port) for seed in self.seeds)
+    def seed_addresses(self) -> tuple[Address, ...]:
+        return tuple(parse_address(seed, default_port=DEFAULT_PORT) for seed in self.seeds)
+
+    def bind_address(self) -> Address:
+        """As given; else loopback, unless there are seeds elsewhere: then every interface, at the usual port."""
+        if self.bind:
+            return parse_address(self.bind)
+        seeds = self.seed_addresses()
+        if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
+            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
+        return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
 
 
 def check_combination(membership: str, election: str, announce: AnnounceConfig) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -37,10 +37,11 @@ def configure(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    called: Callable[[Option], str] = flag_name,
 ) -> NodeConfig:
     """The whole configuration: preset, file, environment and flags, the later ones winning.
 
-    `given` is what flags said, by the option's path, durations in nanoseconds.
+    `given` is what flags said, by the option's path, durations in nanoseconds; complaints name an option as `called`.
     """
     environment = os.environ if environment is None else environment
     where = "" if file is None else str(file)
@@ -57,7 +58,7 @@ def configure(
         value = given.get(option.path)
         if value is not None:
             put(tree, option.path, plain(option, value))
-            named[option.path] = flag_name(option)
+            named[option.path] = called(option)
     merged: dict[str, Any] = {}
     overlay(merged, _preset_of(tree, from_file))
     overlay(merged, from_file)
@@ -71,7 +72,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}: give a file that can be read", field="config") from None
+        raise ConfigError(f"--config {file}: {error.strerror}: give a file that can be read") from None
 
 
 def _preset_of(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from doyen.core.clock import Instant
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import ViewChanged
 from doyen.errors import TransportError
 from doyen.net.driver import Driver
@@ -46,6 +47,7 @@ class Agent:
         for seed in self.seeds:
             self.udp.check_peer(seed)
         self.observers: list[Observer] = []
+        self.answers_scores = True  # With its configured standing; an application may know better.
         self.driver = Driver(
             self.name,
             Incarnation(time.time_ns() // 1000),  # Grows from start to start, unless the wall clock is set back.
@@ -74,6 +76,7 @@ class Agent:
                     rng=lambda channel: Random(),
                     restored=driver.restored,
                     durable=driver.storage is not None,
+                    tell=driver.tell,
                 ),
             )
         except BaseException:
@@ -101,7 +104,7 @@ class Agent:
 
     def leave(self) -> None:
         """In order: whoever leads says so, then the membership, then silence."""
-        if self.driver.failure is None:
+        if self.driver.running:
             for channel, machine in self.stack.machines.items():
                 if channel != MEMBERSHIP and hasattr(machine, "leave"):
                     self.driver.command(channel, "leave")
@@ -155,6 +158,8 @@ class Agent:
                 if self._tell is not None:
                     for node in changed:
                         self._tell_of_member(view.members.get(node), node)
+            case ScoreWanted(number) if self.answers_scores:
+                self.driver.tell(ScoreGiven(number, self.config.standing), channel=channel)
             case _ if type(fact).__name__ == "CannotElect":
                 self.told("cannot elect", self._reign_of(channel), reason=str(fact))
         for observe in self.observers:
@@ -179,7 +184,7 @@ class Agent:
 
 def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
-        bind=parse_address(config.bind),
+        bind=config.bind_address(),
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
         ttl=config.ttl,

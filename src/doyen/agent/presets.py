@@ -11,6 +11,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, ms, seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.election.ctolerant import CTolerantConfig
+from doyen.election.pole.config import PoleConfig
 from doyen.election.spanning import SpanningConfig
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
@@ -29,6 +30,7 @@ class Timers(Struct, frozen=True, kw_only=True):
     heartbeat: HeartbeatConfig
     ctolerant: CTolerantConfig
     spanning: SpanningConfig
+    pole: PoleConfig
 
 
 class WorstCase(Struct, frozen=True, kw_only=True):
@@ -72,6 +74,9 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 spanning=SpanningConfig(
                     hop_delay=ms(20), diameter_max=max(1, min(group_size, 64)), pulse_interval=ms(500)
                 ),
+                pole=PoleConfig(
+                    election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5)
+                ),
             )
         case "lan":
             return Timers(
@@ -82,6 +87,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 heartbeat=HeartbeatConfig.lan(group_size),
                 ctolerant=CTolerantConfig.lan(group_size),
                 spanning=SpanningConfig.lan(group_size),
+                pole=PoleConfig.lan(group_size),
             )
         case "wan":
             return Timers(
@@ -92,6 +98,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 heartbeat=HeartbeatConfig.wan(group_size),
                 ctolerant=CTolerantConfig.wan(group_size),
                 spanning=SpanningConfig.wan(group_size),
+                pole=PoleConfig.wan(group_size),
             )
         case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
             return Timers(
@@ -118,4 +125,51 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 spanning=SpanningConfig(
                     hop_delay=seconds(1), diameter_max=max(1, group_size - 1), pulse_interval=seconds(10)
                 ),
+                pole=PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3)),
             )
+
+
+def worst_case(election: str, membership: str, made: Timers, group_size: int) -> WorstCase:
+    """What the timers alone allow, summed up."""
+    delay, n = made.delay, group_size
+    if election in ("announce", "le-a", "le-s", "le-m"):
+        a = made.announce
+        spread = 0 if election == "le-a" else a.suppress_interval
+        return WorstCase(
+            detection=a.listen_timeout,
+            failover=a.listen_timeout + spread + 2 * delay,
+            because="T_L, then T_S and two delays [LE §5.5]",
+        )
+    if election == "pole":
+        p = made.pole
+        return WorstCase(
+            detection=p.guard,
+            failover=2 * p.guard + p.election_timeout + 6 * delay,
+            because="guard until silence counts, T to elect, a guard until voters are free, six delays",
+        )
+    detection, why = _membership_worst_case(membership, made, n)
+    if election == "spanning":
+        s = made.spanning
+        return WorstCase(
+            detection=detection, failover=detection + s.declaration_wait, because=f"{why}; then R(0) + (D+2)·δ"
+        )
+    if election == "local":
+        return WorstCase(detection=detection, failover=detection, because=why)
+    c = made.ctolerant
+    return WorstCase(
+        detection=detection,
+        failover=detection + c.begin_spread + 4 * delay,
+        because=f"{why}; then begin_spread, and QUERY, RESPONSE, NOTIFYLEADER, LEADER",
+    )
+
+
+def _membership_worst_case(membership: str, made: Timers, n: int) -> tuple[Duration, str]:
+    """Until everybody knows of a death."""
+    if membership == "heartbeat":
+        return made.heartbeat.fail_after(n) + made.heartbeat.period, "fail_after and a period"
+    if membership == "medley":
+        m = made.medley
+        rounds = int(m.turn_max_mult * max(1, n - 1))
+        return m.period * rounds + 2 * m.suspicion_timeout, "the longest turn, and the longest suspicion"
+    spread = made.swim.period * max(1, n - 1).bit_length()
+    return made.swim.worst_detection(n) + spread, "a round of probes, the longest suspicion, and its news"

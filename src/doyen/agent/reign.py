@@ -10,10 +10,10 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 class Reign:
     """Follows what an election tells.  `mine` is the term under which this node itself leads, if it does."""
 
-    __slots__ = ("channel", "lost_because", "machine", "me", "mine", "name", "since", "term", "term_max")
+    __slots__ = ("channel", "kind", "lost_because", "machine", "me", "mine", "name", "since", "term", "term_max")
 
-    def __init__(self, name: str, channel: str, me: NodeId) -> None:
-        self.name, self.channel, self.me = name, channel, me
+    def __init__(self, name: str, channel: str, kind: str, me: NodeId) -> None:
+        self.name, self.channel, self.kind, self.me = name, channel, kind, me
         self.machine: Any = None
         self.term: Term | None = None  # Whom this node names.
         self.mine: Term | None = None
@@ -36,12 +36,16 @@ class Reign:
 
     def lease_until(self) -> Instant | None:
         """Until when this node may act without hearing anything further; None: the election gives no lease."""
-        return getattr(self.machine, "lease_until", None)
+        lease = getattr(self.machine, "lease", None)
+        return getattr(lease, "until", None)
 
     def is_leader(self, now: Instant) -> bool:
         """By the clock alone, where there is a lease."""
         if self.mine is None:
             return False
+        leads = getattr(self.machine, "leads", None)
+        if leads is not None:
+            return bool(leads(now))
         lease = self.lease_until()
         return lease is None or now < lease
 

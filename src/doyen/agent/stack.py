@@ -1,6 +1,7 @@
 """From a configuration to machines: who is here, who ought to lead, who leads.
 
-    membership ──ViewChanged──▶ missing ──MissingEstimated──▶ election
+    membership ──ViewChanged──▶ notes      (scores, and what members say of themselves)
+               └─ViewChanged──▶ missing ──MissingEstimated──▶ election
                └─ViewChanged──▶ links ───LinkChanged────────▶ election      (spanning)
                └─ViewChanged────────────────────────────────▶ election      (churn-tolerant, local)
                                                               election/NAME (further ones)
@@ -14,18 +15,26 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from doyen.agent.config import ANNOUNCING, CHURN_TOLERANT, NodeConfig, hops_of
+from doyen import __version__
+from doyen.agent.config import ANNOUNCING, CHURN_TOLERANT, NodeConfig, check_combination, hops_of, meta_of
 from doyen.agent.reign import Reign
 from doyen.core.clock import Instant
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
+from doyen.election.announce import STANDING_MAX
 from doyen.errors import ConfigError
+from doyen.membership.notes import Note, Notes, NotesConfig
 
 MEMBERSHIP: Final = "membership"
 MISSING: Final = "missing"
 LINKS: Final = "links"
+NOTES: Final = "notes"
 ELECTION: Final = "election"
+
+UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
+INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -39,6 +48,7 @@ class Place(Struct, frozen=True, kw_only=True):
     rng: Callable[[str], Random]  # By channel.
     restored: Callable[[str, Any], Any]  # (channel, kind) → what was kept, or None.
     durable: bool  # Whether there is a disk.
+    tell: Callable[..., None]  # (fact, channel=…): to a machine that came late.
 
 
 class Stack:
@@ -51,8 +61,12 @@ class Stack:
         self.reigns: dict[str, Reign] = {}  # By the election's name; the group's own is "".
         self._by_channel: dict[str, Reign] = {}
         self._add_membership()
-        for name in ("", *config.elections) if config.election != "none" else config.elections:
-            self.add_election(name)
+        if self.membership is not None:
+            self._add_notes()
+        if config.election != "none":
+            self.add_election("", config.election)
+        for name, kind in config.named_elections().items():
+            self.add_election(name, kind)
 
     # Queries.
 
@@ -140,41 +154,60 @@ class Stack:
 
                 self._add(MEMBERSHIP, lambda port: Heartbeat(place.node, config.heartbeat, port, rng, **common))
 
-    def add_election(self, name: str) -> Reign:
+    def _add_notes(self) -> None:
+        config, place = self.config, self.place
+        own = Note(
+            place.node,
+            place.incarnation,
+            0,
+            config.standing if config.standing or config.rank == "score" else None,
+            config.eligible,
+            __version__,
+            meta_of(config.meta),
+        )
+        self._add(NOTES, lambda port: Notes(own, NotesConfig(), port, place.rng(NOTES)))
+
+    def add_election(self, name: str, kind: str) -> Reign:
         """One more election of this node; the group's own has the name ""."""
+        check_combination(self.config.membership_kind(), kind, self.config.announce)
         if name in self.reigns:
             raise ConfigError(f"this node takes part in an election {name!r} already: give another name")
         channel = f"{ELECTION}/{name}" if name else ELECTION
-        kind = self.config.election if self.config.election != "none" else "hybrid"
         if kind in ANNOUNCING:
-            build = self._announce(channel)
+            build = self._announce(channel, kind)
         elif kind in CHURN_TOLERANT:
-            build = self._churn_tolerant(channel)
+            build = self._churn_tolerant(channel, kind)
         elif kind == "local":
             build = self._local(channel)
+        elif kind == "pole":
+            build = self._pole(channel)
         else:
             build = self._spanning(channel)
         # First the reign, then the machine: a machine that is added late starts, and tells, at once.
-        self.reigns[name] = self._by_channel[channel] = reign = Reign(name, channel, self.place.node)
+        self.reigns[name] = self._by_channel[channel] = reign = Reign(name, channel, kind, self.place.node)
         self._add(channel, build)
         reign.machine = self.machines[channel]
+        if self.view is not None:  # It came late: it hears what the others have heard.
+            self.place.tell(ViewChanged(self.view, tuple(self.view.members)), channel=channel)
+            for peer in sorted(getattr(self.machines.get(LINKS), "links", ())):
+                self.place.tell(LinkChanged(peer, True), channel=channel)
         return reign
 
-    def _announce(self, channel: str) -> Callable[[Any], Any]:
+    def _announce(self, channel: str, kind: str) -> Callable[[Any], Any]:
         from doyen.election.announce import Announce
 
         config, place = self.config, self.place
         restored = (place.restored(channel, Announce.RECORD) or 0) if place.durable else None
         return lambda port: Announce(
             place.node,
-            config.announce_config(),
+            config.announce_config(kind),
             port,
             place.rng(channel),
             standing=config.standing if config.eligible else None,
             restored=restored,
         )
 
-    def _churn_tolerant(self, channel: str) -> Callable[[Any], Any]:
+    def _churn_tolerant(self, channel: str, kind: str) -> Callable[[Any], Any]:
         from doyen.election.ctolerant import CTolerant, Memory
         from doyen.membership.missing import MissingConfig, MissingEstimator
 
@@ -182,13 +215,50 @@ class Stack:
         if MISSING not in self.machines and config.ctolerant.missing_max == "auto":
             self._add(MISSING, lambda port: MissingEstimator(place.node, MissingConfig(), port, place.rng(MISSING)))
         restored = place.restored(channel, Memory) if place.durable else None
-        return lambda port: CTolerant(
+        by_score: dict[str, Any] = {"rank": self._rank, "ranks_differ": True} if config.rank == "score" else {}
+
+        def build(port: Any) -> CTolerant:
+            machine = CTolerant(
+                place.node,
+                place.incarnation,
+                config.ctolerant_config(kind),
+                port,
+                place.rng(channel),
+                restored=restored,
+                durable=place.durable,
+                **by_score,
+            )
+            machine.point.declined = not config.eligible
+            return machine
+
+        return build
+
+    def _rank(self, node: NodeId) -> float:
+        """Lower is better: the greatest score first, then those of whom nothing is known, then who may not lead."""
+        note = self.note(node)
+        if note is None or note.score is None:
+            return UNKNOWN_RANK
+        return -note.score if note.eligible else INELIGIBLE_RANK
+
+    def note(self, node: NodeId) -> Note | None:
+        """What that member says of itself, as far as it has come here."""
+        notes = self.machines.get(NOTES)
+        return None if notes is None else notes.notes.get(node)
+
+    def _pole(self, channel: str) -> Callable[[Any], Any]:
+        from doyen.election.pole import Pole, Promise
+
+        config, place = self.config, self.place
+        restored = place.restored(channel, Promise) if place.durable else None
+        voters = frozenset(NodeId(name) for name in config.voters)
+        return lambda port: Pole(
             place.node,
-            place.incarnation,
-            config.ctolerant_config(),
+            config.pole,
             port,
             place.rng(channel),
+            voters=voters,
             restored=restored,
+            newcomer=restored is None and place.node in voters and (config.newcomer or not place.durable),
             durable=place.durable,
         )
 
@@ -204,13 +274,15 @@ class Stack:
         config, place = self.config, self.place
         if LINKS not in self.machines:
             self._add(LINKS, lambda port: Neighbours(place.node, port, each_side=config.links_each_side))
+        restored = (place.restored(channel, Spanning.RECORD) or 0) if place.durable else None
         return lambda port: Spanning(
             place.node,
             config.spanning,
             port,
-            standing=config.standing,
+            standing=config.standing if config.eligible else -STANDING_MAX,
             life=place.incarnation,
             returning=True,
+            restored=restored,
         )
 
 

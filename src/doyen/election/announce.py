@@ -37,7 +37,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
 from doyen.election.wakeup import Place, RankMap, TimerShape, draw
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, LocalProtocolError
 
 STANDING_MAX: Final = 2**62
 LEADER_COUNT_MAX: Final = 64
@@ -207,6 +207,7 @@ class Announce:
         "_mine",
         "_out",
         "_reign_no",
+        "_retired",
         "_rng",
         "_table",
         "_wait_no",
@@ -249,6 +250,7 @@ class Announce:
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
         self._lift = self._listening = False
+        self._retired: Standing | None = None  # What it is worth, while it has resigned and does not contend.
 
     # Inputs.
 
@@ -298,7 +300,11 @@ class Announce:
         """The application's word on what this process is worth; it counts from the next announcement on."""
         if fact.value != fact.value:
             return  # Not a number: no news.
-        self.standing = min(max(fact.value, -STANDING_MAX), STANDING_MAX)
+        value = min(max(fact.value, -STANDING_MAX), STANDING_MAX)
+        if self._retired is not None:
+            self._retired = value
+            return
+        self.standing = value
         if self.status is Status.ABSENT:
             return
         if self.config.leader_is == "earliest":  # Only whether it may lead counts.
@@ -325,6 +331,22 @@ class Announce:
             for _ in range(bye_count(self.config)):
                 self._out.multicast(Bye(self.term_number))
         self._become_absent()
+
+    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+        """The command of a leader that goes on as a follower: Bye, and no claim until `stand`."""
+        if to is not None:
+            raise LocalProtocolError(f"announce-listen elects by rank and cannot hand over to {to}: raise its standing")
+        if self.status is Status.LEADING:
+            retired = self.standing
+            self.leave(now)
+            self.standing, self._retired = None, retired
+            self.start(now)
+
+    def stand(self, now: Instant) -> None:
+        """The command of one that resigned, and may lead again."""
+        if self._retired is not None:
+            retired, self._retired = self._retired, None
+            self.on_score_given(ScoreGiven(0, retired), now)
 
     # Queries.
 

@@ -1,0 +1,1 @@
+"""What a Python program sees of doyen; its names are those of `doyen` itself."""

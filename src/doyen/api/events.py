@@ -1,0 +1,79 @@
+"""What happens in a group, as values; and a bounded queue that drops the oldest and says so."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+BACKLOG_MAX: Final = 1000
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fact.  `kind`: elected, lost, joined, suspected, failed, left, changed, stopped."""
+
+    kind: str
+    at: float  # Wall clock, in seconds.
+    election: str = ""
+    leader: str | None = None
+    term: int | None = None
+    member: str | None = None
+    reason: str = ""
+    dropped: int = 0  # So many before it were dropped: its reader is too slow.
+
+
+class MemberInfo(Struct, frozen=True, kw_only=True):
+    """One member, as this node believes."""
+
+    name: str
+    address: str | None = None
+    state: str = "alive"  # alive, suspected, failed, left
+    since_s: float = 0.0  # For how long.
+    score: float | None = None
+    eligible: bool = True
+    health: float = 1.0  # 1 is well; halves with every suspicion that is remembered.
+    incarnation: int = 0
+    software: str = ""
+    meta: Mapping[str, str] = {}
+    suspected_by: tuple[str, ...] = ()
+    refute_within_s: float | None = None  # suspected: so long it may still refute.
+    rtt_s: float | None = None
+    me: bool = False
+    leads: bool = False
+
+
+class Subscription:
+    """One reader of events."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Event] = deque(maxlen=BACKLOG_MAX)
+        self._wake: asyncio.Future[None] | None = None
+        self._dropped = 0
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        self._dropped += len(self._waiting) == BACKLOG_MAX
+        self._waiting.append(event)
+        self._stir()
+
+    def close(self) -> None:
+        self._closed = True
+        self._stir()
+
+    def _stir(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def read(self) -> AsyncIterator[Event]:
+        while True:
+            while self._waiting:
+                event = self._waiting.popleft()
+                if self._dropped:
+                    fields = {name: getattr(event, name) for name in event.__struct_fields__}
+                    event, self._dropped = Event(**fields | {"dropped": self._dropped}), 0
+                yield event
+            if self._closed:
+                return
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake

@@ -1,0 +1,238 @@
+"""What members say of themselves: a score, whether they may lead, a few words; gossiped, bounded, newest wins.
+
+A membership tells who is here; a note tells what one of them wishes the others to know.  Each member writes its own
+note only, and numbers its versions; whoever hears a newer one tells it on, once, to a few; and every `interval` one
+member is asked whether it knows the same, so that whoever missed one gets it in the end.
+
+    set ─▶ News to `fan_out` members ─▶ each tells on once ─▶ …
+    every interval ─▶ Sum to one member ─ differs ─▶ its News ─▶ what it lacks of ours
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from random import Random
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Meta, Struct
+from msgspec.msgpack import Encoder
+
+from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import NAME_MAX, Incarnation, NodeId
+from doyen.core.view import MembershipView, ViewChanged
+from doyen.errors import ConfigError
+
+META_BYTES_MAX: Final = 512  # Of one member's words, keys and values together.
+NOTES_MAX: Final = 10_000
+SLICES_MAX: Final = 8  # Datagrams of one answer.
+PAYLOAD: Final = 1100  # Bytes of notes in one message: fits any datagram.
+
+_encode = Encoder().encode
+
+# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    interval: Duration = seconds(5)  #: One member is asked whether it knows the same.  Long: who missed news waits.
+    fan_out: int = 3  #: News are told on to so many.  1: most miss them.  High: traffic.
+
+    def __post_init__(self) -> None:
+        if not 0 < self.interval < FOREVER:
+            raise ConfigError("must be positive and finite", field="interval")
+        if not 1 <= self.fan_out <= 64:
+            raise ConfigError("must be 1 to 64", field="fan_out")
+
+
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Note(Struct, frozen=True, array_like=True):
+    """What one member says of itself."""
+
+    node: Annotated[NodeId, Meta(min_length=1, max_length=NAME_MAX)]
+    incarnation: Annotated[Incarnation, Meta(ge=0)]
+    version: Annotated[int, Meta(ge=0)]
+    score: float | None = None
+    eligible: bool = True
+    software: Annotated[str, Meta(max_length=32)] = ""
+    words: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if words_size(self.words) > META_BYTES_MAX or self.score != self.score:
+            raise ValueError("a note is too large, or its score no number")
+
+    @property
+    def age(self) -> tuple[int, int]:
+        return self.incarnation, self.version
+
+
+class News(Struct, frozen=True, array_like=True, tag="n"):
+    notes: tuple[Note, ...]
+    answer: bool = False  # Tell me what you know better.
+
+
+class Sum(Struct, frozen=True, array_like=True, tag="s"):
+    """Of all that I know; answer if yours differs."""
+
+    sum: int
+
+
+class AskDue(Struct, frozen=True, gc=False): ...
+
+
+class NotesChanged(Struct, frozen=True):
+    """A fact: these members say something new of themselves."""
+
+    changed: tuple[NodeId, ...]
+
+
+# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Notes:
+    """One member's own note, and those of the others."""
+
+    __slots__ = ("_out", "_rng", "_sum", "_view", "config", "me", "notes")
+    MESSAGES: ClassVar[Any] = News | Sum
+
+    def __init__(self, own: Note, config: NotesConfig, out: Out, rng: Random) -> None:
+        self.me, self.config = own.node, config
+        self._out, self._rng = out, rng
+        self.notes: dict[NodeId, Note] = {}
+        self._sum = 0
+        self._view: MembershipView | None = None
+        self._keep(own)
+
+    @property
+    def own(self) -> Note:
+        return self.notes[self.me]
+
+    # Inputs.
+
+    def start(self, now: Instant) -> None:
+        self._out.set_timer(AskDue(), now + int(self._rng.random() * self.config.interval))
+
+    def say(
+        self,
+        now: Instant,
+        *,
+        score: float | None = None,
+        eligible: bool | None = None,
+        words: Mapping[str, str] | None = None,
+    ) -> None:
+        """A command: what is given replaces what was said; what is not stays."""
+        own = self.own
+        if words is not None:
+            check_words(words)
+        said = Note(
+            self.me,
+            own.incarnation,
+            own.version + 1,
+            own.score if score is None else score,
+            own.eligible if eligible is None else eligible,
+            own.software,
+            own.words if words is None else dict(words),
+        )
+        self._keep(said)
+        self._tell_on((said,))
+        self._out.emit(NotesChanged((self.me,)))
+
+    def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
+        alone = self._view is None or not self._others()
+        self._view = fact.view
+        for node in fact.changed:
+            if node not in fact.view and node != self.me:
+                self._forget(node)
+        others = self._others()
+        if alone and others:  # A newcomer: what it says goes out, what the others say comes in.
+            self._tell_on((self.own,))
+            self._out.send(self._rng.choice(others), Sum(self._sum))
+
+    def on_message(self, sender: NodeId, message: News | Sum, now: Instant) -> None:
+        if isinstance(message, Sum):
+            if message.sum != self._sum:
+                self._send_all(sender, answer=True)
+            return
+        fresh = tuple(note for note in message.notes if self._is_news(note))
+        for note in fresh:
+            self._keep(note)
+        if message.answer:
+            theirs = {note.node: note.age for note in message.notes}
+            lacking = [note for node, note in self.notes.items() if node in theirs and note.age > theirs[node]]
+            if self.me not in theirs:
+                lacking.append(self.own)
+            if lacking:
+                self._send(sender, lacking, answer=False)
+        elif 0 < len(fresh) <= 4:  # Rumours; a whole list is nobody's news.
+            self._tell_on(fresh)
+        if fresh:
+            self._out.emit(NotesChanged(tuple(note.node for note in fresh)))
+
+    def on_timer(self, timer: AskDue, now: Instant) -> None:
+        others = self._others()
+        if others:
+            self._out.send(self._rng.choice(others), Sum(self._sum))
+        self._out.set_timer(timer, now + self.config.interval)
+
+    # Steps.
+
+    def _is_news(self, note: Note) -> bool:
+        known = self.notes.get(note.node)
+        if note.node == self.me:
+            return False  # Nobody else knows better what I say.
+        return len(self.notes) < NOTES_MAX if known is None else note.age > known.age
+
+    def _keep(self, note: Note) -> None:
+        self._forget(note.node)
+        self.notes[note.node] = note
+        self._sum ^= _hash(note)
+
+    def _forget(self, node: NodeId) -> None:
+        known = self.notes.pop(node, None)
+        if known is not None:
+            self._sum ^= _hash(known)
+
+    def _others(self) -> list[NodeId]:
+        return [] if self._view is None else [m.node for m in self._view.present() if m.node != self.me]
+
+    def _tell_on(self, notes: tuple[Note, ...]) -> None:
+        others = self._others()
+        for node in self._rng.sample(others, min(self.config.fan_out, len(others))):
+            self._send(node, list(notes), answer=False)
+
+    def _send_all(self, to: NodeId, *, answer: bool) -> None:
+        """As many as a few datagrams hold, from a random one on, so that large groups get there in turns."""
+        names = list(self.notes)
+        first = int(self._rng.random() * len(names))
+        self._send(to, [self.notes[node] for node in names[first:] + names[:first]], answer=answer)
+
+    def _send(self, to: NodeId, notes: list[Note], *, answer: bool) -> None:
+        piece: list[Note] = []
+        room, sent = PAYLOAD, 0
+        for note in notes:
+            size = len(_encode(note))
+            if size > room and piece:
+                self._out.send(to, News(tuple(piece), answer))
+                piece, room, sent = [], PAYLOAD, sent + 1
+                if sent == SLICES_MAX:
+                    return
+            piece.append(note)
+            room -= size
+        if piece:
+            self._out.send(to, News(tuple(piece), answer))
+
+
+def words_size(words: Mapping[str, str]) -> int:
+    return sum(len(key.encode()) + len(value.encode()) + 2 for key, value in words.items())
+
+
+def check_words(words: Mapping[str, str]) -> None:
+    if words_size(words) > META_BYTES_MAX:
+        raise ConfigError(
+            f"has {words_size(words)} bytes: every member carries it, so {META_BYTES_MAX} at the most", field="meta"
+        )
+
+
+def _hash(note: Note) -> int:
+    text = f"{note.node}\0{note.incarnation}\0{note.version}".encode()
+    return int.from_bytes(blake2b(text, digest_size=7).digest(), "big")
