@@ -1,0 +1,348 @@
+"""A node's small HTTP side, for load balancers, dashboards and Prometheus.  Read only.
+
+    GET /leader[?election=NAME]   200 on the leader, 503 elsewhere; says who leads
+    GET /members                  who is here
+    GET /health                   200 while the node takes part in its group
+    GET /events                   server-sent events: elected, lost, member
+    GET /metrics                  Prometheus' text format
+
+On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  Everything is
+bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import h11
+import msgspec
+
+from doyen.agent.metrics import CONTENT_TYPE, Meter
+from doyen.agent.stack import Stack
+from doyen.core.clock import Instant, to_seconds
+from doyen.core.ids import Address, parse_address
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import Member, ViewChanged
+from doyen.errors import ConfigError, TransportError
+from doyen.net.driver import Driver
+
+CONNECTIONS_MAX: Final = 64
+WATCHERS_MAX: Final = 32  # Of them, those that watch events.
+REQUEST_BYTES_MAX: Final = 8192
+REQUEST_S: Final = 10.0  # For a request to be said, an answer to be taken, a connection to be idle.
+WAITING_BYTES_MAX: Final = 64 * 1024  # What a watcher has not read yet.
+HEARTBEAT_S: Final = 15.0  # A comment to watchers, so that the dead are noticed.
+
+_STREAM_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+)
+
+Answer = tuple[int, str, bytes]  # (status, content type, body)
+
+
+class Http:
+    """`await Http.attach(...)` is all; it ends with the driver."""
+
+    def __init__(self, driver: Driver, stack: Stack, token: str, link: Any) -> None:
+        self.driver, self.stack = driver, stack
+        self.meter = Meter(driver, stack, link)
+        self.turned_away_count = self.cut_off_count = 0
+        self.url = ""
+        self._token = token.encode()
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._watchers: set[asyncio.StreamWriter] = set()
+        self._heartbeat: asyncio.TimerHandle | None = None
+        self._path: Path | None = None
+
+    @classmethod
+    async def attach(cls, driver: Driver, stack: Stack, where: str, *, token: str = "", link: Any = None) -> "Http":
+        """`where` is host:port or unix:PATH.  Raises `ConfigError` for an open place without a token."""
+        place = http_place(where, token)
+        http = cls(driver, stack, token, link)
+        try:
+            if isinstance(place, Address):
+                http._server = await asyncio.start_server(
+                    http._accept, place.host, place.port, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                )
+                host, port, *_ = http._server.sockets[0].getsockname()
+                http.url = f"http://{Address(host, port)}"
+            else:
+                http._path = place
+                _remove_stale(place)
+                http._server = await asyncio.start_unix_server(
+                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                )
+                os.chmod(place, 0o600)
+                http.url = f"unix:{place}"
+        except OSError as error:
+            raise TransportError(f"cannot serve HTTP on {where}: {error.strerror or error}") from None
+        driver.watch(http._on_fact)
+        driver.on_close(http.close)
+        http._beat()
+        return http
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        for connection in self._connections:
+            connection.cancel()
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+
+    # Connections.
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            self.turned_away_count += 1
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
+        try:
+            while True:
+                async with asyncio.timeout(REQUEST_S):
+                    request = await _next_request(connection, reader)
+                    if request is None:
+                        break
+                    watches = await self._respond(connection, writer, request)
+                if watches:
+                    await self._watch(reader, writer)
+                    break
+                if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                    break
+                connection.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            with suppress(h11.LocalProtocolError, OSError):
+                writer.write(_encoded(connection, (error.error_status_hint, *_problem("that is not HTTP")), close=True))
+        except (OSError, TimeoutError, h11.LocalProtocolError):
+            pass
+        finally:
+            writer.transport.abort() if writer.transport.get_write_buffer_size() > WAITING_BYTES_MAX else writer.close()
+
+    async def _respond(self, connection: h11.Connection, writer: asyncio.StreamWriter, request: h11.Request) -> bool:
+        """Says the answer; True if the connection goes on as a stream of events."""
+        try:
+            target = urlsplit(request.target.decode("ascii", "replace"))
+        except ValueError:
+            raise h11.RemoteProtocolError("the target is no path") from None
+        if request.method not in (b"GET", b"HEAD"):
+            answer: Answer = (405, *_problem("only GET and HEAD are served here"))
+        elif not self._allowed(request):
+            answer = (401, *_problem("give the token: Authorization: Bearer TOKEN"))
+        elif target.path == "/events" and request.method == b"GET":
+            if len(self._watchers) < WATCHERS_MAX:
+                writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
+                return True
+            answer = (503, *_problem("too many watch already"))
+        else:
+            answer = self._answer(target.path, parse_qs(target.query))
+        writer.write(_encoded(connection, answer, close=False, only_head=request.method == b"HEAD"))
+        await writer.drain()
+        return False
+
+    def _allowed(self, request: h11.Request) -> bool:
+        if not self._token:
+            return True
+        said = next((value for name, value in request.headers if name == b"authorization"), b"")
+        scheme, _, token = said.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+
+    # Answers.
+
+    def _answer(self, path: str, query: dict[str, list[str]]) -> Answer:
+        match path.rstrip("/") or "/":
+            case "/leader":
+                return self._leader(query.get("election", [""])[-1])
+            case "/members":
+                return _json(200, {"group": self.driver.codec.group, "members": self.members()})
+            case "/health":
+                failure = self.driver.failure
+                healthy = self.driver.running
+                return _json(200 if healthy else 503, {"healthy": healthy, "failure": failure and str(failure)})
+            case "/metrics":
+                return 200, CONTENT_TYPE, self.meter.page().encode()
+            case "/":
+                return _json(200, {"see": ["/leader", "/members", "/health", "/events", "/metrics"]})
+            case _:
+                return 404, *_problem("see /leader, /members, /health, /events, /metrics")
+
+    def _leader(self, election: str) -> Answer:
+        reign = self.stack.reigns.get(election)
+        if reign is None:
+            known = ", ".join(repr(name) for name in self.stack.reigns)
+            return 404, *_problem(f"no election {election!r} here: {known or 'none at all'}")
+        now = self.driver.clock()
+        leads = self.driver.running and reign.is_leader(now)
+        told = {
+            "group": self.driver.codec.group,
+            "election": election,
+            "name": self.driver.host.node,
+            "is_leader": leads,
+            "leader": reign.leader,
+            "term": None if reign.term is None else reign.term.number,
+            "since_s": round(to_seconds(now - reign.since), 3) if reign.term is not None else None,
+        }
+        return _json(200 if leads else 503, told)
+
+    def members(self) -> list[dict[str, Any]]:
+        leaders = {reign.leader for reign in self.stack.reigns.values()}
+        return [_member(member) | {"leads": member.node in leaders} for member in self.stack.members()]
+
+    # Events.
+
+    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._watchers.add(writer)
+        try:
+            for event, told in self._present():
+                writer.write(_event(event, told))
+            while await reader.read(1024):  # A watcher has nothing to say; its end is all we wait for.
+                pass
+        finally:
+            self._watchers.discard(writer)
+
+    def _present(self) -> list[tuple[str, dict[str, Any]]]:
+        """What a watcher must know to begin with."""
+        reigns = self.stack.reigns.values()
+        elected = [
+            ("elected", {"election": r.name, "leader": r.term.leader, "term": r.term.number})
+            for r in reigns
+            if r.term is not None
+        ]
+        return [("member", _member(member)) for member in self.stack.members()] + elected
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        if not self._watchers:
+            return
+        match fact:
+            case LeaderElected(term):
+                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
+                self._tell(_event("elected", told))
+            case LeaderLost(term, reason):
+                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
+                self._tell(_event("lost", told | {"reason": reason}))
+            case ViewChanged(view, changed):
+                for node in changed:
+                    member = view.members.get(node)
+                    self._tell(
+                        _event("member", {"name": node, "status": "forgotten"} if member is None else _member(member))
+                    )
+
+    def _election(self, channel: str) -> str:
+        return next((reign.name for reign in self.stack.reigns.values() if reign.channel == channel), channel)
+
+    def _tell(self, data: bytes) -> None:
+        for writer in list(self._watchers):
+            if writer.transport.get_write_buffer_size() > WAITING_BYTES_MAX:
+                self.cut_off_count += 1
+                self._watchers.discard(writer)
+                writer.transport.abort()
+            else:
+                writer.write(data)
+
+    def _beat(self) -> None:
+        self._tell(b": still here\n\n")
+        self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
+
+
+def http_place(where: str, token: str) -> Address | Path:
+    """Where to serve; an open place needs a token of at least 16 bytes."""
+    if where.startswith("unix:"):
+        path = Path(where.removeprefix("unix:"))
+        if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
+            raise ConfigError(f"{where!r} is no place for a socket: give unix:PATH in a folder there is", field="http")
+        return path
+    address = parse_address(where)
+    try:
+        numeric = ipaddress.ip_address(address.host)
+    except ValueError:
+        raise ConfigError(
+            f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"
+        ) from None
+    if not numeric.is_loopback and len(token) < 16:
+        raise ConfigError(
+            f"{address} can be reached by others, so it needs a token of at least 16 bytes (http_token); "
+            "or give a loopback address, or unix:PATH",
+            field="http",
+        )
+    return address
+
+
+async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """The next one, whole; None at the end.  Bodies are not for us."""
+    request: h11.Request | None = None
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(REQUEST_BYTES_MAX))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            raise h11.RemoteProtocolError("a body", error_status_hint=413)
+        elif isinstance(event, h11.EndOfMessage):
+            return request
+        else:
+            return None
+
+
+def _encoded(connection: h11.Connection, answer: Answer, *, close: bool, only_head: bool = False) -> bytes:
+    status, kind, body = answer
+    headers = [("content-type", kind), ("cache-control", "no-store"), ("content-length", str(len(body)))]
+    if status == 401:
+        headers.append(("www-authenticate", "Bearer"))
+    if status == 405:
+        headers.append(("allow", "GET, HEAD"))
+    if close:
+        headers.append(("connection", "close"))
+    events = [h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()]
+    if only_head:
+        del events[1]
+    return b"".join(connection.send(event) or b"" for event in events)
+
+
+def _json(status: int, value: Any) -> Answer:
+    return status, "application/json", msgspec.json.encode(value) + b"\n"
+
+
+def _problem(text: str) -> tuple[str, bytes]:
+    return "application/json", msgspec.json.encode({"error": text}) + b"\n"
+
+
+def _event(name: str, told: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(told) + b"\n\n"
+
+
+def _member(member: Member) -> dict[str, Any]:
+    return {
+        "name": member.node,
+        "status": member.status.value,
+        "address": None if member.address is None else str(member.address),
+        "incarnation": member.incarnation,
+        "suspicion_count": member.suspicion_count,
+    }
+
+
+def _remove_stale(path: Path) -> None:
+    """A socket that nobody listens on any more; a living one, or another file, stays."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        except OSError:
+            return
+        else:
+            raise TransportError(f"cannot serve HTTP on unix:{path}: another process does")
