@@ -53,12 +53,13 @@ class LocalCluster:
     def __init__(
         self,
         group: str,
-        config: AnnounceConfig,
+        config: AnnounceConfig | None,  # None: another election, told by flags.
         *,
         flags: Sequence[str] = (),  # How members reach each other: `--multicast …` or `--seed …`.
         on_told: Callable[[Told], None] | None = None,
     ) -> None:
         self.group, self.config, self.members = group, config, dict[str, MemberState]()
+        self.cut_off: set[str] = set()  # Members that run, but that others cannot reach: agreement is without them.
         self._flags, self._on_told = list(flags), on_told
         self._waiting: set[asyncio.Future[None]] = set()  # Who wants to know of the next change.
         self._readers: set[asyncio.Task[None]] = set()
@@ -72,7 +73,7 @@ class LocalCluster:
     async def start(self, name: str, *flags: str, wrap: Sequence[str] = ()) -> MemberState:
         """`wrap` goes before the command, e.g. `ip netns exec NAME`."""
         command = [*wrap, sys.executable, "-m", "doyen", "agent", "--group", self.group, "--name", name]
-        command += [*config_flags(self.config), *self._flags, *flags]
+        command += [*(config_flags(self.config) if self.config else []), *self._flags, *flags]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
         )
@@ -105,9 +106,12 @@ class LocalCluster:
     def alive(self) -> list[MemberState]:
         return [member for member in self.members.values() if member.alive]
 
+    def reachable(self) -> list[MemberState]:
+        return [member for member in self.alive() if member.name not in self.cut_off]
+
     def agreed(self) -> str | None:
-        """The leader that all living members name, if it is one of them."""
-        living = self.alive()
+        """The leader that all living, reachable members name, if it is one of them."""
+        living = self.reachable()
         named = {member.leader for member in living}
         leader = next(iter(named)) if len(named) == 1 else None
         return leader if leader is not None and any(member.name == leader for member in living) else None
@@ -126,7 +130,7 @@ class LocalCluster:
             if leader is None or (on is not None and leader != on):
                 await self._change()
                 continue
-            since = max(member.since for member in self.alive())
+            since = max(member.since for member in self.reachable())
             rest_s = unchanged_s - (boot_time_ns() - since) / 1e9
             if rest_s <= 0:
                 return since
@@ -137,7 +141,7 @@ class LocalCluster:
                 continue
 
     def who_names_whom(self) -> str:
-        return ", ".join(f"{member.name} names {member.leader or 'nobody'}" for member in self.alive())
+        return ", ".join(f"{member.name} names {member.leader or 'nobody'}" for member in self.reachable())
 
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
         """Waits until it holds; asked again after every line that a member tells."""

@@ -1,0 +1,96 @@
+"""Our own processes on a mesh: `doyen agent`s that elect over a weak membership, one per guest."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from doyen.agent.told import Told
+from doyen.core.clock import Duration, Instant, format_duration, ms, seconds
+from doyen.lab.local import LocalCluster, MemberState
+from doyen.lab.mesh import Mesh
+from doyen.net.driver import boot_time_ns
+
+PORT = 7600
+MISSING_MAX = {0.0: 2, 0.05: 2, 0.1: 3, 0.15: 5, 0.2: 7}  # [CTOL §VII-B] c of the 16 nodes, by drop.
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """What every process of the group is told; the same for all."""
+
+    membership: str = "medley"
+    election: str = "hybrid"
+    missing_max: int = 2
+    period: Duration = seconds(1)
+    ack_timeout: Duration = ms(300)
+    suspicion_timeout: Duration = seconds(2)
+    response_timeout: Duration = ms(200)
+    flags: tuple[str, ...] = ()
+
+    def as_flags(self) -> list[str]:
+        own = {
+            "period": self.period,
+            "ack-timeout": self.ack_timeout,
+            "suspicion-timeout": self.suspicion_timeout,
+        }
+        found = ["--membership", self.membership, "--election", self.election]
+        for name, value in own.items():
+            found += [f"--{self.membership}-{name}", format_duration(value)]
+        found += ["--ctolerant-missing-max", str(self.missing_max)]
+        found += ["--ctolerant-response-timeout", format_duration(self.response_timeout)]
+        return [*found, *self.flags]
+
+
+class MeshGroup:
+    """One agent per guest of a tenant, n00 on the first; an async context manager."""
+
+    def __init__(
+        self, mesh: Mesh, tenant: str, setting: Setting, *, on_told: Callable[[Told], None] | None = None
+    ) -> None:
+        self.mesh, self.tenant, self.setting = mesh, tenant, setting
+        self.names = [f"n{i:02}" for i in range(mesh.size)]
+        flags = [*setting.as_flags(), "--group-size", str(mesh.size), "--status-every", "600"]
+        self.cluster = LocalCluster(tenant, None, flags=flags, on_told=on_told)
+
+    async def __aenter__(self) -> "MeshGroup":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cluster.stop()
+
+    @property
+    def members(self) -> list[MemberState]:
+        return [self.cluster.members[name] for name in self.names]
+
+    async def start(self) -> None:
+        for i in range(self.mesh.size):
+            await self.start_one(i)
+        await self.cluster.until_started(60)
+
+    async def start_one(self, i: int) -> MemberState:
+        guests = self.mesh.guests[self.tenant]
+        flags = ["--bind", f"{guests[i].ipv4}:{PORT}"]
+        for j in {0, self.mesh.size - 1} - {i}:  # Two seeds, in opposite corners.
+            flags += ["--seed", f"{guests[j].ipv4}:{PORT}"]
+        if self.setting.membership == "medley":
+            for j, name in enumerate(self.names):
+                if j != i:
+                    flags += ["--hops", f"{name}={self.mesh.hop_count(i, j)}"]
+        return await self.cluster.start(self.names[i], *flags, wrap=guests[i].wrap)
+
+    async def agreement(self, timeout_s: float, *, unchanged_s: float = 0.0) -> tuple[Instant, str]:
+        """Since when, and whom, all living, reachable members name as leader."""
+        since = await self.cluster.agreement(timeout_s, unchanged_s=unchanged_s)
+        leader = self.cluster.agreed()
+        assert leader is not None
+        return since, leader
+
+    def cut(self, name: str) -> Instant:
+        """Silently: the process runs on, but nothing reaches it and nothing of it arrives."""
+        at = boot_time_ns()
+        self.mesh.cut(self.tenant, self.names.index(name))
+        self.cluster.cut_off.add(name)
+        return at
+
+    def mend(self, name: str) -> None:
+        self.mesh.mend(self.tenant, self.names.index(name))
+        self.cluster.cut_off.discard(name)
