@@ -15,7 +15,7 @@ from doyen.election.ctolerant.acceptance import supersedes
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.ctolerant.initiator import Role
 from doyen.election.ctolerant.local import Local
-from doyen.election.ctolerant.machine import CTolerant, Memory
+from doyen.election.ctolerant.machine import CTolerant
 from doyen.election.ctolerant.messages import (
     Ask,
     AskDue,
@@ -34,6 +34,7 @@ from doyen.election.ctolerant.messages import (
     LeaderAck,
     LeaderHeld,
     LeaderOverdue,
+    Memory,
     NotifyLeader,
     Query,
     Record,
@@ -45,6 +46,7 @@ from doyen.election.ctolerant.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import ResendDue
+from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -690,6 +692,14 @@ def test_a_leader_that_resigns_is_passed_over_for_a_while(variant: str) -> None:
     group.initiate(3)
     group.run(seconds(3))
     assert group.leaders() == [0] * 5
+
+
+def test_timeout_follows_the_measured_round_trips_where_so_wanted() -> None:
+    for timeout, waits in (("config", ms(500)), ("auto", ms(60))):
+        bench = Bench(timeout=timeout)
+        bench.machine.on_round_trip_estimated(RoundTripEstimated(ms(20), ms(30)), 0)
+        bench.machine.initiate(0)
+        assert SetTimer(ResponseOverdue(1, 1), at=waits) in bench.out.take()
 
 
 def test_gossip_in_place_of_a_fan_out_reaches_everybody_by_another_trace() -> None:

@@ -22,6 +22,7 @@ from doyen.membership.swim.messages import (
     FadeDue,
     Gossip,
     HelperAck,
+    MemberSuspected,
     Message,
     Nack,
     PeriodBegins,
@@ -35,6 +36,7 @@ from doyen.membership.swim.messages import (
     Word,
 )
 from doyen.membership.swim.probe import RoundRobin
+from doyen.membership.swim.roundtrip import RoundTripEstimated, RoundTrips
 from doyen.membership.swim.suspicion import dogpile
 from doyen.testing import RecordingOut
 
@@ -207,11 +209,44 @@ def test_swim_4_2_silence_makes_a_suspect_and_not_a_corpse(out: RecordingOut) ->
     assert machine.view[B].suspicion_count == 1
     assert out.take() == [
         SetTimer(SuspicionOverdue(B, 1), at=PERIOD + SUSPICION),
+        Emit(MemberSuspected(B, A)),
         Send(C, Ping(2, C, (said(B, 1, Word.SUSPECTED, A),))),
         SetTimer(AckOverdue(2), at=PERIOD + TIMEOUT),
         SetTimer(PeriodBegins(2), at=2 * PERIOD),
         changed(machine, B),
     ]
+
+
+def test_who_suspects_whom_is_told_for_logs(out: RecordingOut) -> None:
+    machine = probing(out, FULL)
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, D),)), ms(10))
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), ms(20))  # Heard from C itself: another accuser.
+    machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), ms(30))
+    told = [effect.fact for effect in out.take() if isinstance(effect, Emit)]
+    assert [fact for fact in told if isinstance(fact, MemberSuspected)] == [
+        MemberSuspected(B, D),
+        MemberSuspected(B, C),
+    ]
+
+
+def test_round_trips_are_told_once_some_are_known_and_when_they_change() -> None:
+    trips = RoundTrips()
+    told = [trips.note(ms(20)) for _ in range(40)]
+    assert told[:4] == [None] * 4 and told[4] is not None and told[4].mean == ms(20)
+    assert told[-1] is None  # Nothing new.
+    (slow,) = [news for news in [trips.note(ms(100))] if news is not None]
+    assert slow.timeout > ms(100)
+
+
+def test_acks_of_probes_are_measured_and_helpers_answers_are_not(out: RecordingOut) -> None:
+    machine = probing(out)
+    for _ in range(8):
+        prober = machine._prober
+        assert prober._target is not None
+        machine.on_message(prober._target, Ack(prober._probe_no), prober._sent_at + ms(7))
+        machine.on_timer(PeriodBegins(prober._probe_no), prober._due_at)
+    (news, *_) = [e.fact for e in out.take() if isinstance(e, Emit) and isinstance(e.fact, RoundTripEstimated)]
+    assert news.mean == ms(7)
 
 
 def test_swim_4_3_round_robin_probes_everybody_once_a_round() -> None:
@@ -358,7 +393,8 @@ def test_lifeguard_4_b_suspicion_shrinks_with_independent_accusers(out: Recordin
     assert out.take() == [], "the same accuser again"
     for accuser, confirmations in ((D, 1), (E, 2), (NodeId("x"), 3)):
         machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, accuser),)), 10)
-        assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=dogpile(least, most, confirmations, 3))]
+        at = dogpile(least, most, confirmations, 3)
+        assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=at), Emit(MemberSuspected(B, accuser))]
     machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, NodeId("y")),)), 10)
     assert out.take() == [], "K are enough"
     assert dogpile(least, most, 3, 3) == least

@@ -3,5 +3,5 @@
 from doyen.election.ctolerant.config import CTolerantConfig as CTolerantConfig
 from doyen.election.ctolerant.local import Local as Local
 from doyen.election.ctolerant.machine import CTolerant as CTolerant
-from doyen.election.ctolerant.machine import Memory as Memory
+from doyen.election.ctolerant.messages import Memory as Memory
 from doyen.election.ctolerant.standpoint import hash_rank as hash_rank

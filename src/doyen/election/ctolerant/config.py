@@ -9,8 +9,10 @@ from doyen.errors import ConfigError
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid"]
 Exclusion = Literal["union", "top"]
+TimeoutFrom = Literal["config", "auto"]
 DeadLeader = Literal["ask", "next-term"]
 
+TIMEOUT_MIN: Final[Duration] = ms(5)  # Of a measured TIMEOUT: scheduling takes as long.
 BOUND_MAX: Final = 100_000  # Of c, f, x and y: more members than any group has.
 
 
@@ -24,6 +26,7 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unhealthy_count: int = 5  #: y.  Low: an unhealthy leader.  High: nobody is left, another attempt.
     exclusion: Exclusion = "union"  #: Of all unhealthy lists; `top`: the y greatest sums, as in the authors' figures.
     response_timeout: Duration = ms(500)  #: TIMEOUT, some round trips.  Short: needless queries.  Long: slow retries.
+    timeout: TimeoutFrom = "config"  #: Whence TIMEOUT; auto: twice what the membership measures, once it has.
     notify_retry_max: int = 3  #: NOTIFYLEADERs repeated before an attempt is begun anew; the paper repeats none.
     resend_interval: Duration = ms(250)  #: LEADER is repeated to who has not acknowledged it.  About a round trip.
     fan_out: int = 0  #: LEADER is gossiped to so many members at a time by whoever hears it; 0: the leader tells all.

@@ -118,7 +118,7 @@ class Initiator:
             return
         if not self._tally.add(sender, response):
             return
-        self._deadline = now + self._point.config.response_timeout
+        self._deadline = now + self._point.timeout
         leaders = self._tally.leaders()
         self._out.emit(ResponseCounted(sender, self._tally.excluded(), self._tally.candidates(), leaders))
         complete = len(self._tally.received) >= self._needed
@@ -156,7 +156,7 @@ class Initiator:
             self._become_waiting(now)
             return
         self._ask(others, self._asked_count - len(self._tally.received))
-        self._deadline = now + self._point.config.response_timeout
+        self._deadline = now + self._point.timeout
         self._out.set_timer(timer, self._deadline)
 
     def on_leader_overdue(self, timer: LeaderOverdue, now: Instant) -> None:
@@ -202,7 +202,7 @@ class Initiator:
         self._tally = Tally(self._point, self._y)
         self._out.emit(AttemptBegan(self.election, self.attempt))
         self._ask(known, self._asked_count)
-        self._deadline = now + self._point.config.response_timeout
+        self._deadline = now + self._point.timeout
         self._out.set_timer(ResponseOverdue(self._number, self.attempt), self._deadline)
 
     def _become_waiting(self, now: Instant) -> None:
@@ -214,7 +214,7 @@ class Initiator:
         if shortage != self.shortage:
             self.shortage = shortage
             self._out.emit(shortage)
-        wait: Duration = min(config.response_timeout * 2 ** min(self._tries, 30), config.back_off_max)
+        wait: Duration = min(self._point.timeout * 2 ** min(self._tries, 30), config.back_off_max)
         self._out.set_timer(BackOffOver(self._number, self._tries), now + wait)
 
     def _become_notified(self, leader: NodeId, now: Instant) -> None:
@@ -240,6 +240,4 @@ class Initiator:
     def _tell(self, leader: NodeId, final: bool, repeat: int, now: Instant) -> None:
         assert self.election is not None
         self._out.send(leader, NotifyLeader(self.election, self._sequence, final))
-        self._out.set_timer(
-            LeaderOverdue(self._number, self._sequence, repeat), now + self._point.config.response_timeout
-        )
+        self._out.set_timer(LeaderOverdue(self._number, self._sequence, repeat), now + self._point.timeout)

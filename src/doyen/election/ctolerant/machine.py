@@ -19,8 +19,7 @@ Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in th
   if no final LEADER comes.
 Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
   answered by the next term: views err, and one that errs must not unseat a living leader.
-Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts without acks; who misses them
-  asks.
+Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; who misses them asks.
 Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
   reached, one that returns, and two halves that meet again agree without an election.
 """
@@ -28,7 +27,6 @@ Extension: members ask each other at a low rate whom they hold (`ask_interval`),
 from random import Random
 from typing import Any, ClassVar, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant
@@ -37,7 +35,7 @@ from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
 from doyen.election.ctolerant.acceptance import supersedes
-from doyen.election.ctolerant.config import CTolerantConfig
+from doyen.election.ctolerant.config import TIMEOUT_MIN, CTolerantConfig
 from doyen.election.ctolerant.initiator import Initiator, Role
 from doyen.election.ctolerant.messages import (
     MESSAGES,
@@ -57,6 +55,7 @@ from doyen.election.ctolerant.messages import (
     LeaderAck,
     LeaderHeld,
     LeaderOverdue,
+    Memory,
     Message,
     NotifyLeader,
     Query,
@@ -69,15 +68,10 @@ from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_r
 from doyen.errors import LocalProtocolError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
+from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
 ASK_AFTER: Final = 4  # Times response_timeout: who holds a tentative leader for so long asks it whether it is final.
-
-
-class Memory(Struct, frozen=True):
-    """What outlives the process: a term never goes back."""
-
-    number: int
 
 
 class CTolerant:
@@ -194,6 +188,10 @@ class CTolerant:
 
     def on_missing_estimated(self, fact: MissingEstimated, now: Instant) -> None:
         self.point.estimated, self.point.confidence = fact.missing_max, fact.confidence
+
+    def on_round_trip_estimated(self, fact: RoundTripEstimated, now: Instant) -> None:
+        if self.config.timeout == "auto":
+            self.point.timeout = min(max(2 * fact.timeout, TIMEOUT_MIN), self.config.final_timeout // 3)
 
     def initiate(self, now: Instant) -> None:
         """Begin an election, whoever leads now."""
@@ -377,7 +375,7 @@ class CTolerant:
             if self._awaited is None:
                 self._await_final(record.election, now)
             if record.leader != self.me:
-                wait = min(ASK_AFTER * self.config.response_timeout, self.config.final_timeout // 4)
+                wait = min(ASK_AFTER * self.point.timeout, self.config.final_timeout // 4)
                 self._out.set_timer(ConfirmDue(record.election, record.sequence, wait), now + wait + self._some(wait))
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()
@@ -438,7 +436,7 @@ class CTolerant:
         held = self.held
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
-        wait = self.config.response_timeout
+        wait = self.point.timeout
         self._out.set_timer(DoubtDue(held.election, held.sequence), now + wait + self._some(wait))
 
     def _on_doubt_due(self, timer: DoubtDue, now: Instant) -> None:
@@ -477,7 +475,7 @@ class CTolerant:
         """News spread fast: the next questions come soon, then ever more slowly."""
         if self.config.ask_interval < FOREVER:
             self._ask_no += 1
-            self._ask_wait = min(2 * self.config.response_timeout, self.config.ask_interval)
+            self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
             self._out.set_timer(AskDue(self._ask_no), now + self._some(self._ask_wait))
 
     def _on_ask_due(self, timer: AskDue, now: Instant) -> None:

@@ -125,6 +125,13 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
 
 Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
 
+
+class Memory(Struct, frozen=True):
+    """What outlives the process: a term never goes back."""
+
+    number: int
+
+
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

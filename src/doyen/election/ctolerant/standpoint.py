@@ -6,6 +6,7 @@ from hashlib import sha3_256
 from math import ceil
 from typing import Final, TypeAlias
 
+from doyen.core.clock import Duration
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
 from doyen.election.ctolerant.config import CTolerantConfig
@@ -46,6 +47,7 @@ class Standpoint:
         "me",
         "number",
         "rank",
+        "timeout",
         "view",
     )
 
@@ -59,6 +61,7 @@ class Standpoint:
         self.view: MembershipView | None = None
         self.estimated: int | None = None  # c as the estimator sees it,
         self.confidence = 0.0  # and how sure it is.
+        self.timeout: Duration = config.response_timeout  # TIMEOUT: as configured, or as measured.
         self.declined = False  # I do not wish to lead, as long as anybody else can.
 
     def is_present(self, member: Member) -> bool:

@@ -42,6 +42,7 @@ from doyen.membership.swim.messages import (
     FadeDue,
     Gossip,
     HelperAck,
+    MemberSuspected,
     Message,
     Nack,
     PeriodBegins,
@@ -326,6 +327,7 @@ class Swim:
             told = self._roster.update(update.node, update.by)
             assert told is not None
             self._post.rumours.put(told)  # Others count accusers too.
+            self._out.emit(MemberSuspected(update.node, update.by))
 
     def _on_suspicion_overdue(self, timer: SuspicionOverdue, now: Instant) -> None:
         if not self._suspicions.is_overdue(timer.node, timer.incarnation, now):
@@ -361,6 +363,7 @@ class Swim:
             deadline = self._suspicions.begin(node, incarnation, by, roster.present_count, now)
             self._out.set_timer(SuspicionOverdue(node, incarnation), deadline)
             self._begin_fading(now)
+            self._out.emit(MemberSuspected(node, by))
         elif not member.present:
             self._set_reap_timer(now)
         if member.address in self._address_of_seed and member.address is not None:

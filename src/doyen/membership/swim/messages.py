@@ -167,3 +167,13 @@ class FadeDue(Struct, frozen=True, gc=False): ...
 
 
 Timer: Any = PeriodBegins | AckOverdue | RelayOverdue | SuspicionOverdue | SyncDue | ReapDue | FadeDue
+
+
+# ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MemberSuspected(Struct, frozen=True):
+    """Who suspects whom, as heard here: this node itself, or one whose accusation reached it; for logs."""
+
+    member: NodeId
+    by: NodeId

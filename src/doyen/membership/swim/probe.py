@@ -27,6 +27,7 @@ from doyen.membership.swim.messages import (
 )
 from doyen.membership.swim.patience import Patience
 from doyen.membership.swim.roster import Roster
+from doyen.membership.swim.roundtrip import RoundTrips
 
 RELAYS_MAX: Final = 256  # Requests under way; the oldest is forgotten first.
 
@@ -111,8 +112,10 @@ class Prober:
         "_relays",
         "_rng",
         "_roster",
+        "_sent_at",
         "_target",
         "_targets",
+        "_trips",
     )
 
     def __init__(
@@ -129,6 +132,8 @@ class Prober:
         self._config, self._roster, self._targets, self._health = config, roster, targets, health
         self._post, self._out, self._rng, self._on_silent = post, out, rng, on_silent
         self._patience = Patience(config)
+        self._trips = RoundTrips()
+        self._sent_at: Instant = 0  # When the present probe's ping left.
         self._number = 0  # Of the last ping, own or for others.
         self._probe_no = 0
         self._target: NodeId | None = None  # Of the present probe.
@@ -161,6 +166,7 @@ class Prober:
         self._acked, self._asked = target is None, []
         if target is not None:
             self._nacked.clear()
+            self._sent_at = now
             self._post.send(target, Ping, self._probe_no, target)
             patience: Duration | None = config.ack_timeout
             if config.lifeguard:
@@ -210,6 +216,9 @@ class Prober:
         if ack.ping_no == self._probe_no:
             if sender == self._target:
                 self._acked = True
+                news = self._trips.note(now - self._sent_at)
+                if news is not None:
+                    self._out.emit(news)
         elif ack.ping_no in self._relays:
             asker, probe_no, target = self._relays[ack.ping_no]
             if sender == target:

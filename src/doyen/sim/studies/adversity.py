@@ -23,11 +23,12 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.view import Member, Status
 from doyen.election.ctolerant.config import CTolerantConfig, Variant
-from doyen.election.ctolerant.machine import CTolerant, Memory
+from doyen.election.ctolerant.machine import CTolerant
 from doyen.election.ctolerant.messages import (
     AttemptBegan,
     Decided,
     LeaderHeld,
+    Memory,
     NotifyLeader,
     Response,
     ResponseCounted,

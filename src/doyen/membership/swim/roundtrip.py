@@ -1,0 +1,42 @@
+"""How long an answer takes, from the acks of direct pings: for whoever sets timeouts by it.
+
+Smoothed mean and deviation as TCP keeps them (RFC 6298); `timeout` is mean + 4 deviations.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration
+
+NEWS: Final = 0.25  # Told again when the timeout has changed by so much.
+SAMPLES_MIN: Final = 5  # Fewer say little.
+
+
+class RoundTripEstimated(Struct, frozen=True):
+    """A fact: members answer after so long on average, and hardly ever later than `timeout`."""
+
+    mean: Duration
+    timeout: Duration
+
+
+class RoundTrips:
+    __slots__ = ("_count", "_deviation", "_mean", "_told")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mean = self._deviation = self._told = 0.0
+
+    def note(self, took: Duration) -> RoundTripEstimated | None:
+        """One more; what is worth telling."""
+        self._count += 1
+        if self._count == 1:
+            self._mean, self._deviation = float(took), took / 2
+        else:
+            self._deviation += (abs(took - self._mean) - self._deviation) / 4
+            self._mean += (took - self._mean) / 8
+        timeout = self._mean + 4 * self._deviation
+        if self._count < SAMPLES_MIN or abs(timeout - self._told) <= NEWS * self._told:
+            return None
+        self._told = timeout
+        return RoundTripEstimated(int(self._mean), int(timeout))
