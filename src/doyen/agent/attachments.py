@@ -1,10 +1,31 @@
-"""What a running node has besides its machines: a seal on its packets, and a hold on its leader."""
+"""What a running node has besides its machines: a seal, a hold on its leader, ways to find others, HTTP."""
 
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
 
 from doyen.agent.config import NodeConfig
+from doyen.agent.stack import Stack
+from doyen.core.ids import Address
 from doyen.net.driver import Driver
 from doyen.net.sealed import Seal
+
+
+class Attachments(Struct):
+    """What is attached, for whoever wants to look at it; all of it ends with the driver."""
+
+    link: Any = None
+    discovery: Any = None
+    http: Any = None
+
+
+def check(config: NodeConfig) -> None:
+    """Raises `ConfigError` for what could not be attached later."""
+    if config.http:
+        from doyen.agent.http import http_place
+
+        http_place(config.http, config.http_token)
 
 
 def seal_of(config: NodeConfig) -> Seal | None:
@@ -16,8 +37,9 @@ def seal_of(config: NodeConfig) -> Seal | None:
     return Seal(load_keyring(Path(config.key_file)), config.group)
 
 
-async def attach(driver: Driver, config: NodeConfig) -> None:
-    """Once the driver runs; all of it ends with the driver."""
+async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Attachments:
+    """Once the driver runs."""
+    made = Attachments()
     keyring = None if driver.seal is None else driver.seal.keyring
     if keyring is not None and keyring.path is not None:
         from doyen.net.keywatch import watch_key_file
@@ -26,4 +48,25 @@ async def attach(driver: Driver, config: NodeConfig) -> None:
     if config.link:
         from doyen.net.leaderlink import LeaderLink
 
-        await LeaderLink.attach(driver, keyring=keyring)
+        made.link = await LeaderLink.attach(driver, keyring=keyring)
+    made.discovery = _discovery(driver, stack, config, address)
+    if config.http:
+        from doyen.agent.http import Http
+
+        made.http = await Http.attach(driver, stack, config.http, token=config.http_token, link=made.link)
+    return made
+
+
+def _discovery(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Any:
+    """Only where there is something to find: names, a file, or members that do not multicast themselves."""
+    calls = bool(config.multicast) and stack.membership is not None and address is not None
+    if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
+        return None
+    from doyen.agent.config import DEFAULT_PORT
+    from doyen.net.discovery import CHANNEL, Beacon, Discovery, DiscoveryConfig
+
+    file = Path(config.seeds_file) if config.seeds_file else None
+    found = Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT)
+    if calls and address is not None:
+        driver.add(CHANNEL, lambda port: Beacon(driver.host.node, address, DiscoveryConfig(), port))
+    return found

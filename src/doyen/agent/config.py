@@ -1,5 +1,6 @@
 """What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
 
+from ipaddress import ip_address
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -44,6 +45,9 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seeds: tuple[str, ...] = ()  #: Other members' host:port (7600 if not said), where there is no multicast.
     state: str = ""  #: A directory: terms and promises survive restarts.
     key_file: str = ""  #: The group's keys (doyen keys new): packets are sealed; without, anybody can speak in it.
+    seeds_file: str = ""  #: A file of further seeds, one a line; read again when it changes.
+    http: str = ""  #: Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.
+    http_token: str = ""  #: Wanted of every HTTP request; needed where http is not on loopback.
     link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
     membership: MembershipKind = "auto"  #: Who is here?  auto: what the election needs.
     election: ElectionKind = "announce"  #: Who leads?
@@ -137,6 +141,10 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def seed_addresses(self) -> tuple[Address, ...]:
         return tuple(parse_address(seed, default_port=DEFAULT_PORT) for seed in self.seeds)
 
+    def numeric_seeds(self) -> tuple[Address, ...]:
+        """Those that need no looking up."""
+        return tuple(seed for seed in self.seed_addresses() if is_numeric(seed.host))
+
     def bind_address(self) -> Address:
         """As given; else loopback, unless there are seeds elsewhere: then every interface, at the usual port."""
         if self.bind:
@@ -189,3 +197,11 @@ def hops_of(pairs: tuple[str, ...]) -> dict[str, float]:
         if not name or not 1 <= found[name] <= 1e6:
             raise ConfigError(f"{pair!r} is not name=hops: give e.g. bee=3, from 1 on", field="hops")
     return found
+
+
+def is_numeric(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

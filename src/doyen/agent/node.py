@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from doyen.agent.attachments import attach, seal_of
+from doyen.agent.attachments import Attachments, attach, check, seal_of
 from doyen.agent.config import NodeConfig
 from doyen.agent.reign import Reign
 from doyen.agent.stack import MEMBERSHIP, Place, Stack
@@ -43,19 +43,24 @@ class Agent:
         self.config, self._tell = config, tell
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
-        self.seeds = config.seed_addresses()
+        self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
         for seed in self.seeds:
             self.udp.check_peer(seed)
+        check(config)
+        self.attached = Attachments()
         self.observers: list[Observer] = []
         self.answers_scores = True  # With its configured standing; an application may know better.
+        seal = seal_of(config)  # Before the state directory is taken: it may refuse.
+        storage = Storage(Path(config.state) / self.name) if config.state else None
+        least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
         self.driver = Driver(
             self.name,
-            Incarnation(time.time_ns() // 1000),  # Grows from start to start, unless the wall clock is set back.
+            least if storage is None else storage.begin_life(least),
             Codec(config.group),
             UdpTransport(self.udp),
             peers=self.seeds,
-            storage=Storage(Path(config.state) / self.name) if config.state else None,
-            seal=seal_of(config),
+            storage=storage,
+            seal=seal,
             observer=self._on_fact,
             on_failure=on_failure,
         )
@@ -63,8 +68,8 @@ class Agent:
 
     async def start(self) -> None:
         driver = self.driver
-        await driver.open()
         try:
+            await driver.open()
             self.stack = Stack(
                 self.config,
                 Place(
@@ -79,11 +84,11 @@ class Agent:
                     tell=driver.tell,
                 ),
             )
+            await driver.start()
+            self.attached = await attach(driver, self.stack, self.config, self.address)
         except BaseException:
             driver.close()
             raise
-        await driver.start()
-        await attach(driver, self.config)
 
     @property
     def address(self) -> Address | None:

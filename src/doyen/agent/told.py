@@ -16,6 +16,7 @@ class Told(Struct, frozen=True, omit_defaults=True):
     term: int | None = None
     reason: str | None = None
     address: str | None = None
+    http: str | None = None  # started: where HTTP is served.
     sent: int = 0
     received: int = 0
     refused: dict[str, int] = {}

@@ -39,7 +39,13 @@ async def _run(config: NodeConfig, status_every: float) -> int:
     with named_by_flag():
         agent = Agent(config, tell)
     await agent.start()
-    agent.told("started", pid=os.getpid(), address=str(agent.driver.transport.address))
+    served = agent.attached.http
+    agent.told(
+        "started",
+        pid=os.getpid(),
+        address=str(agent.driver.transport.address),
+        http=None if served is None else served.url,
+    )
     while not ended.is_set() and agent.driver.failure is None:
         agent.status()
         try:
