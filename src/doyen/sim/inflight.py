@@ -1,0 +1,49 @@
+"""What is on its way when a link fails is lost, also if the link heals before it would have arrived."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doyen.sim.engine import Simulation
+
+
+def lose_what_is_cut(sim: "Simulation") -> None:
+    """Called just before something heals: while it was cut nothing was sent over it, so all that is left there is
+    older than the cut.  A multicast under way is drawn now, and goes on to whom it still reaches."""
+    if sim.network.unbroken:
+        return
+    kept: list[Any] = []
+    for entry in [*sim.ordered, *sim.arrivals]:
+        kept += _what_remains(sim, entry)
+    kept.sort(key=lambda entry: entry[:2])
+    sim.ordered.clear()
+    sim.ordered.extend(kept)
+    sim.arrivals.clear()
+
+
+def _what_remains(sim: "Simulation", entry: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    at, _, inlet, sender, message, sent_at, way = entry
+    network, source = sim.network, sim.by_name[sender]
+    if inlet is not None:
+        if network.cut_since(source.index, inlet.node.index, way):
+            network.faults["cut in flight"] += 1
+            return []
+        return [entry]
+    audience = way.audience
+    reached = [index for index in audience.positions if not network.cut_since(source.index, index, None)]
+    lost = len(audience.positions) - len(reached)
+    if not lost:
+        return [entry]
+    network.faults["cut in flight"] += lost
+    size = len(audience.positions)
+    position = audience.positions.get(source.index)
+    mask = (
+        network.mask(source.index, size, size + 1, sent_at)
+        if position is None
+        else network.mask(source.index, position, size, sent_at)
+    )
+    sim.trace.records.append(mask)
+    return [
+        (at, next(sim.sequence), way.inlet(sim.nodes[index]), sender, message, sent_at, None)
+        for index in reached
+        if mask[audience.positions[index]]
+    ]
