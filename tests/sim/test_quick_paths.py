@@ -78,7 +78,7 @@ def test_the_hash_does_not_hang_on_how_a_run_is_cut_into_pieces() -> None:
 def test_unicasts_are_lost_as_often_as_told_and_independently(prob: float) -> None:
     sim = simulation(prob=prob)
     inlet = sim.channel("x").inlet(sim.add(MEMBERS[0], lambda node, host: None))
-    heard = [inlet.next_is_heard() for _ in range(20_000)]
+    heard = [inlet.next_is_heard(inlet) for _ in range(20_000)]
     assert abs(heard.count(False) / 20_000 - prob) < 0.015
     if 0 < prob < 1:
         after_a_loss = [b for a, b in pairwise(heard) if not a]
@@ -88,10 +88,10 @@ def test_unicasts_are_lost_as_often_as_told_and_independently(prob: float) -> No
 def test_other_odds_hold_from_the_moment_they_are_set() -> None:
     sim = simulation(prob=0.0)
     inlet = sim.channel("x").inlet(sim.add(MEMBERS[0], lambda node, host: None))
-    assert inlet.next_is_heard()
+    assert inlet.next_is_heard(inlet)
     sim.network.config = NetworkConfig(loss=Loss(model="uncorrelated", prob=1.0))
     sim.network_changed()
-    assert not inlet.next_is_heard()
+    assert not inlet.next_is_heard(inlet)
 
 
 class Big(Struct, frozen=True, array_like=True, tag=True):

@@ -91,13 +91,13 @@ class Pinger:
             self._out.set_timer(_PERIOD_BEGINS, now + int(self._rng.random() * self.config.period))
 
     def on_message(self, sender: NodeId, message: Ping | Ack, now: Instant) -> None:
-        if message.__class__ is Ping:
+        if type(message) is Ping:
             self._out.send(sender, Ack(message.probe_no))
         elif message.probe_no == self._probe_no and sender == self._awaited:
             self._awaited = None  # Any other ack is late and says nothing about this probe.
 
     def on_timer(self, timer: PeriodBegins | AckOverdue, now: Instant) -> None:
-        if timer.__class__ is PeriodBegins:
+        if type(timer) is PeriodBegins:
             self._probe(now)
         elif self._awaited is not None and timer.probe_no == self._probe_no:  # type: ignore[union-attr]
             self._out.emit(MemberSilent(self._awaited))

@@ -100,11 +100,15 @@ class Inlet:
         # Of its unicasts over a plain network so many more are heard before one is lost; -1: yet to be drawn.
         self.left = -1
 
-    def next_is_heard(self) -> bool:
+    def next_is_heard(self, receiver: "Inlet") -> bool:
+        sim = self.node.sim
         if self.left < 0:
-            self.left = self.node.sim.network.heard_in_a_row(self.index)
+            self.left = sim.network.heard_in_a_row(self.index)
         self.left -= 1
-        return self.left >= 0
+        if self.left >= 0:
+            return True
+        sim.count_loss(receiver.index)
+        return False
 
 
 class Audience:
@@ -198,29 +202,30 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
     few look-ups, and little cache."""
     inlets, watchers = channel.inlets, sim.send_watchers
     sequence, ordered, timers, lanes = sim.sequence, sim.ordered, sim.timers, sim.timers.lanes
-    faults, records = sim.network.faults, sim.trace.records
 
     def verbs(node: SimNode, port: Port) -> Verbs:
         index, name, own, outbox = node.index, node.name, channel.inlet(node), channel.outbox(node)
         kinds, messages, leave = outbox.kinds, outbox.messages, outbox.leave
+        send_slowly = partial(sim.send, node, channel)
 
         def send(to: To, message: Any) -> None:
             """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
-            inlet = inlets.get(to)
-            if watchers or inlet is None or inlet is own or not sim.quick:
-                sim.send(node, channel, to, message)
+            try:
+                inlet, can_wait = inlets[to], kinds[type(message)]
+            except KeyError:
+                inlet, can_wait = inlets.get(to, own), False
+            if inlet is own or watchers or not sim.quick:
+                send_slowly(to, message)
                 return
-            if kinds.get(message.__class__):
+            if can_wait:
                 messages.append(message)
             elif not leave(message):
-                sim.send(node, channel, to, message)  # It will say why.
+                send_slowly(to, message)  # It will say why.
                 return
-            records.append(inlet.index)
             left = own.left
             if left > 0:
                 own.left = left - 1
-            elif not own.next_is_heard():
-                faults["loss"] += 1
+            elif not own.next_is_heard(inlet):
                 return
             now = sim.now
             ordered.append((now + sim.delay, next(sequence), inlet, name, message, now, None))
@@ -230,7 +235,6 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             if watchers or not sim.quick or not leave(message):
                 sim.multicast(node, channel, message)
                 return
-            records.append(-1)
             now = sim.now
             ordered.append((now + sim.delay, next(sequence), None, name, message, now, channel))
 

@@ -10,11 +10,10 @@ a queue; a node's state (down, paused, slow, skewed clock) is not asked for at e
 inlets while it lasts; records are hashed in large pieces and never formatted unless a trace is asked for.
 """
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, heapreplace
-from itertools import compress, count
+from heapq import heapify, heappush
+from itertools import compress, count, takewhile
 from typing import Any, Final, Literal
 
 from msgspec import Raw
@@ -28,6 +27,8 @@ from doyen.core.link import LinkChanged
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.sim.channel import Channel, Inlet
 from doyen.sim.channel import Traffic as Traffic
+from doyen.sim.inflight import lose_what_is_cut
+from doyen.sim.loop import run
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, Setup, SimNode
 from doyen.sim.streams import Streams
@@ -40,22 +41,18 @@ Filter = Callable[
     [SimNode, str, SimNode, Any], Duration
 ]  # (sender, channel, receiver, message) → extra delay, or DROP.
 
-_COLLECT_EVERY: Final = 500  # Pieces of a run.
-_PIECE: Final = tuple(range(256))  # Events; made once, for counting with ready numbers is faster.
-
 
 class Simulation:
     """One run: nodes, a network, and time."""
 
     __slots__ = (
-        "_arrivals",
         "_channels",
         "_clogged",
         "_decoders",
         "_loaded",
         "_plain",
-        "_unsettled",
         "_writes",
+        "arrivals",
         "by_name",
         "checks",
         "datagram_max",
@@ -77,6 +74,7 @@ class Simulation:
         "streams",
         "timers",
         "trace",
+        "unsettled",
         "watchers",
         "wire",
     )
@@ -108,8 +106,8 @@ class Simulation:
         self.timers = Timers()
         # Deliveries: (at, sequence, inlet, sender, message, sent at, path), or without inlet: to all, and the channel.
         self.ordered: deque[tuple[Any, ...]] = deque()  # In the order of their arrival …
-        self._arrivals: list[tuple[Any, ...]] = []  # … and those that came out of it: a heap.
-        self._unsettled: list[Host] = []
+        self.arrivals: list[tuple[Any, ...]] = []  # … and those that came out of it: a heap.
+        self.unsettled: list[Host] = []
         self._channels: dict[str, Channel] = {}
         self._clogged: list[tuple[SimNode, Channel, SimNode, Any]] = []
         self._writes: list[tuple[SimNode, Port, bytes]] = []  # On their way to a disk.
@@ -142,8 +140,8 @@ class Simulation:
         # same for all, and what came from other times is out of it.
         self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
         self.trace.records.append(self.delay)  # Arrivals over a plain network note no instant of their own.
-        self._arrivals += self.ordered
-        heapify(self._arrivals)
+        self.arrivals += self.ordered
+        heapify(self.arrivals)
         self.ordered.clear()
         for channel in self._channels.values():
             channel.network_changed()
@@ -166,7 +164,7 @@ class Simulation:
     def start(self, node: SimNode) -> None:
         assert node.host is None, f"{node.name} runs already"
         node.incarnation = Incarnation(node.incarnation + 1)
-        node.host = host = Host(node.name, node, self._unsettled)
+        node.host = host = Host(node.name, node, self.unsettled)
         node.ports = host.ports
         node.setup(node, host)
         if node.clock is not None or node.step_delay:
@@ -260,6 +258,7 @@ class Simulation:
         self.network_changed()
 
     def heal(self, name: str, *, tell: bool = False) -> None:
+        lose_what_is_cut(self)
         healed = self.network.heal(name)
         self.network_changed()
         if tell:
@@ -298,12 +297,19 @@ class Simulation:
             self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
         elif not plain:
             self._travel(node, channel, receiver, message, size)
-        elif (
-            self.network.loses_loaded(node.index, self.now) if self._loaded else not channel.inlet(node).next_is_heard()
-        ):
-            self.network.faults["loss"] += 1
+        elif not self._loaded:
+            inlet = channel.inlet(receiver)
+            if channel.inlet(node).next_is_heard(inlet):
+                self._arrive(self.now + self.delay, node, channel, receiver, message)
+        elif self.network.loses_loaded(node.index, self.now):
+            self.count_loss(receiver.index)
         else:
             self._arrive(self.now + self.delay, node, channel, receiver, message)
+
+    def count_loss(self, receiver: int) -> None:
+        """Of a unicast over a plain network."""
+        self.network.faults["loss"] += 1
+        self.trace.records.append(-1 - receiver)
 
     def multicast(self, node: SimNode, channel: Channel, message: Any) -> None:
         size, message = self._leave(node, channel, -1, message, plain=self._plain)
@@ -322,11 +328,10 @@ class Simulation:
                 f"datagrams hold {self.datagram_max:,}"
             )
         size = outbox.overhead + len(data)
-        self.trace.records.append(peer)
         if plain:
             outbox.messages.append(Raw(data))
         else:
-            self.trace.records.append(data)
+            self.trace.records += (peer, data)
             channel.traffic.messages += 1
             channel.traffic.bytes += size
         if self._loaded:
@@ -384,8 +389,10 @@ class Simulation:
         ordered = self.ordered
         if not ordered or entry[0] >= ordered[-1][0]:
             ordered.append(entry)
+        elif self.quick and entry[0] == self.now:  # To oneself; the loop counts on it that no machine adds arrivals.
+            ordered.insert(sum(1 for _ in takewhile(lambda earlier: earlier[0] == self.now, ordered)), entry)
         else:
-            heappush(self._arrivals, entry)
+            heappush(self.arrivals, entry)
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         entry = (node, port, data)
@@ -411,93 +418,19 @@ class Simulation:
         """Plans something that the world does, to happen after the deliveries of that instant."""
         if when < self.now:
             raise LocalProtocolError(f"{what}: {when} ns is in the past (now is {self.now} ns)")
-        self.timers.push(when, next(self.sequence), None, (act, what), -1, self.now)
+        heappush(self.timers.heap, (when, next(self.sequence), None, (act, what), -1, None))
 
     def run(self, until: Instant = FOREVER) -> None:
         """Runs until that instant (included), until nothing is left, or until a watcher sets `stopped`."""
-        # Every event makes tuples that die by themselves; looking among them for cycles costs a tenth of the time.
-        collects, pieces = gc.isenabled(), 0
-        gc.disable()
-        try:
-            while self._run_piece(min(until, FOREVER - 1)):
-                self.trace.flush()  # Often enough that what is hashed and counted is still in the cache.
-                pieces += 1
-                if collects and pieces % _COLLECT_EVERY == 0:
-                    gc.collect(1)  # A machine of a user's may well make cycles.
-        finally:
-            if collects:
-                gc.enable()
+        run(self, until)
         if not self.stopped and until < FOREVER:
             self.now = max(self.now, until)
 
-    def _run_piece(self, last: Instant) -> bool:
-        """A few hundred events; whether there may be more.
+    def settle(self, at: Instant) -> None:
+        while self.unsettled:
+            self.unsettled[-1].settle(at)
 
-        Large simulations spend their time here: names are local, calls are few, and `Timers.pop` is written out.
-        """
-        ordered, arrivals, unsettled, checks = self.ordered, self._arrivals, self._unsettled, self.checks
-        records, lines, heap, next_in_order = self.trace.records, self.trace.lines, self.timers.heap, ordered.popleft
-        attention = [True] if checks else unsettled  # One look per event, where nobody checks.
-        events = deliveries = 0
-        try:
-            for events in _PIECE:  # noqa: B007  (counted in `finally`)
-                if self.stopped:
-                    return False
-                if arrivals and not (ordered and ordered[0] < arrivals[0]):
-                    at, in_order = arrivals[0][0], False
-                else:
-                    at, in_order = ordered[0][0] if ordered else FOREVER, True
-                if heap and heap[0][0] < at:
-                    at, _, port, timer, index, lane = heap[0]
-                    if at > last:
-                        return False
-                    if lane is not None:
-                        lane.popleft()
-                    if lane:
-                        heapreplace(heap, lane[0])
-                    else:
-                        heappop(heap)
-                    self.now = at
-                    records.append(at)
-                    if port is None:
-                        self._act(timer)
-                    else:
-                        records.append(index)
-                        if lines is not None:
-                            self.trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
-                        fire = port.fire  # Python 3.11 calls what a name holds faster than what a slot holds.
-                        fire(timer, at)
-                else:
-                    if at > last:
-                        return False
-                    entry = next_in_order() if in_order else heappop(arrivals)
-                    _, sequence, inlet, sender, message, self.sent_at, way = entry
-                    self.now = at
-                    records.append(sequence)
-                    if inlet is None:
-                        self._deliver_to_all(at, way, self.by_name[sender], message)
-                    else:
-                        hear = inlet.hear
-                        if hear is None:
-                            self._deliver(at, inlet, self.by_name[sender], message, way)
-                        else:
-                            deliveries += 1
-                            hear(sender, message, at)
-                if attention:
-                    self._settle(at)
-                    for check in checks:
-                        check(at)
-            events = len(_PIECE)
-            return True
-        finally:
-            self.event_count += events
-            self.delivery_count += deliveries
-
-    def _settle(self, at: Instant) -> None:
-        while self._unsettled:
-            self._unsettled[-1].settle(at)
-
-    def _act(self, plan: tuple[Callable[[], Any], str]) -> None:
+    def act(self, plan: tuple[Callable[[], Any], str]) -> None:
         act, what = plan
         self.trace.records.append(what)
         if self.trace.lines is not None:
@@ -510,7 +443,7 @@ class Simulation:
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.WORLD, node.name, what)
 
-    def _deliver(
+    def deliver(
         self, at: Instant, inlet: Inlet, node: SimNode, message: Any, path: list[tuple[int, int]] | None
     ) -> None:
         """To one node, in whatever state it and the network are."""
@@ -530,7 +463,7 @@ class Simulation:
         self.delivery_count += 1
         port.hear(node.name, message, at)
 
-    def _deliver_to_all(self, at: Instant, channel: Channel, node: SimNode, message: Any) -> None:
+    def deliver_to_all(self, at: Instant, channel: Channel, node: SimNode, message: Any) -> None:
         audience, network, sent_at = channel.audience, self.network, self.sent_at
         size = len(audience.hears)
         position = audience.positions.get(node.index)
@@ -548,8 +481,8 @@ class Simulation:
         self.delivery_count += heard
         if self.trace.lines is not None:
             self.trace.line(at, Kind.ARRIVE, f"{node.name} → {heard} of {size}", message)
-        sender, unsettled = node.name, self._unsettled
+        sender, unsettled = node.name, self.unsettled
         for hear in compress(audience.hears, mask):
             hear(sender, message, at)
             if unsettled:
-                self._settle(at)
+                self.settle(at)

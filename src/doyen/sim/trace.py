@@ -4,10 +4,10 @@ The hash costs little and is always on: the engine appends to a list, which is e
 pieces.
 
     a timer                    its instant (ns), its node
-    a delivery                 its sequence number; of a multicast also the mask of its hearers
-    a message that leaves      its receiver (-1: all); its sender is the node of the event
-                               over a plain network its channel hashes what it says, many messages at a time;
-                               else it follows here, and so does the instant of each arrival
+    a unicast's end            its receiver, once it is heard; -1 minus its receiver, as soon as it is lost
+    a multicast's end          the mask of its hearers
+    a message that leaves      over a plain network its channel hashes what it says, many messages at a time;
+                               else its receiver (-1: all), what it says, and the instant of each arrival
     a fact                     the instant, and its node counted down from -1
     what the world does        the instant (of a start or a crash: also the node, and its incarnation), and its name
 
