@@ -25,3 +25,15 @@ def test_all_elect_the_best_and_vkt_needs_fewer_messages(seed: int, random: bool
     assert vkt.messages == 6 * links - 3 * size + 3
     assert flooded.messages >= size - 1
     assert flooded.declared_at is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_conductor_fails_but_the_highest_and_survivors_still_get_their_best(seed: int) -> None:
+    rng = Random(seed)
+    size = rng.randint(4, 14)
+    found = graph(random_edges(rng, size, 2 * size), random_quality(rng, size))
+    quiet, worst = (
+        [compare(algorithm, found, found.nodes[0], seed, unstable=unstable) for algorithm in ("flooding", "vkt")]
+        for unstable in (False, True)
+    )
+    assert all(bad.told_at > good.told_at for good, bad in zip(quiet, worst, strict=True))  # And it checks the leaders.

@@ -57,12 +57,12 @@ def once(asked: Asked, seed: int) -> dict[str, float | None]:
             cost = compare(asked.algorithm, found, rng.choice(found.nodes), seed)
             return {"messages": cost.messages, "told_at": cost.told_at}
         case "worst":
-            return _worst(_random_network(rng, asked.size), seed)
+            return _worst(_random_network(rng, asked.size), seed, asked.algorithm)
         case "regular" | "regular-worst":
             size = asked.size
             found = graph(regular(asked.shape, size), {str(i): rng.random() for i in range(size)})
             if asked.question == "regular-worst":
-                return _worst(found, seed)
+                return _worst(found, seed, asked.algorithm)
             run = simulate(Setting(graph=found, initiators=(found.nodes[0],)), seed)
             return {"messages": run.messages["total"], "declared_at": run.declared_at}
         case "lemmas" | "failing":
@@ -83,10 +83,10 @@ def _random_network(rng: Random, size: int) -> Graph:
     return graph(random_edges(rng, size, LINKS_EACH * size), random_quality(rng, size))
 
 
-def _worst(found: Graph, seed: int) -> dict[str, float | None]:
+def _worst(found: Graph, seed: int, algorithm: Algorithm) -> dict[str, float | None]:
     """Every conductor fails before its declaration, but the highest; survivors elect in whatever regions are left."""
-    run = simulate(Setting(graph=found, initiators=(found.nodes[0],), unstable=True), seed)
-    return {"messages": run.messages["total"], "declared_at": run.declared_at}
+    cost = compare(algorithm, found, found.nodes[0], seed, unstable=True)
+    return {"messages": cost.messages, "declared_at": cost.declared_at, "told_at": cost.told_at}
 
 
 def _stabilised(rng: Random, seed: int) -> float | None:
