@@ -111,7 +111,7 @@ ITEMS: Final = (
         caption="Two links per node, one initiator, unit delays; time until the last node is told. The chapter's "
         "comparator, PALE, is not specified in it, and the figure is lost: flooding the maximum (never sure when done) "
         "and the election of Vasudevan, Kurose and Towsley stand in. Worst case: every conductor fails one hop after "
-        "it began, but the highest; the stand-ins are told of that at once, ours finds out by waiting: compare messages.",
+        "it began, but the highest; the stand-ins are told of that at once, ours waits: compare messages.",
         tasks=(
             *(_best(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
             *(_worst(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
