@@ -12,6 +12,7 @@ command = LazyGroup(
         "membership": "Weak membership: SWIM, Medley, gossiped heartbeats.  [CTOL]",
         "spanning": "Multi-attribute election over an arbitrary graph, with failures.  [MADM Ch. 6]",
         "arbitration": "A ring with leases, arbitrators, joins and a leader by key.  [ARB]",
+        "pole": "Elections by application score: the paper's deployments, and chaos.  [POLE]",
         "run": "Run a scenario file (TOML), or the same given by flags.",
         "replay": "Run one seed again, from the line that a failure printed.",
     },

@@ -1,0 +1,119 @@
+"""Ping-pong heartbeats: every server measures its round trips to all, and tells its request rate.  [POLE §3.3]
+
+Not the election's own heartbeats: these go between all pairs, slowly, and only where an oracle needs them.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, ClassVar, Final, TypeAlias
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.errors import ConfigError
+from doyen.score.vectors import Vectors
+
+RATE_MAX: Final = 1e12
+
+
+class PingPongConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    ping_interval: Duration = seconds(1)  #: [POLE §3.3] 100 ms to 1 s.  Long: old news.  Short: needless traffic.
+    window: Duration = seconds(10)  #: Round trips are means over it.  Short: jitter decides.  Long: changes hide.
+    missed_max: int = 3  #: So many pongs missed in a row, and a peer counts as crashed.
+
+    def __post_init__(self) -> None:
+        for name in ("ping_interval", "window"):
+            if not 0 < getattr(self, name) < FOREVER:
+                raise ConfigError("must be positive and finite", field=name)
+        if self.missed_max < 1:
+            raise ConfigError(f"must be 1 or more, not {self.missed_max}", field="missed_max")
+
+
+class Ping(Struct, frozen=True, gc=False, array_like=True, tag="i"):
+    number: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+
+
+class Pong(Struct, frozen=True, gc=False, array_like=True, tag="o"):
+    number: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check_rate(self.rate)
+
+
+Message: TypeAlias = Ping | Pong
+
+
+class PingDue(Struct, frozen=True, gc=False): ...
+
+
+class VectorsChanged(Struct, frozen=True):
+    """Round trips to this many peers are known."""
+
+    peer_count: int
+
+
+class PingPong:
+    """One server's measurements; `vectors` is what oracles read."""
+
+    MESSAGES: ClassVar[Any] = Ping | Pong
+
+    def __init__(
+        self,
+        me: NodeId,
+        config: PingPongConfig,
+        out: Out,
+        rng: Random,
+        *,
+        voters: Iterable[NodeId],
+        rate: Callable[[], float] = lambda: 0.0,  # Of requests from clients, per second.
+    ) -> None:
+        self.config, self.vectors = config, Vectors(me, config.window)
+        self._out, self._rng, self._rate = out, rng, rate
+        self._others = frozenset(voters) - {me}
+        self._number = 0
+        self._sent_at: dict[int, Instant] = {}
+        self._heard: dict[NodeId, int] = {}  # The last ping that each answered.
+
+    def start(self, now: Instant) -> None:
+        self._on_due(now)
+
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if sender not in self._others:
+            return
+        self.vectors.told(sender, message.rate)
+        match message:
+            case Ping():
+                self._out.send(sender, Pong(message.number, self._rate()))
+            case Pong():
+                sent_at = self._sent_at.get(message.number)
+                if sent_at is not None and message.number > self._heard.get(sender, 0):
+                    self._heard[sender] = message.number
+                    if self.vectors.measured(sender, now - sent_at, now):
+                        self._out.emit(VectorsChanged(len(self._heard)))
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        self._on_due(now)
+
+    def _on_due(self, now: Instant) -> None:
+        for peer in [p for p, heard in self._heard.items() if self._number - heard >= self.config.missed_max]:
+            del self._heard[peer]
+            if self.vectors.forget(peer):
+                self._out.emit(VectorsChanged(len(self._heard)))
+        self._number += 1
+        self._sent_at[self._number] = now
+        self._sent_at.pop(self._number - self.config.missed_max - 1, None)
+        self._out.multicast(Ping(self._number, self._rate()))
+        spread = self.config.ping_interval // 10
+        self._out.set_timer(PingDue(), now + self.config.ping_interval - int(self._rng.random() * spread))
+
+
+def _check_rate(rate: float) -> None:
+    if not 0 <= rate <= RATE_MAX:  # Also false for nan.
+        raise ValueError("rate is out of range")
