@@ -12,7 +12,6 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.election.announce import Announce, AnnounceConfig
 from doyen.election.spanning import Candidate, ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
 from doyen.election.spanning import Status as Standing
 from doyen.election.spanning.messages import (
@@ -441,12 +440,3 @@ def test_bad_configurations_are_refused(bad: dict[str, int]) -> None:
 
 def test_names_are_ordered_as_numbers_where_they_are() -> None:
     assert sorted(["10", "2", "n10", "n2", "01", "1", "-1"], key=order) == ["01", "1", "2", "10", "-1", "n2", "n10"]
-
-
-def test_the_quality_factor_is_a_rank_for_other_elections_too() -> None:
-    from random import Random
-
-    out = RecordingOut()
-    announce = Announce(A, AnnounceConfig(), out, Random(1), standing=0.3637)
-    announce.on_score_given(ScoreGiven(1, 0.3645), 0)
-    assert announce.standing == 0.3645
