@@ -154,3 +154,43 @@ def test_lanes_give_timers_in_the_order_of_a_heap() -> None:
     while heap:
         assert timers.pop()[:2] == heappop(heap)
     assert not timers.heap and not any(timers.lanes.values())
+
+
+class Listener:
+    """Sends what it is told to, and keeps what it heard."""
+
+    MESSAGES = int
+
+    def __init__(self, out: Any) -> None:
+        self.out, self.heard = out, list[int]()
+
+    def start(self, now: int) -> None: ...
+
+    def on_message(self, sender: NodeId, message: int, now: int) -> None:
+        self.heard.append(message)
+
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
+    def say(self, to: NodeId, message: int, now: int) -> None:
+        self.out.send(to, message)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_comes_to_a_node_that_was_slow_does_not_overtake_what_came_before(paused: bool) -> None:
+    sim = simulation(prob=0.0)
+    a, b = (sim.add(name, lambda node, host: host.add("x", Listener)) for name in MEMBERS[:2])
+    for node in (a, b):
+        sim.start(node)
+    listener = b.ports["x"].machine
+    sim.slow_down(b, seconds(1))
+    for message in range(20):
+        sim.at(message * seconds(1) // 10, lambda m=message: sim.command(a, "x", "say", to=b.name, message=m), "say")
+    sim.at(seconds(1), lambda: sim.slow_down(b, 0), "quick again")
+    if paused:
+        sim.at(seconds(1) + 1, lambda: sim.pause(b), "pause")
+        sim.at(seconds(1) + 2, lambda: sim.resume(b), "resume")
+    sim.run(until=seconds(1) + 3)
+    assert b.state == "slow"  # Until it has caught up.
+    sim.run(until=seconds(100))
+    assert listener.heard == list(range(20))
+    assert b.state == "up"

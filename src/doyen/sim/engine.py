@@ -215,13 +215,13 @@ class Simulation:
 
     def resume(self, node: SimNode) -> None:
         if node.state == "paused":
-            node.set_state("slow" if node.step_delay else "up")
+            node.set_state(node.able_state())
 
     def slow_down(self, node: SimNode, step_delay: Duration) -> None:
         """Every input waits its turn and takes so long; 0 ends it."""
         node.step_delay = step_delay
         if node.state in ("up", "slow"):
-            node.set_state("slow" if step_delay else "up")
+            node.set_state(node.able_state())
 
     def set_clock(self, node: SimNode, clock: Clock) -> None:
         """A clock that is stepped, or begins to drift; only for nodes that were added with one."""

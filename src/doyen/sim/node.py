@@ -50,6 +50,7 @@ class SimNode:
     __slots__ = (
         "_backlog",
         "_busy_until",
+        "_waiting",
         "clock",
         "disk",
         "host",
@@ -74,6 +75,7 @@ class SimNode:
         self.step_delay: Duration = 0  # slow: how long each input takes.
         self._backlog: list[Step] | None = None  # Inputs that wait while the node is paused.
         self._busy_until: Instant = 0
+        self._waiting = 0  # Inputs that a slow node has yet to get to.
 
     # For setups.
 
@@ -132,9 +134,22 @@ class SimNode:
         elif self.state == "slow":
             sim.network.faults["slow step"] += 1
             self._busy_until = max(self._busy_until, sim.now) + self.step_delay
-            sim.at(self._busy_until, partial(self._take, host, step), f"{self.name} gets to it")
+            self._waiting += 1
+            sim.at(self._busy_until, partial(self._get_to, host, step), f"{self.name} gets to it")
         else:
             self._take(host, step)
+
+    def _get_to(self, host: Host, step: Step) -> None:
+        if self.host is host:
+            self._waiting -= 1
+            self._take(host, step)
+            if self.state == "slow":
+                self.set_state(self.able_state())
+
+    def able_state(self) -> State:
+        """Of a node that is neither down nor paused.  One that was slow stays so until it has caught up: what comes now
+        must not overtake what came before."""
+        return "slow" if self.step_delay or self._waiting else "up"
 
     def _take(self, host: Host, step: Step) -> None:
         if self.host is host:
@@ -147,9 +162,11 @@ class SimNode:
 
     def set_state(self, state: State) -> None:
         """Puts itself between the world and its machines while it is not quite itself."""
+        if state == self.state == "slow":
+            return
         self.state = state
         if state == "down":
-            self._busy_until = 0
+            self._busy_until = self._waiting = 0
         backlog, self._backlog = self._backlog, [] if state == "paused" else None
         if self.host is not None:
             for port in self.host.ports.values():
