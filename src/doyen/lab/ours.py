@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from doyen.agent.told import Told
-from doyen.core.clock import Duration, Instant, format_duration, ms, seconds
+from doyen.core.clock import Duration, Instant, format_duration, ms
 from doyen.lab.local import LocalCluster, MemberState
 from doyen.lab.mesh import Mesh
 from doyen.net.driver import boot_time_ns
@@ -20,9 +20,9 @@ class Setting(Struct, frozen=True, kw_only=True):
     membership: str = "medley"
     election: str = "hybrid"
     missing_max: int = 2
-    period: Duration = seconds(1)
-    ack_timeout: Duration = ms(300)
-    suspicion_timeout: Duration = seconds(2)
+    period: Duration = ms(1500)
+    ack_timeout: Duration = ms(400)
+    suspicion_timeout: Duration = ms(2500)
     response_timeout: Duration = ms(200)
     flags: tuple[str, ...] = ()
 
@@ -44,12 +44,12 @@ class MeshGroup:
     """One agent per guest of a tenant, n00 on the first; an async context manager."""
 
     def __init__(
-        self, mesh: Mesh, tenant: str, setting: Setting, *, on_told: Callable[[Told], None] | None = None
+        self, mesh: Mesh, tenant: str, setting: Setting, *flags: str, on_told: Callable[[Told], None] | None = None
     ) -> None:
         self.mesh, self.tenant, self.setting = mesh, tenant, setting
         self.names = [f"n{i:02}" for i in range(mesh.size)]
-        flags = [*setting.as_flags(), "--group-size", str(mesh.size), "--status-every", "600"]
-        self.cluster = LocalCluster(tenant, None, flags=flags, on_told=on_told)
+        common = [*setting.as_flags(), "--group-size", str(mesh.size), "--status-every", "600", *flags]
+        self.cluster = LocalCluster(tenant, None, flags=common, on_told=on_told)
 
     async def __aenter__(self) -> "MeshGroup":
         return self

@@ -18,6 +18,7 @@ command = LazyGroup(
         "kill": "A real group on loopback: its leader is killed again and again; how long until the next?",
         "spanning": "Twelve processes on a mesh of namespaces: links and nodes fail and return.  Needs root.",
         "idle": "A real group in network namespaces: what it sends while nothing happens.  Needs root.",
+        "zookeeper": "Sixteen processes beside a real 16-server ZooKeeper ensemble, on one lossy mesh.  Needs root.",
     },
     help="Measure doyen on this machine.",
 )
