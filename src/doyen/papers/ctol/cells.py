@@ -43,7 +43,7 @@ class Outcomes(Struct, frozen=True):
 
 
 def elections(point: Point, variant: Variant, exclusion: Exclusion = "union") -> Task:
-    most = 0 if point.size <= 64 else 20 if point.size <= 128 else 6
+    most = 0 if point.size <= 64 else 24 if point.size <= 128 else 12
     if exclusion == "top":
         most = 20
     return Task(Asked(question="elect", point=point, variant=variant, exclusion=exclusion), "machine", most)

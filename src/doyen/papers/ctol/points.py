@@ -46,11 +46,11 @@ class Point(Struct, frozen=True, kw_only=True):
 
     @property
     def warmup_s(self) -> float:
-        return 60.0 if self.size <= 128 else 40.0
+        return 60.0 if self.size <= 64 else 40.0
 
     @property
     def seconds(self) -> float:
-        return 60.0 if self.size <= 64 else 30.0 if self.size <= 128 else 15.0
+        return 60.0 if self.size <= 64 else 20.0 if self.size <= 128 else 10.0
 
 
 POINTS: Final = tuple(Point(topology=t, size=n, drop=d) for t, n, d in TABLE_I)  # type: ignore[arg-type]

@@ -12,5 +12,5 @@ PAPER: Final = Paper(
     folder=Path(__file__).parent,
     items=(*tables.ITEMS, *figures.ITEMS),
     study=run_task,
-    runs={"kernel": 40, "machine": 40},
+    runs={"kernel": 60, "machine": 60},
 )
