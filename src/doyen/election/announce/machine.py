@@ -24,169 +24,32 @@ Deviation: announcements carry a term.  Rank decides, not the term; a leader tha
 Extension [LE §5.7]: Bye, Query, suppress-then-Query, k leaders, gradual ageing; all off by default.
 """
 
-from enum import Enum
 from random import Random
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
-from msgspec import Struct
-
-from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
-from doyen.election.wakeup import Place, RankMap, TimerShape, draw
+from doyen.election.announce.config import AnnounceConfig, bye_count
+from doyen.election.announce.messages import (
+    STANDING_MAX,
+    AnnounceDue,
+    Announcement,
+    AnswerOverdue,
+    Bye,
+    ListenDue,
+    Query,
+    ReplyDue,
+    Status,
+    WakeUp,
+)
+from doyen.election.wakeup import Place, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
-STANDING_MAX: Final = 2**62
-LEADER_COUNT_MAX: Final = 64
-BYE_COUNT_MAX: Final = 32
 TERM_LEAP_MAX: Final = 2**32  # No honest group is so far ahead of a member: one lie must not use up all terms.
-
-# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a group announces and listens; the same on every member."""
-
-    announce_interval: Duration = seconds(1)  #: T_A.  Short: traffic.  Long: slow takeover.
-    listen_timeout: Duration = seconds(
-        3
-    )  #: T_L = k·T_A.  Short: false departures (N−1)(1−l)l^k per T_A.  Long: slow takeover.
-    suppress_interval: Duration = ms(500)  #: T_S.  0 is LE-A: all speak at once.  Long: slow first election.
-    leader_is: Literal["best", "earliest"] = "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
-    timer: TimerShape = "uniform"  #: Wake-up distribution; exponential: fewer messages, a later first leader.
-    rank_map: RankMap = "none"  #: Whether a better place wakes earlier.
-    group_size: int = 10  #: N as expected; shapes the exponential timer and the number of Byes, nothing else.
-    leader_count: int = 1  #: k.  A process yields after hearing k better; each knows the k.
-    query_timeout: Duration = 0  #: T_Q ≥ 2Δ; 0 is off.  Ask before the first claim; silence for T_Q means claim.
-    bye_loss: float = 0.0  #: Loss estimate that the number of Byes is made for.
-    bye_target_prob: float = 0.99  #: Wanted chance that everybody hears a Bye; 0 is off.
-    bye_from_all: bool = False  #: Members that do not lead say Bye too.
-    ageing_after: Duration = FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
-
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        need(0 < self.announce_interval < FOREVER, "announce_interval", "must be positive and finite")
-        need(0 < self.listen_timeout, "listen_timeout", "must be positive (inf: never)")
-        need(0 <= self.suppress_interval < FOREVER, "suppress_interval", "must be 0 (LE-A) or more, and finite")
-        need(0 <= self.query_timeout < FOREVER, "query_timeout", "must be 0 (off) or more, and finite")
-        need(
-            1 <= self.leader_count <= LEADER_COUNT_MAX,
-            "leader_count",
-            f"{self.leader_count} is out of range: give 1 to {LEADER_COUNT_MAX}",
-        )
-        need(1 <= self.group_size, "group_size", f"{self.group_size} is too few: give at least 1")
-        need(0 <= self.bye_loss < 1, "bye_loss", f"{self.bye_loss} is out of range: give 0 or more, and less than 1")
-        need(
-            0 <= self.bye_target_prob < 1,
-            "bye_target_prob",
-            f"{self.bye_target_prob} is out of range: give 0 (off) or more, and less than 1",
-        )
-        need(0 < self.ageing_after, "ageing_after", "must be positive (inf: off)")
-        need(
-            self.leader_is == "best" or self.rank_map == "none",
-            "rank_map",
-            'must be "none" where leader_is = "earliest"',
-        )
-
-    @classmethod
-    def paper(cls) -> "AnnounceConfig":
-        """[LE §5.4] T_S = T_A = 1, T_L = ∞, extensions off.  It breaks the chapter's own T_A ≥ T_S + Δ."""
-        return cls(
-            announce_interval=seconds(1),
-            suppress_interval=seconds(1),
-            listen_timeout=FOREVER,
-            bye_target_prob=0.0,
-        )
-
-    @classmethod
-    def lan(cls, group_size: int) -> "AnnounceConfig":
-        return cls(group_size=group_size)
-
-    @classmethod
-    def wan(cls, group_size: int) -> "AnnounceConfig":
-        """Round trips of 300 ms and a few percent of loss."""
-        return cls(
-            announce_interval=seconds(2),
-            listen_timeout=seconds(10),
-            suppress_interval=seconds(1),
-            group_size=group_size,
-        )
-
-
-# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Announcement(Struct, frozen=True, gc=False, array_like=True, tag="A"):
-    """I lead.  To everybody, every T_A; to one process in answer to its Query."""
-
-    term: int
-    standing: Standing
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, self.standing)
-
-
-class Query(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
-    """Who leads?  Carries the asker's own claim, so that it silences worse ones like an announcement."""
-
-    term: int
-    standing: Standing
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, self.standing)
-
-
-class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
-    """I am leaving; whoever named me should look for another."""
-
-    term: int
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, 0)
-
-
-def _check_claim(term: int, standing: Standing) -> None:
-    if not (0 <= term <= TERM_NUMBER_MAX and -STANDING_MAX <= standing <= STANDING_MAX):  # Also false for nan.
-        raise ValueError(f"term {term} or standing {standing} is out of range")
-
-
-# ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class WakeUp(Struct, frozen=True, gc=False):
-    wait_no: int
-
-
-class AnswerOverdue(Struct, frozen=True, gc=False):
-    wait_no: int
-
-
-class AnnounceDue(Struct, frozen=True, gc=False):
-    reign_no: int
-
-
-class ReplyDue(Struct, frozen=True, gc=False):
-    announce_no: int
-
-
-class ListenDue(Struct, frozen=True, gc=False): ...
-
-
-class Status(Enum):
-    ABSENT = "absent"  # Not started, or left.
-    WAITING = "waiting"  # Names itself; speaks when its wake-up comes.
-    ASKING = "asking"  # Awake; waits for an answer to its Query.
-    LEADING = "leading"
-    FOLLOWING = "following"
-
-
-# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Announce:
@@ -606,13 +469,3 @@ class Heard:
 _NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))
 _UNBEATABLE: Final[Claim] = (STANDING_MAX + 1, NodeId(""))
 _NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
-
-
-def bye_count(config: AnnounceConfig) -> int:
-    """[LE §5.7] The least r with (1 − l^r)^(N−1) ≥ target: everybody hears one of r Byes."""
-    if config.bye_target_prob == 0:
-        return 0
-    for count in range(1, BYE_COUNT_MAX):
-        if (1 - config.bye_loss**count) ** max(config.group_size - 1, 1) >= config.bye_target_prob:
-            return count
-    return BYE_COUNT_MAX

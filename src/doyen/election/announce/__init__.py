@@ -1,0 +1,36 @@
+"""Announce-listen elections: LE-A, LE-S and LE-M.  Begin with `machine.py`."""
+
+from doyen.election.announce.config import BYE_COUNT_MAX, LEADER_COUNT_MAX, AnnounceConfig, bye_count
+from doyen.election.announce.machine import TERM_LEAP_MAX, Announce, Heard
+from doyen.election.announce.messages import (
+    STANDING_MAX,
+    AnnounceDue,
+    Announcement,
+    AnswerOverdue,
+    Bye,
+    ListenDue,
+    Query,
+    ReplyDue,
+    Status,
+    WakeUp,
+)
+
+__all__ = [
+    "BYE_COUNT_MAX",
+    "LEADER_COUNT_MAX",
+    "STANDING_MAX",
+    "TERM_LEAP_MAX",
+    "Announce",
+    "AnnounceConfig",
+    "AnnounceDue",
+    "Announcement",
+    "AnswerOverdue",
+    "Bye",
+    "Heard",
+    "ListenDue",
+    "Query",
+    "ReplyDue",
+    "Status",
+    "WakeUp",
+    "bye_count",
+]
