@@ -71,7 +71,7 @@ def test_ctol_bands_over_a_trace(trace: str) -> None:
     for variant, summary in found.items():
         assert summary.agreement == 1, variant
     gain = 1 - mean(found["optimistic"], "completion") / mean(found["base"], "completion")
-    assert 0.25 <= gain <= 0.75  # The band of ctol.md ends at .65; our gains exceed it where much is lost.
+    assert 0.25 <= gain <= 0.65
     assert mean(found["hybrid"], "completion") < mean(found["preferred"], "completion")
     assert mean(found["base"], "leader_changes") == mean(found["preferred"], "leader_changes") == 1
     assert mean(found["optimistic"], "leader_changes") <= 1.2

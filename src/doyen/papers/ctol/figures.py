@@ -118,7 +118,7 @@ ITEMS: Final = (
         Item(
             id=f"ctol/fig{number}",
             title=f"bytes by {what}",
-            caption="Summed over hops, until everybody has acknowledged its final leader; LEADER is fanned out and repeated.",
+            caption="Summed over hops, until everybody has acknowledged; LEADER is fanned out and repeated.",
             tasks=tasks_of(axis),
             outcome=partial(_bytes, axis),
         )
