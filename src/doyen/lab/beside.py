@@ -187,13 +187,13 @@ async def measure(
     began_at = boot_time_ns()
     for system in systems:
         await system.start()
-    processes = [_process(system.tenant, *entry) for system in systems for entry in system.processes()]
+    processes = [process(system.tenant, *entry) for system in systems for entry in system.processes()]
     meters = {s.tenant: Meter([pid for _, pid, _ in s.processes()], "eth0", began_at) for s in systems}
     on_step(f"{len(processes)} processes started; counting for {seconds:g} s")
     hops = {system.tenant: mesh.hop_counters(system.tenant) for system in systems}
     early: dict[str, Part] = {}
     if early_s > 0:
-        await _sample(meters, early_s, every_s)
+        await sample_all(meters, early_s, every_s)
         early = _parts(mesh, meters, hops, dict.fromkeys(hops, 0), early_s)
     for system in systems:
         await system.settled()
@@ -202,9 +202,9 @@ async def measure(
     hops = {system.tenant: mesh.hop_counters(system.tenant) for system in systems}
     skipped = {name: len(meter.samples) for name, meter in meters.items()}
     steady_s = seconds - early_s
-    await _sample(meters, steady_s, every_s)
+    await sample_all(meters, steady_s, every_s)
     steady = _parts(mesh, meters, hops, skipped, steady_s)
-    processes = [_process(system.tenant, *entry) for system in systems for entry in system.processes()]
+    processes = [process(system.tenant, *entry) for system in systems for entry in system.processes()]
     fell: dict[str, dict[Fault, list[float | None]]] = {s.tenant: {"kill": [], "cut": []} for s in systems}
     for round_no in range(takeovers):
         for fault in FAULTS:
@@ -235,7 +235,7 @@ async def measure(
     return Beside(processes=processes, systems=figures, ratios=ratios, holds=came and less)
 
 
-async def _sample(meters: dict[str, Meter], seconds: float, every_s: float) -> None:
+async def sample_all(meters: dict[str, Meter], seconds: float, every_s: float) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     for step in range(1, max(1, round(seconds / every_s)) + 1):
@@ -268,7 +268,7 @@ def _takeovers(found: Sequence[float | None]) -> Takeovers:
 def _ratios(
     ours: Figures, theirs: Figures, our_samples: Sequence[Sample], their_samples: Sequence[Sample]
 ) -> dict[str, Ratio]:
-    found = {name: _block_ratio(our_samples, their_samples, name) for name in QUANTITIES}
+    found = {name: block_ratio(our_samples, their_samples, name) for name in QUANTITIES}
     if theirs.steady.hop_bytes_per_s:
         hop = ours.steady.hop_bytes_per_s / theirs.steady.hop_bytes_per_s
         found["hop_bytes_per_s"] = Ratio(hop, hop, hop)
@@ -280,7 +280,7 @@ def _ratios(
     return found
 
 
-def _block_ratio(ours: Sequence[Sample], theirs: Sequence[Sample], name: str) -> Ratio:
+def block_ratio(ours: Sequence[Sample], theirs: Sequence[Sample], name: str) -> Ratio:
     """Of the means, and the least and greatest of the same over parts of the time."""
 
     def mean(samples: Sequence[Sample]) -> float:
@@ -293,7 +293,7 @@ def _block_ratio(ours: Sequence[Sample], theirs: Sequence[Sample], name: str) ->
     return Ratio(mean(ours) / max(mean(theirs), 1e-12), min(each), max(each))
 
 
-def _process(system: str, name: str, pid: int, host: Namespace) -> Process:
+def process(system: str, name: str, pid: int, host: Namespace) -> Process:
     usage = Usage.of(pid, host.interface)
     return Process(
         system=system,

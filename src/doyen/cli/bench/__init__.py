@@ -19,6 +19,7 @@ command = LazyGroup(
         "spanning": "Twelve processes on a mesh of namespaces: links and nodes fail and return.  Needs root.",
         "idle": "A real group in network namespaces: what it sends while nothing happens.  Needs root.",
         "zookeeper": "Sixteen processes beside a real 16-server ZooKeeper ensemble, on one lossy mesh.  Needs root.",
+        "serf": "Sixteen processes beside sixteen real serf agents: how soon a death is known.  Needs root.",
     },
     help="Measure doyen on this machine.",
 )
