@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: up setup test lint soak bench-sim bench-kill papers clean
+.PHONY: up setup test lint soak bench-sim bench-kill bench-zookeeper bench-serf papers clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -27,6 +27,14 @@ bench-sim: .venv/.all  ## The simulator beside SimPy.
 
 bench-kill: .venv/.all  ## 50 leaders killed on loopback.
 	.venv/bin/doyen bench kill $(ARGS)
+
+bench-zookeeper: .venv/.all  ## Beside a real ZooKeeper ensemble, 10 minutes (MINUTES=1: quick); needs root.
+	@bash scripts/peers.sh zookeeper default-jre-headless iptables
+	.venv/bin/doyen bench zookeeper $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
+bench-serf: .venv/.all  ## Beside real serf agents; needs root.
+	@bash scripts/peers.sh serf iptables
+	.venv/bin/doyen bench serf $(ARGS)
 
 papers: .venv/.all  ## Every table and figure, beside the published one.
 	.venv/bin/doyen papers run $(ARGS)
