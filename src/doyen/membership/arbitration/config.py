@@ -28,7 +28,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     abort_silent: bool = True  #: An upgrade that gets no majority is given up.  Off: the proposer leaves, as printed.
     slotted_join: bool = False  #: Each phase of a join takes a whole T_l, as printed.
     rejoin: bool = True  #: Who was forced out comes back, as somebody else.
-    backoff_max: int = 6  #: Joins wait up to 2^this · T_l/2 between attempts.
+    backoff_max: int = 4  #: Joins wait up to 2^this · T_l/2 between attempts.
 
     def __post_init__(self) -> None:
         for name in ("lease", "arbitration"):

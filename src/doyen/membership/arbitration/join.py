@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from doyen.membership.arbitration.machine import Arbitration
 
 PART_MAX = 24  # Seats in a piece of the member list: it must fit a datagram.
-WAIT, ASK = 0, 1  # Steps of a phase, besides its repetitions.
+WAIT, SLOT_OVER = 0, -1  # Steps of a phase, besides its repetitions, which count from 1.
 
 
 class Joiner:
@@ -48,6 +48,7 @@ class Joiner:
         self._wanted: Seats = frozenset()
         self._granted: set[Name] = set()
         self._acked: set[Name] = set()
+        self._is_done = False  # With this phase; its slot may not be over.
 
     @property
     def under_way(self) -> bool:
@@ -71,15 +72,17 @@ class Joiner:
         m, lease = self._m, self._m.config.lease
         if timer.attempt != self._attempt or timer.phase != self.phase:
             return
-        if timer.step == WAIT and timer.phase == 1:
+        if timer.step == WAIT:
             self._attempts += 1
-            self._phase_at, self._wanted = now, frozenset()
+            self._phase_at, self._wanted, self._is_done = now, frozenset(), False
             self._owner = None
             self._discover()
             self._arm(1)
             m.out.emit(JoinPhase(m.seat, 1))
-        elif timer.step == WAIT:  # Slotted: the phase before has had its T_l.
+        elif timer.step == SLOT_OVER:
             self._enter(timer.phase + 1, now)
+        elif self._is_done:
+            return
         elif now >= self._phase_at + lease:
             self.on_timeout(now)
         else:
@@ -109,14 +112,17 @@ class Joiner:
 
     def _done(self, now: Instant) -> None:
         """With this phase: the next, now or in its slot."""
+        if self._is_done:
+            return
+        self._is_done = True
         if self._m.config.slotted_join:
-            self._m.out.set_timer(JoinStep(self._attempt, self.phase, WAIT), self._phase_at + self._m.config.lease)
+            self._m.out.set_timer(JoinStep(self._attempt, self.phase, SLOT_OVER), self._phase_at + self._m.config.lease)
         else:
             self._enter(self.phase + 1, now)
 
     def _enter(self, phase: int, now: Instant) -> None:
         m = self._m
-        self.phase, self._phase_at = phase, now
+        self.phase, self._phase_at, self._is_done = phase, now, False
         m.out.emit(JoinPhase(m.seat, phase))
         if phase == 2:
             self._granted = set()

@@ -40,6 +40,12 @@ class Leases:
             SessionStep(pair.name, pair.session, 1), at + (self._step if self._steps > 1 else self._lease)
         )
 
+    def begin_sometime(self, pair: Pair, now: Instant) -> None:
+        """The first session, not in step with the other's: within T_l."""
+        phase = int(self._m.rng.random() * self._lease) if self._m.config.random_phases else 0
+        pair.started_at = now + phase - self._lease
+        self._m.out.set_timer(SessionStep(pair.name, pair.session, self._steps), now + phase)
+
     def _request(self, pair: Pair, now: Instant) -> None:
         m, invitation = self._m, pair.initiator and pair.session == 1
         pair.sent_at = now

@@ -111,7 +111,7 @@ class Arbitration:
         self.proven = False  # Whether a round trip has ever been shorter than T_a.
         self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
         self._founding = founding
-        self._left_for_good = False
+        self._left_for_good = self._forced_for_good = False
         self._heard_at: Instant = 0  # The last input: a long gap means that we slept.
         self._complete = founding is not None  # Whether the member list is all there.
         self._editor = ViewEditor() if view else None
@@ -138,9 +138,7 @@ class Arbitration:
         for seat in sorted(mine.members):
             pair = self.pairs[seat.name] = Pair(seat, Stage.ACTIVE, mine, Version(1, hoods[seat.name]), 0)
             pair.session = 2  # None of these is an invitation.
-            phase = int(self.rng.random() * self.config.lease) if self.config.random_phases else 0
-            pair.started_at = now + phase - self.config.lease
-            self.out.set_timer(SessionStep(pair.name, 2, self.config.resends + 1), now + phase)
+            self.leases.begin_sometime(pair, now)
         if self._editor is not None:
             self._show(self._founding.seats)
         self.neighbourhood.tend(now)
@@ -153,7 +151,7 @@ class Arbitration:
         if kind is LeaseRequest:
             if message.to == self.seat.life and not self._left_for_good:  # type: ignore[union-attr]
                 self.leases.on_request(sender, message, now)  # type: ignore[arg-type]
-            elif self.config.announced:
+            elif self._says_that_it_left:
                 self.out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))  # type: ignore[union-attr]
         elif kind is LeaseAck:
             if message.to == self.seat.life:  # type: ignore[union-attr]
@@ -224,7 +222,7 @@ class Arbitration:
     def leave(self, now: Instant) -> None:
         """A command: for good, and announced, so that nobody has to find out."""
         if self.is_member:
-            self._depart("told", now, "by command", announced=self.config.announced)
+            self._depart("asked", now, "by command", announced=self.config.announced)
         self._left_for_good = True
         self.joiner.stop()
 
@@ -237,9 +235,29 @@ class Arbitration:
     def roster(self) -> Roster:
         return self.spread.roster
 
+    @property
+    def _announces_force(self) -> bool:
+        return self.config.announced and self.config.partition != "collapse"
+
+    @property
+    def _says_that_it_left(self) -> bool:
+        """To whoever speaks to a life that is over."""
+        return self._announces_force or (self._left_for_good and not self._forced_for_good and self.config.announced)
+
     def majority(self, count: int, total: int) -> bool:
         """Exactly half is none."""
         return 2 * count > total
+
+    def electorate(self, group: Seats, now: Instant) -> Seats:
+        """Of whom a majority is needed.
+
+        Deviation: who has been gone for T_arb no longer counts, unless as printed.  Of those who are left, any two
+        majorities still meet: whoever counts more of the gone needs more of the living.
+        """
+        if not self.config.abort_silent:
+            return group
+        gone, recent = self.spread.gone_at, self.config.recent
+        return frozenset(seat for seat in group if now - gone.get(seat.name, now) < recent)
 
     # Transitions.
 
@@ -255,13 +273,13 @@ class Arbitration:
         if not self.is_member:
             return
         # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
-        self._depart(why, now, announced=self.config.announced and self.config.partition != "collapse")
+        self._depart(why, now, announced=self._announces_force)
         if self.config.rejoin and not self._left_for_good:
             self.joiner.contacts = list(dict.fromkeys([*self.joiner.contacts, *(to(s) for s in self.roster)]))
             self.take_new_identity(now)
             self.joiner.begin(now, wait=int((1 + self.rng.random()) * self.config.recent))
         else:
-            self._left_for_good = True
+            self._left_for_good = self._forced_for_good = True
 
     def _depart(self, why: Why, now: Instant, detail: str = "", *, announced: bool) -> None:
         self.is_member = False

@@ -254,7 +254,7 @@ class TendDue(Struct, frozen=True, gc=False):
 
 # Facts.
 
-Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asleep", "refused", "join"]
+Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asked", "asleep", "refused", "join"]
 
 
 class Suspected(Struct, frozen=True, gc=False):

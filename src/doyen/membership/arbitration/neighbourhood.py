@@ -26,6 +26,8 @@ from doyen.membership.arbitration.messages import (
 from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.ring import Name, Seat, around, to
 
+PROBE_LEASES = 4  # Between two looks whether somebody out of reach is back.
+
 if TYPE_CHECKING:
     from doyen.membership.arbitration.machine import Arbitration
 
@@ -66,7 +68,10 @@ class Neighbourhood:
                     self._invite(seat, now)
                 else:
                     wait = due if wait is None else min(wait, due)
-        if wait is not None and self._tend_at <= now:
+        if m.spread.lost:
+            looked = self._look_for_lost(desired, now)
+            wait = min((at for at in (wait, looked) if at is not None), default=None)
+        if wait is not None and not now < self._tend_at <= wait:
             self._tend_at = wait
             m.out.set_timer(TendDue(m.seat.life), wait)
         self._release_displaced(desired)
@@ -75,6 +80,19 @@ class Neighbourhood:
             self.current = Version(self.current.number + 1, members)
             m.upgrades.plan_all(now)
         self._tell(members)
+
+    def _look_for_lost(self, desired: frozenset[Seat], now: Instant) -> Instant | None:
+        """Whoever would be a neighbour if it were in reach is asked again, now and then; when next."""
+        m = self._m
+        near = m.roster.near(m.seat, m.config.neighbours) - desired
+        wait: Instant | None = None
+        for seat in sorted(near):
+            due = self._not_before.setdefault(seat.name, now + PROBE_LEASES * m.config.lease)
+            if due <= now and seat.name not in m.pairs:
+                self._not_before[seat.name] = due = now + PROBE_LEASES * m.config.lease
+                self._invite(seat, now)
+            wait = due if wait is None else min(wait, due)
+        return wait
 
     def _tell(self, members: frozenset[Seat]) -> None:
         m = self._m
@@ -131,7 +149,7 @@ class Neighbourhood:
         pair = Pair(seat, Stage.DORMANT, self.current, None, m.spread.length)
         pair.join = message.join
         m.pairs[seat.name] = pair
-        m.leases.begin(pair, now, now)
+        m.leases.begin_sometime(pair, now)
         return pair
 
     def become_active(self, pair: Pair, now: Instant) -> None:
@@ -141,6 +159,7 @@ class Neighbourhood:
         if pair.join:
             m.door.close(pair.name)
             m.spread.learn(News(NewsKind.JOINED, pair.seat), now)
+        m.spread.tell_reach(pair.seat, lost=False, now=now)
         self.tend(now)
 
     def on_dormant_timeout(self, pair: Pair, now: Instant) -> None:
@@ -151,7 +170,7 @@ class Neighbourhood:
         m.drop(pair)
         m.out.emit(PairDropped(pair.seat, "dormant"))
         if pair.initiator:
-            self.not_before(pair.name, now + m.config.lease)
+            self.not_before(pair.name, now + m.config.lease * (PROBE_LEASES if pair.name in m.spread.lost else 1))
             if pair.theirs is None:
                 m.spread.tell_reach(pair.seat, lost=True, now=now)
         self.tend(now)

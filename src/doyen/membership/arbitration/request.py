@@ -144,6 +144,7 @@ class Requests:
         m = self._m
         pair.request = None
         groups = [request.group] if request.newer is None else [request.group, request.newer]
+        groups = [m.electorate(asked, now) for asked in groups]
         if not all(m.majority(request.accepted(asked), len(asked)) for asked in groups):
             rejects = sum(vote is Verdict.REJECT for vote in request.votes.values())
             m.leave_forced("outvoted" if rejects else "no majority", now)
@@ -151,7 +152,8 @@ class Requests:
             pair.condemned = True
             assert pair.suspected_at is not None
             m.out.emit(Condemned(pair.seat))
-            m.out.set_timer(RecoveryDue(pair.name), pair.suspected_at + m.config.recent)
+            # The loser leaves before the wait is over, so after it, not at its very end.
+            m.out.set_timer(RecoveryDue(pair.name), pair.suspected_at + m.config.recent + 1)
         else:
             m.drop(pair)
             m.out.emit(PairDropped(pair.seat, "uncertain"))

@@ -24,6 +24,7 @@ class Spread:
         self._log: list[News] = []
         self._trimmed = 0  # So many lines are gone from the front.
         self.lost: set[Name] = set()
+        self.gone_at: dict[Name, Instant] = {}  # When we heard that it had died or left.
         self._reach: dict[Name, int] = {}  # The number of the latest word on it.
         self.reigns: dict[int, tuple[int, Seat]] = {}
 
@@ -78,6 +79,7 @@ class Spread:
                 if not roster.remove(line.seat, left=left):
                     return
                 self.lost.discard(name)
+                self.gone_at[name] = now
                 if left:
                     m.on_peer_left(line.seat, now)
             case NewsKind.LOST | NewsKind.FOUND:

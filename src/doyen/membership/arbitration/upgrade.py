@@ -129,16 +129,17 @@ class Upgrades:
     def _decide(self, pair: Pair, proposal: Proposal, now: Instant) -> None:
         m = self._m
         pair.proposal = None
-        accepts = sum(proposal.votes.get(seat.name, False) for seat in proposal.group)
-        silent = sum(seat.name not in proposal.votes for seat in proposal.group)
-        if m.majority(accepts, len(proposal.group)):
+        asked = m.electorate(proposal.group, now)
+        accepts = sum(proposal.votes.get(seat.name, False) for seat in asked)
+        silent = sum(seat.name not in proposal.votes for seat in asked)
+        if m.majority(accepts, len(asked)):
             pair.mine = proposal.version
             m.out.emit(Upgraded(pair.seat, proposal.version.number))
             members = tuple(sorted(proposal.version.members))
             m.out.send(pair.to, ArbUpgrd(m.seat.life, pair.seat.life, proposal.version.number, members))
             if self._wanted(pair):
                 self.plan(pair, now, m.config.lease)
-        elif m.majority(silent, len(proposal.group)) and not m.config.abort_silent:
+        elif m.majority(silent, len(asked)) and not m.config.abort_silent:
             m.leave_forced("upgrade", now)
         else:
             m.out.emit(UpgradeAborted(pair.seat, proposal.version.number))

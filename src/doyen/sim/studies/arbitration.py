@@ -28,7 +28,7 @@ from doyen.sim.studies.runs import run_many
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 
-SETTLE_MAX: Final = 60  # T_l between events, at most.
+SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 KEY: Final = "leader"
 Build = Callable[..., Arbitration]
 
@@ -180,7 +180,7 @@ class Ring:
         ]
         self.nodes = {s.node: self._add(s, founder=True) for s in self.seats}
         self.arbiters = [self.sim.add(s.node, self._setup_arbiter) for s in self.central]
-        self.joiner_count = 0
+        self.joiners: list[SimNode] = []
         for node in (*self.nodes.values(), *self.arbiters):
             self.sim.start(node)
 
@@ -216,18 +216,22 @@ class Ring:
     def rest(self, least: int = 0, most: int = SETTLE_MAX) -> bool:
         """Runs until nothing is left to be done; at least and at most so many T_l."""
         lease = self.config.lease
-        for passed in range(most):
-            if passed >= least and self.watch.is_settled():
+        for passed in range(most * (1 + len(self.joiners))):
+            if passed >= least and self.is_settled():
                 return True
             self.run(lease)
-        return self.watch.is_settled()
+        return self.is_settled()
+
+    def is_settled(self) -> bool:
+        joining = (self.watch.machine(node.name) for node in self.joiners)
+        return self.watch.is_settled() and not any(j is not None and j.joiner.under_way for j in joining)
 
     def run(self, duration: Duration) -> None:
         """In pieces, so that doors are looked at."""
         end = self.sim.now + duration
         while self.sim.now < end:
             self.sim.run(until=min(end, self.sim.now + self.config.lease // 4))
-            if self.joiner_count:
+            if self.joiners:
                 self.watch.check_doors()
 
     # Deeds.
@@ -288,8 +292,8 @@ class Ring:
         return sides
 
     def join(self, place: Seat | None = None) -> SimNode:
-        self.joiner_count += 1
-        node = self._add(place or seat(NodeId(f"j{self.joiner_count:03d}")), founder=False)
+        node = self._add(place or seat(NodeId(f"j{len(self.joiners):03d}")), founder=False)
+        self.joiners.append(node)
         self.sim.start(node)
         return node
 
@@ -329,7 +333,7 @@ def simulate(setting: ArbitrationSetting, seed: int, *, trace: Trace | None = No
         by_event.append(len(ring.members()) if setting.mode == "paper" else ring.stayed())
     if setting.seconds:
         ring.run(max(0, seconds(setting.seconds) - sim.now))
-        settled = ring.watch.is_settled()
+        settled = ring.is_settled()
     passed_s = (sim.now - from_at) / 1e9
     messages = (sim.message_count - sent_before) / max(passed_s, 1e-9) / max(len(ring.members()), 1)
     if settled and not setting.loss and not setting.partition and not setting.cut_link:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from doyen.analysis.arbitration import consistency_bound
 from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.machine import Arbitration
@@ -34,7 +35,7 @@ from doyen.membership.arbitration.messages import (
     UpgradeAborted,
     Upgraded,
 )
-from doyen.membership.arbitration.pair import Stage
+from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.ring import Name
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
@@ -87,15 +88,17 @@ class Watch:
     # What is there.
 
     def machine(self, node: str) -> Arbitration | None:
-        found = self.sim.by_name.get(node)  # type: ignore[call-overload]
+        found = self.sim.by_name.get(NodeId(node))
         if found is None or found.host is None or CHANNEL not in found.host.ports:
             return None
         machine = found.host.ports[CHANNEL].machine
         return machine if isinstance(machine, Arbitration) else None
 
     def member(self, name: Name) -> Arbitration | None:
-        """That life of it, if it is of the ring."""
+        """That life of it, if it is of the ring; who sleeps does nothing, and finds out on waking."""
         machine = self.machine(name[0])
+        if machine is not None and self.sim.by_name[NodeId(name[0])].state == "paused":
+            return None
         return machine if machine is not None and machine.is_member and machine.seat.name == name else None
 
     def members(self) -> list[Arbitration]:
@@ -137,7 +140,7 @@ class Watch:
 
     def _on_suspected(self, me: Name, fact: Suspected, now: Instant) -> None:
         peer = fact.peer.name
-        self.suspected.setdefault((me, peer), now)
+        self.suspected[me, peer] = now
         crashed = self.crashed_at.get(peer)
         if crashed is not None and self.exact and me in self.monitors[peer]:
             self.looked["detection"] += 1
@@ -227,7 +230,9 @@ class Watch:
         if fact.__class__ is LeaderElected and fact.term.leader == node.name:
             self.looked["owners"] += 1
             self.reigns.append((now, node.name, fact.term.number))
-            others = [name for name in self.acting if name != node.name and self.sim.by_name[name].host is not None]  # type: ignore[index]
+            others = [
+                name for name in self.acting if name != node.name and self.sim.by_name[NodeId(name)].host is not None
+            ]
             if others and self.owners_promised:
                 self._fail("owners", f"{node.name} acts while {others} act")
             self.acting[node.name] = now
@@ -243,6 +248,8 @@ class Watch:
             self.looked["joins"] += 1
             for name, pair in machine.pairs.items():
                 other = members.get(name)
+                if _is_probe(machine, pair):
+                    continue
                 if other is None:
                     self._fail("joins", f"{machine.seat} watches {name}, which is not there")
                 elif machine.seat.name not in other.pairs:
@@ -260,16 +267,26 @@ class Watch:
 
     def is_settled(self) -> bool:
         """Everybody watches whom it ought to, by groups that both sides know."""
-        for machine in self.members():
+        members = self.members()
+        here = {machine.seat.name for machine in members}
+        for machine in members:
             current = machine.neighbourhood.current.members
-            if {seat.name for seat in machine.neighbourhood.desired()} != set(machine.pairs):
+            pairs = {pair.name: pair for pair in machine.pairs.values() if not _is_probe(machine, pair)}
+            if not here.issuperset(pairs):
+                return False  # Somebody has yet to find out.
+            if {seat.name for seat in machine.neighbourhood.desired()} != set(pairs):
                 return False
-            for pair in machine.pairs.values():
+            for pair in pairs.values():
                 if pair.stage is not Stage.ACTIVE or not pair.watching:
                     return False
                 if not machine.central and (pair.mine.members != current or pair.confirmed < pair.mine.number):
                     return False
         return True
+
+
+def _is_probe(machine: Arbitration, pair: Pair) -> bool:
+    """Whether somebody out of reach is back."""
+    return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.spread.lost
 
 
 _HANDLERS: Final[dict[type, Callable[[Watch, Name, Any, Instant], None]]] = {
