@@ -130,6 +130,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     before: Figure | None
     election_time: Figure | None
     recovery_time: Figure | None
+    timeline: dict[str, list[tuple[float, float, int]]]  # Of the first run.
     trace_hash: str
 
 
@@ -149,6 +150,7 @@ def study(
         before=figure([result.before["overall"].mean for result in results]),
         election_time=figure([result.election_time for result in results]),
         recovery_time=figure([result.recovery_time for result in results]),
+        timeline=results[0].timeline,
         trace_hash=combined_hash([result.trace_hash for result in results]),
     )
 

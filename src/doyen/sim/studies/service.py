@@ -165,7 +165,8 @@ class Replica:
                 self._on_accepted(sender, message.zxid, now)
             case Done():
                 self._on_done(message.request, now)
-            case Learn() if sender == self.leader and not self.away:
+            case Learn() if message.epoch >= self.epoch and not self.away:
+                self.leader, self.epoch = sender, message.epoch  # The service may hear of it before the election does.
                 self._out.send(sender, Learned(message.epoch, self.zxid if self.synced else -1))
             case Learned() if message.epoch == self.epoch and self.leader == self.me:
                 self._learned[sender] = message.zxid
