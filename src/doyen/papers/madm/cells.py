@@ -13,7 +13,7 @@ from doyen.papers.item import Budget, Measured, Task
 from doyen.sim.studies.corruption import bound_of, corrupt
 from doyen.sim.studies.graphs import chained, random_edges, random_quality, random_setting, regular
 from doyen.sim.studies.runs import Figure, figure, run_many
-from doyen.sim.studies.spanning import Experiment, Graph, Setting, faults_of, graph, simulate
+from doyen.sim.studies.spanning import Experiment, Graph, Setting, faults_of, graph, lemmas, simulate
 from doyen.sim.studies.spanning_compared import Algorithm, compare
 
 Results = Mapping[Task, "Outcomes"]
@@ -68,7 +68,7 @@ def once(asked: Asked, seed: int) -> dict[str, float | None]:
         case "lemmas" | "failing":
             setting = random_setting(rng, failing=asked.question == "failing")
             run = simulate(setting, seed)
-            return {"violations": len(faults_of(run, setting.graph.quality))}
+            return {"violations": len(faults_of(run, setting.graph.quality)), **lemmas(run)}
         case "stable":
             share = _stabilised(rng, seed)
             return {"share": share, "late": float(share is None or share > 1)}
@@ -93,7 +93,8 @@ def _stabilised(rng: Random, seed: int) -> float | None:
     """The share of its bound that a run from corrupted state needed; None if it never agreed."""
     size = rng.randint(2, 12)
     found = graph(random_edges(rng, size), random_quality(rng, size))
-    experiment = Experiment(Setting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=6.0), seed)
+    setting = Setting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=6.0, unaided=True)
+    experiment = Experiment(setting, seed)
     corrupt(experiment, rng)
     run = experiment.run()
     return run.settled_at / bound_of(experiment) if run.terminated and run.settled_at is not None else None

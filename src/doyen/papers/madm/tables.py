@@ -72,9 +72,9 @@ def _modification(results: Results) -> Outcome:
     return Outcome(cells=cells)
 
 
-def seven(*failures: Failure) -> Run:
-    found = graph(SEVEN, SEVEN_QUALITY)
-    return simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures), 1)
+def seven(*failures: Failure, best: str | None = None, silent: bool = False) -> Run:
+    found = graph(SEVEN, SEVEN_QUALITY | ({best: 0.99} if best else {}))
+    return simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
 
 
 def _walk(results: Results) -> Outcome:
@@ -94,6 +94,10 @@ def _failures(results: Results) -> Outcome:
         for region in run.regions:
             leader = float(region.leader) if region.leader is not None else None
             cells.append(Measured(where=f"{name} fails: {{{','.join(region.members)}}}", mean=leader))
+    broken = Failure("fail-link", (NodeId("1"), NodeId("2")), 1.0)
+    for how, silent in (("as printed", True), ("with re-parenting", False)):  # Nobody is told: nobody seeks a parent.
+        declared = seven(broken, best="1", silent=silent).declarations[0].leader
+        cells.append(Measured(where=f"node 1 is the best and 1-2 fails, {how}", mean=float(declared)))
     return Outcome(cells=cells)
 
 
@@ -136,7 +140,8 @@ ITEMS: Final = (
     Item(
         id="madm/fig6.2",
         title="link and node failures on seven nodes",
-        caption="The leader of each region, by what fails one hop after node 2 has initiated.",
+        caption="The leader of each region, by what fails one hop after node 2 has initiated; and whom the first "
+        "declaration names when a link of the best node fails.",
         tasks=(),
         outcome=_failures,
     ),

@@ -101,6 +101,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
     fifo: bool = False
+    unaided: bool = False  # No failure detector: whatever is wrong, the machines find out by themselves.
     durable: bool = False  # The highest sequence that a node has seen survives its failure.
     unstable: bool = False  # [MADM §6.2.4] Every initiator fails one hop after its EIM, but the highest.
 
@@ -162,6 +163,7 @@ class Run(Struct, kw_only=True):
     terminated: bool
     declarations: list[Declaration]
     elections: dict[NodeId, ElectionId | None]  # By living node.
+    named: dict[NodeId, NodeId | None]  # By living node: its leader.
     parents: dict[ElectionId, dict[NodeId, NodeId | None]]  # As each told its first parent.
     log: list[Sent]
     trace_hash: str
@@ -371,7 +373,7 @@ class Experiment:
     # The failure detector.
 
     def _look_later(self) -> None:
-        if self._looking_at <= self.sim.now:
+        if self._looking_at <= self.sim.now and not self.setting.unaided:
             self._looking_at = self.sim.now + UNIT
             self.sim.at(self._looking_at, self._look, "failure detector")
 
@@ -402,11 +404,8 @@ class Experiment:
     def _result(self) -> Run:
         regions = [Region(tuple(members), self._named(members)) for members in self.regions()]
         elections = {name: machine.election for name in self.nodes if (machine := self.machine(name)) is not None}
-        ends = [
-            self.declarations[election, region.leader].at
-            for region in regions
-            if region.leader is not None and (election := elections[region.members[0]]) is not None
-        ]
+        last = [(elections[region.members[0]], region.leader) for region in regions]
+        ends = [found.at for key, found in self.declarations.items() if key in last]  # None: it was so from the start.
         messages = {kind: self.kinds[kind] for kind in KINDS}
         messages["request"] = sum(self.kinds[kind] for kind in _OF_REQUEST)
         return Run(
@@ -419,6 +418,7 @@ class Experiment:
             terminated=self._terminated(),
             declarations=list(self.declarations.values()),
             elections=elections,
+            named={m.me: m.leader.node if m.leader else None for m in map(self.machine, self.nodes) if m is not None},
             parents=self.parents,
             log=self.log or [],
             trace_hash=self.sim.trace.digest(),
@@ -449,3 +449,17 @@ def faults_of(run: Run, quality: Mapping[NodeId, float]) -> list[str]:
         if best != region.leader:
             found.append(f"{region.leader} leads {', '.join(region.members)}, but {best} took part and is better")
     return found
+
+
+def lemmas(run: Run) -> dict[str, int]:
+    """[MADM Lemmas 6.1–6.5] How often each is violated; the first two speak of runs in which nothing fails."""
+    members = [region.members for region in run.regions]
+    took_part = frozenset[NodeId]().union(*(declaration.took_part for declaration in run.declarations))
+    named = run.named
+    return {
+        "6.1": sum(name not in took_part for name in named),
+        "6.2": len({declaration.election.initiator for declaration in run.declarations}) - len(members),
+        "6.3": sum(sum(named[name] == name for name in region) != 1 for region in members),
+        "6.4": sum(len({named[name] for name in region}) - 1 for region in members),
+        "6.5": int(not run.terminated),
+    }
