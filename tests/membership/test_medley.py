@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from doyen.core import FOREVER, Member, NodeId, Send, ms, seconds
+from doyen.core import FOREVER, Member, NodeId, Send, Term, ms, seconds
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError
 from doyen.membership.medley import Medley, MedleyConfig, NearFirst
 from doyen.membership.swim import Acquaintances
@@ -125,3 +126,28 @@ def test_medley_spends_fewer_hops_than_an_even_choice() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         MedleyConfig(**wrong)
+
+
+def test_whoever_leads_is_watched_as_if_it_were_near_until_it_leads_no_more() -> None:
+    far = NAMES[-1]
+    order = targets(leader_weight=1.0)
+    order.favour(far)
+    order.on_waited(far, 1)  # It is pinged often, and says so: all the same.
+    drawn = Counter(order.next() for _ in range(4000))
+    assert drawn[far] == pytest.approx(drawn[NAMES[0]], rel=0.05)
+    order.favour(None)
+    drawn = Counter(order.next() for _ in range(4000))
+    assert drawn[far] < drawn[NAMES[0]] / 5
+    published, same = targets(), targets()
+    published.favour(far)
+    assert [published.next() for _ in range(400)] == [same.next() for _ in range(400)]
+
+
+def test_an_election_above_tells_whom_to_watch() -> None:
+    medley = machine(RecordingOut(), leader_weight=1.0)
+    far, term = NAMES[-1], Term(1, NAMES[-1])
+    medley.on_leader_elected(LeaderElected(term), ms(1))
+    assert Counter(medley.targets.next() for _ in range(400))[far] > 50
+    medley.on_leader_lost(LeaderLost(term, "silent"), ms(2))
+    assert Counter(medley.targets.next() for _ in range(400))[far] < 30
+    medley.on_leader_elected(LeaderElected(Term(2, NodeId("me"))), ms(3))  # Itself: nobody to watch.

@@ -20,8 +20,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     membership: str = "medley"
     election: str = "hybrid"
     missing_max: int = 2
-    period: Duration = ms(1500)
-    ack_timeout: Duration = ms(400)
+    period: Duration = ms(2000)
+    ack_timeout: Duration = ms(500)
     suspicion_timeout: Duration = ms(2500)
     response_timeout: Duration = ms(200)
     flags: tuple[str, ...] = ()

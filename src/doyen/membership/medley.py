@@ -12,6 +12,8 @@ whoever reads that raises or lowers its weight.  *Active feedback*: who was not 
 member for a ping.
 
 Ambiguity [MEDLEY]: how much a weight changes by feedback, and when to ask, the papers leave to taste; see the config.
+Deviation: where an election runs above it, its leader is watched by all as if it were near (`leader_weight`; off as
+published).
 Deviation: no member's turn comes more seldom than every `turn_max_mult`·N periods, however far it is.
 """
 
@@ -25,6 +27,7 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds, to_seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import MembershipView
 from doyen.errors import ConfigError
 from doyen.membership.swim.config import SwimConfig
@@ -50,6 +53,7 @@ class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     passive_feedback: bool = True  #: Weights follow how seldom a member says it is pinged.
     active_feedback_periods: float = 4.0  #: Who is not pinged for so many periods asks for it; 0: never.
     repeat_mult: float = 3.0  #: λ: an update is repeated λ·⌈ln(N+1)⌉ times.
+    leader_weight: float = 0.0  #: Whoever leads weighs so much at least (a neighbour: 1), so its end is soon known.
     lifeguard: bool = False  #: Local health, confirmations and buddies, as in SWIM here.
     sync_interval: Duration = FOREVER  #: Digests are compared with one member.  FOREVER: never, as published.
     join_interval: Duration = seconds(1)  #: Seeds and lost members are tried so often while alone; for ever.
@@ -63,6 +67,7 @@ class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         need(0 <= self.distance_exponent <= 16, "0 <= distance_exponent <= 16")
         need(1 <= self.turn_max_mult <= 1e6, "1 <= turn_max_mult")
         need(0 <= self.active_feedback_periods <= 1e6, "0 <= active_feedback_periods")
+        need(0 <= self.leader_weight <= 1e6, "0 <= leader_weight")
         need(0 < self.suspicion_timeout < FOREVER, "0 < suspicion_timeout")
         self.swim()
 
@@ -77,6 +82,7 @@ class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             period=seconds(1),
             ack_timeout=ms(300),
             suspicion_timeout=seconds(5),
+            leader_weight=1.0,
             lifeguard=True,
             sync_interval=seconds(30),
             unhealthy_half_life=seconds(600),
@@ -84,7 +90,7 @@ class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @classmethod
     def wan(cls, group_size: int) -> "MedleyConfig":
-        return cls(lifeguard=True, sync_interval=seconds(30), unhealthy_half_life=seconds(600))
+        return cls(leader_weight=1.0, lifeguard=True, sync_interval=seconds(30), unhealthy_half_life=seconds(600))
 
     def swim(self) -> SwimConfig:
         """The rest of it, as SWIM's."""
@@ -120,6 +126,7 @@ class NearFirst:
         self._queue: list[tuple[float, float, NodeId]] = []  # (due, tie, member); entries of the gone are skipped.
         self._due: dict[NodeId, float] = {}  # Which entry of a member counts.
         self._pinged_at: Instant | None = None
+        self._leader: NodeId | None = None
         for node in members:
             self._weigh(node)
             self._enter(node, push=False)
@@ -147,6 +154,8 @@ class NearFirst:
 
     def _stride(self, node: NodeId) -> float:
         share = self._weights[node] * self._bias.get(node, 1.0)
+        if node == self._leader:
+            share = max(share, self._config.leader_weight)
         least = self._total / (self._config.turn_max_mult * max(1, len(self._weights)))
         return 1.0 / max(share, least)
 
@@ -190,6 +199,13 @@ class NearFirst:
         """[MEDLEY] Active feedback: it is next."""
         if node in self._weights:
             self._set_due(node, self._clock)
+
+    def favour(self, leader: NodeId | None) -> None:
+        """Whoever leads is watched by all: many see its silence at once, so it is believed at once."""
+        if leader != self._leader:
+            self._leader = leader
+            if leader in self._weights and self._config.leader_weight:
+                self._enter(leader)
 
     def starved(self, now: Instant) -> NodeId | None:
         """Whom to ask, if nobody has pinged us for too long."""
@@ -245,6 +261,12 @@ class Medley:
         )
         self.start, self.on_message, self.leave = self.swim.start, self.swim.on_message, self.swim.leave
         self.on_link_broken, self.on_seeds_changed = self.swim.on_link_broken, self.swim.on_seeds_changed
+
+    def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
+        self.targets.favour(fact.term.leader)
+
+    def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
+        self.targets.favour(None)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if timer.__class__ is PeriodBegins and not self.swim.has_left:
