@@ -75,7 +75,6 @@ def test_a_taken_port_is_one_line_and_exit_1() -> None:
     ("arguments", "said"),
     [
         (["--standing", "nan"], "standing"),
-        (["--seed", "host.example:7600"], "seed"),
         (["--status-every", "0"], "status-every"),
     ],
     ids=shown,

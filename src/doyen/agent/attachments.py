@@ -8,6 +8,7 @@ from msgspec import Struct
 from doyen.agent.config import NodeConfig
 from doyen.agent.stack import Stack
 from doyen.core.ids import Address
+from doyen.errors import ConfigError
 from doyen.net.driver import Driver
 from doyen.net.sealed import Seal
 
@@ -26,6 +27,11 @@ def check(config: NodeConfig) -> None:
         from doyen.agent.http import http_place
 
         http_place(config.http, config.http_token)
+    if config.record and (config.record_max < 65_536 or not Path(config.record).parent.is_dir()):
+        raise ConfigError(
+            f"{config.record} cannot be written: give a file in a folder that exists, and record_max of at least 65536",
+            field="record",
+        )
 
 
 def seal_of(config: NodeConfig) -> Seal | None:
@@ -35,6 +41,14 @@ def seal_of(config: NodeConfig) -> Seal | None:
     from doyen.net.keys import load_keyring
 
     return Seal(load_keyring(Path(config.key_file)), config.group)
+
+
+def record(driver: Driver, config: NodeConfig) -> None:
+    """Once the machines are there, before the driver starts."""
+    if config.record:
+        from doyen.net.recorder import Recorder
+
+        Recorder.attach(driver, Path(config.record), config.record_max)
 
 
 async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Attachments:

@@ -48,6 +48,8 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seeds_file: str = ""  #: A file of further seeds, one a line; read again when it changes.
     http: str = ""  #: Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.
     http_token: str = ""  #: Wanted of every HTTP request; needed where http is not on loopback.
+    record: str = ""  #: Record all that comes in to this file, for `doyen replay`.
+    record_max: int = 16777216  #: Bytes that the recording takes at most, in two segments.
     link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
     membership: MembershipKind = "auto"  #: Who is here?  auto: what the election needs.
     election: ElectionKind = "announce"  #: Who leads?

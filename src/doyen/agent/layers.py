@@ -4,10 +4,11 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from doyen.agent.config import NodeConfig
-from doyen.agent.presets import Preset, Timers, timers
+from doyen.agent.presets import Preset, Timers, WorstCase, timers, worst_case
 from doyen.agent.trees import as_tree, overlay, plain, put
 from doyen.core.config import Option, load, options, read_value
 from doyen.errors import ConfigError
@@ -38,6 +39,7 @@ def configure(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     called: Callable[[Option], str] = flag_name,
+    defaults: Mapping[tuple[str, ...], Any] = MappingProxyType({}),
 ) -> NodeConfig:
     """The whole configuration: preset, file, environment and flags, the later ones winning.
 
@@ -61,6 +63,8 @@ def configure(
             named[option.path] = called(option)
     merged: dict[str, Any] = {}
     overlay(merged, _preset_of(tree, from_file))
+    for path, value in defaults.items():
+        put(merged, path, value)
     overlay(merged, from_file)
     overlay(merged, tree)
     return load(NodeConfig, merged, where, flags=named)
@@ -73,6 +77,14 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"--config {file}: {error.strerror}: give a file that can be read") from None
+
+
+def worst_case_of(config: NodeConfig) -> WorstCase:
+    """Of this very configuration, by its own timers and its preset's delay."""
+    preset = timers(config.preset, config.group_size)
+    tables = {name: getattr(config, name) for name in Timers.__struct_fields__ if name != "delay"}
+    made = Timers(delay=preset.delay, **tables)
+    return worst_case(config.election, config.membership_kind(), made, config.group_size)
 
 
 def _preset_of(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ import os
 import resource
 import time
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
+from doyen import __version__
 from doyen.agent.stack import Stack
 from doyen.core.clock import to_seconds
 from doyen.core.leadership import LeaderElected
@@ -55,7 +55,7 @@ class Meter:
 
     def page(self) -> str:
         page, driver, stack = Page(), self._driver, self._stack
-        me = {"group": driver.codec.group, "name": str(driver.host.node), "version": version()}
+        me = {"group": driver.codec.group, "name": str(driver.host.node), "version": __version__}
         page.add("doyen_info", "gauge", "This node.", (me, 1))
         page.add("doyen_running", "gauge", "1 while the node takes part in its group.", ({}, driver.running))
         self._elections(page)
@@ -118,17 +118,6 @@ def resident_bytes() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-@cache
-def version() -> str:
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("doyen")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _count(values: Any) -> dict[str, int]:

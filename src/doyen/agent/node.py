@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from doyen.agent.attachments import Attachments, attach, check, seal_of
+from doyen.agent.attachments import Attachments, attach, check, record, seal_of
 from doyen.agent.config import NodeConfig
 from doyen.agent.reign import Reign
 from doyen.agent.stack import MEMBERSHIP, Place, Stack
@@ -84,6 +84,7 @@ class Agent:
                     tell=driver.tell,
                 ),
             )
+            record(driver, self.config)
             await driver.start()
             self.attached = await attach(driver, self.stack, self.config, self.address)
         except BaseException:

@@ -8,12 +8,12 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from doyen.agent.reign import Reign
-from doyen.core.clock import parse_duration, to_seconds
+from doyen.core.clock import Instant, parse_duration, to_seconds
 from doyen.core.ids import NodeId
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost, LocalProtocolError
@@ -137,6 +137,8 @@ class Campaign:
         self._active: set[Term] = set()
         self._waiting: set[asyncio.Future[None]] = set()
         self._lease_watch: asyncio.TimerHandle | None = None
+        #: Awaited before a resignation: whoever acts on this leadership must have stopped when the next one begins.
+        self.before_handing_over: Callable[[], Awaitable[None]] | None = None
 
     @property
     def name(self) -> str:
@@ -154,6 +156,10 @@ class Campaign:
     @property
     def term(self) -> TermId | None:
         return self._reign.term
+
+    def lease_until(self) -> Instant | None:
+        """Until when this node may act without hearing anything further, on `CLOCK_BOOTTIME`; None: no lease."""
+        return self._reign.lease_until()
 
     def lead(self, timeout: str | float | None = None) -> Leading:
         """Waits until this node is elected (or `TimeoutError`); its body is cancelled when leadership is lost."""
@@ -184,6 +190,8 @@ class Campaign:
             raise LocalProtocolError(f"{self._reign.kind} elections have no resignation: leave instead")
         wait_s = to_seconds(parse_duration(cooldown))
         target = None if to is None else NodeId(to)
+        if self.before_handing_over is not None:
+            await self.before_handing_over()
         self._node.agent.driver.command(self._reign.channel, "resign", to=target)
         if hasattr(machine, "stand"):
             self._node.later(wait_s, self._stand)

@@ -19,8 +19,11 @@ from doyen.agent.config import NodeConfig
 from doyen.agent.layers import configure
 from doyen.agent.node import Agent
 from doyen.agent.stack import NOTES
+from doyen.agent.told import Told
 from doyen.api.campaign import Campaign, Leading, Term
 from doyen.api.choices import Choice, Election, Membership
+from doyen.api.chronicle import Chronicle, Explanation, explain
+from doyen.api.control import Control
 from doyen.api.events import Event, MemberInfo, Subscription
 from doyen.api.scoring import Score, as_function, measured
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
@@ -61,6 +64,7 @@ def join(
     preset: str = "lan",
     config: str | Path | None = None,
     leave_on_sigterm: bool = True,
+    control: bool = True,
     **fields: Any,
 ) -> "Node":
     """A node that is not there yet: `async with` it.  Every field of a configuration file may be given by name too.
@@ -102,6 +106,7 @@ def join(
         score=as_function(score),
         score_every=parse_duration(score_every),
         leave_on_sigterm=leave_on_sigterm,
+        control=control,
     )
 
 
@@ -141,8 +146,12 @@ class Node:
         score: Callable[[], Any] | None = None,
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
+        tell: Callable[[Told], None] | None = None,
+        control: bool = True,
     ) -> None:
-        self.config = config
+        self.config, self._tell, self._with_control = config, tell, control
+        self.chronicles: dict[str, Chronicle] = {}
+        self.ended = asyncio.Event()  # Once it has left, or failed.
         self._score, self._score_every_s = score, to_seconds(score_every)
         self._leave_on_sigterm = leave_on_sigterm
         self._campaigns: dict[str, Campaign] = {}
@@ -157,10 +166,12 @@ class Node:
     # Life.
 
     async def __aenter__(self) -> "Node":
-        self.agent = Agent(self.config, on_failure=self._on_failure)
+        self.agent = Agent(self.config, self._tell, on_failure=self._on_failure)
         self.agent.observers.append(self._on_fact)
         self.agent.answers_scores = self._score is None
         await self.agent.start()
+        if self._with_control:
+            await Control.attach(self)
         for name, reign in self.agent.stack.reigns.items():
             self._campaigns[name] = Campaign(self, reign)
         self._catch_sigterm()
@@ -179,6 +190,7 @@ class Node:
         if self._left:
             return
         self._left = True
+        self.ended.set()
         for campaign in self._campaigns.values():
             campaign.stir("left")
         self.agent.leave()
@@ -319,6 +331,8 @@ class Node:
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         campaign = self._campaign_on(channel)
+        if channel.startswith("election"):
+            self._chronicle(channel).note(fact, now)
         match fact:
             case LeaderElected(term):
                 if campaign is not None:
@@ -336,6 +350,19 @@ class Node:
             case NotesChanged(changed):
                 for node in changed:
                     self._put(Event(kind="changed", at=time.time(), member=node))
+
+    def _chronicle(self, channel: str) -> Chronicle:
+        name = channel.removeprefix("election").removeprefix("/")
+        if name not in self.chronicles:
+            self.chronicles[name] = Chronicle(self.agent.stack.reigns[name])
+        return self.chronicles[name]
+
+    def explain(self, election: str = "") -> Explanation:
+        """Why this one leads, in words."""
+        if election not in self.agent.stack.reigns:
+            raise LocalProtocolError(f"this node takes part in no election {election!r}")
+        channel = f"election/{election}" if election else "election"
+        return explain(self, self._chronicle(channel))
 
     def _campaign_on(self, channel: str) -> Campaign | None:
         name = channel.removeprefix("election").removeprefix("/")
@@ -363,6 +390,7 @@ class Node:
 
     def _on_failure(self, error: BaseException) -> None:
         """First of all: whoever acts as leader on this node's word must stop."""
+        self.ended.set()
         for campaign in self._campaigns.values():
             for term in tuple(campaign._active):
                 term.end(f"this node failed: {error}")

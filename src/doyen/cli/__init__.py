@@ -6,14 +6,26 @@ from typing import Any
 import click
 
 from doyen.cli.lazy import LazyGroup
+from doyen.cli.lean import lean
 from doyen.errors import ConfigError, DoyenError
 
 # The name of a subcommand, and the one line that `doyen --help` shows for it.
 COMMANDS = {
     "up": "A local cluster to play with: elects, loses its leader, elects again.",
     "agent": "One process of a group.",
+    "run": "Run a command only while this process leads.",
+    "members": "Who is in the group.",
+    "leader": "Who leads.",
+    "watch": "What happens in the group, as it happens.",
+    "explain": "Why this one leads, and what that is worth.",
+    "resign": "The leader hands over.",
+    "leave": "A node ends in order.",
+    "join": "A running node learns of further members.",
+    "doctor": "What is wrong here, and what to do about it.",
+    "presets": "Timers for kinds of networks, and what they cost in the worst case.",
     "keys": "Keys of a group: make, list, add, use, remove.",
     "state": "What a node keeps over restarts; retire an identity whose promises are lost.",
+    "replay": "Run a flight recording again: the same, or where it differs.",
     "sim": "Simulate an election, or a scenario file.",
     "score": "What makes a good leader here, in numbers: weights from experts, quality from attributes.",
     "analyze": "Evaluate the papers' closed forms.",
@@ -23,6 +35,8 @@ COMMANDS = {
 }
 
 
+LEAN = ("agent", "run")  # Processes that stay, one per member.
+
 app = LazyGroup("doyen", __name__, COMMANDS, help="A membership list and a leader for any set of processes.")
 app.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 click.version_option(package_name="doyen")(app)
@@ -30,8 +44,10 @@ click.version_option(package_name="doyen")(app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Exit codes: 0 done; 2 bad input, with one line that names it; 1 anything else."""
+    if (sys.argv[1:] if arguments is None else arguments)[:1] in ([name] for name in LEAN):
+        lean()
     try:
-        result: Any = app.main(arguments, standalone_mode=False)
+        result: Any = app.main(arguments, prog_name="doyen", standalone_mode=False)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.Abort:

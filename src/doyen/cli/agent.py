@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from doyen.agent.config import NodeConfig
-from doyen.agent.node import Agent, Told, encode_told
+from doyen.agent.told import Told, encode_told
+from doyen.api.node import Node
 from doyen.cli.nodeflags import chosen_node, node_flags
 from doyen.cli.options import named_by_flag
 from doyen.errors import ConfigError
@@ -30,29 +31,28 @@ async def _run(config: NodeConfig, status_every: float) -> int:
         try:
             os.write(sys.stdout.fileno(), encode_told(told))
         except OSError:
-            ended.set()  # Whoever listened is gone.
+            node.ended.set()  # Whoever listened is gone.
 
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
     with named_by_flag():
-        agent = Agent(config, tell)
-    await agent.start()
-    served = agent.attached.http
-    agent.told(
-        "started",
-        pid=os.getpid(),
-        address=str(agent.driver.transport.address),
-        http=None if served is None else served.url,
-    )
-    while not ended.is_set() and agent.driver.failure is None:
-        agent.status()
-        try:
-            async with asyncio.timeout(status_every):
-                await ended.wait()
-        except TimeoutError:
-            continue
-    agent.leave()
+        node = Node(config, tell=tell, leave_on_sigterm=False)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, node.ended.set)
+        async with node:
+            agent = node.agent
+            served = agent.attached.http
+            agent.told(
+                "started",
+                pid=os.getpid(),
+                address=str(agent.driver.transport.address),
+                http=None if served is None else served.url,
+            )
+            while not node.ended.is_set():
+                agent.status()
+                try:
+                    async with asyncio.timeout(status_every):
+                        await node.ended.wait()
+                except TimeoutError:
+                    continue
     agent.told("stopped")
-    return 0 if agent.driver.failure is None else 1
+    return 0 if node.failure is None else 1

@@ -1,6 +1,6 @@
 """The flags of commands that run a node: `agent`, `run`; one per field of `NodeConfig`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ def node_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def chosen_node(config_file: Path | None, given: dict[str, Any]) -> NodeConfig:
+def chosen_node(
+    config_file: Path | None, given: dict[str, Any], defaults: Mapping[tuple[str, ...], Any] | None = None
+) -> NodeConfig:
     """The configuration, from what the flags collected, the environment and the file."""
     paths = {_key(option): option.path for option in node_options()}
     said = {paths[key]: value for key, value in given.items() if value is not None and value != ()}
-    return configure(said, file=config_file)
+    return configure(said, file=config_file, defaults=defaults or {})
 
 
 def _add(option: Option, function: Callable[..., Any]) -> None:

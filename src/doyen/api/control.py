@@ -1,0 +1,270 @@
+"""A node's local side door: a unix socket that its own user can open; one JSON line asks, one or more answer.
+
+    RUNTIME/GROUP/NAME.sock      RUNTIME: DOYEN_RUNTIME_DIR, else XDG_RUNTIME_DIR/doyen, else /tmp/doyen-UID
+
+    {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
+    {"do": "watch"}              → one line per event, until either side ends
+
+`doyen members`, `leader`, `watch`, `explain`, `resign`, `leave`, `join` and `doctor` are its users.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from doyen.core.ids import parse_address
+from doyen.core.seeds import SeedsChanged
+from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
+
+if TYPE_CHECKING:
+    from doyen.api.node import Node
+
+REQUEST_MAX: Final = 4096
+CONNECTIONS_MAX: Final = 32
+PATH_MAX: Final = 100  # Of a unix socket's path, on every system.
+
+
+def runtime_dir() -> Path:
+    given = os.environ.get("DOYEN_RUNTIME_DIR")
+    if given:
+        return Path(given)
+    xdg = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(xdg) / "doyen" if xdg else Path(f"/tmp/doyen-{os.getuid()}")
+
+
+def socket_path(group: str, name: str) -> Path:
+    return runtime_dir() / _safe(group) / f"{_safe(name)}.sock"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", text).lstrip(".") or "%"
+
+
+class Control:
+    """The server; it ends with the node's driver."""
+
+    def __init__(self, node: "Node", path: Path) -> None:
+        self._node, self.path = node, path
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def attach(cls, node: "Node") -> "Control | None":
+        """None where there is no place for a socket: a node must run without it, too."""
+        path = socket_path(node.config.group, node.agent.name)
+        control = cls(node, path)
+        try:
+            _make_private(path.parent)
+            if path.exists() and not _answers(path):
+                path.unlink()
+            if len(os.fsencode(path)) > PATH_MAX:
+                raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
+            control._server = await asyncio.start_unix_server(control._accept, path, limit=REQUEST_MAX)
+            os.chmod(path, 0o600)
+        except OSError as error:
+            node.agent.driver.complain("control", f"no control socket at {path}: {error.strerror or error}")
+            return None
+        node.agent.driver.on_close(control.close)
+        return control
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        with suppress(OSError):
+            self.path.unlink()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(10):
+                line = await reader.readline()
+            request = msgspec.json.decode(line, type=dict[str, Any])
+            if request.get("do") == "watch":
+                await self._watch(writer)
+            else:
+                writer.write(msgspec.json.encode({"ok": True, "result": await self._answer(request)}) + b"\n")
+        except (msgspec.DecodeError, ValueError, DoyenError, TypeError) as error:
+            writer.write(msgspec.json.encode({"ok": False, "error": str(error)}) + b"\n")
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            with suppress(OSError):
+                writer.close()
+
+    async def _watch(self, writer: asyncio.StreamWriter) -> None:
+        async for event in self._node.events():
+            writer.write(msgspec.json.encode(event) + b"\n")
+            await writer.drain()
+
+    async def _answer(self, request: dict[str, Any]) -> Any:
+        node, election = self._node, str(request.get("election", ""))
+        match request.get("do"):
+            case "status":
+                return self._status()
+            case "members":
+                return self._status() | {"members": node.members()}
+            case "leader":
+                return self._leader(election)
+            case "explain":
+                return node.explain(election)
+            case "resign":
+                campaign = node.election(election) if election else node._own
+                was = campaign.is_leader
+                await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
+                return self._leader(election) | {"resigned": was}
+            case "leave":
+                asyncio.get_running_loop().call_soon(lambda: node._spawn(node.leave()))
+                return self._status()
+            case "join":
+                return {"seeds": self._join([str(seed) for seed in request.get("seeds", ())])}
+            case other:
+                raise LocalProtocolError(f"cannot do {other!r}")
+
+    def _status(self) -> dict[str, Any]:
+        node = self._node
+        driver, config = node.agent.driver, node.config
+        own = node.agent.reign
+        return {
+            "group": config.group,
+            "node": node.name,
+            "pid": os.getpid(),
+            "address": node.address,
+            "membership": config.membership_kind(),
+            "election": config.election,
+            "elections": sorted(node.agent.stack.reigns),
+            "leader": None if own is None else own.leader,
+            "term": None if own is None or own.term is None else own.term.number,
+            "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
+            "is_leader": node.is_leader,
+            "sealed": driver.seal is not None,
+            "durable": driver.storage is not None,
+            "sent": driver.transport.sent_count,
+            "received": driver.received_count,
+            "refused": dict(driver.refused),
+        }
+
+    def _leader(self, election: str) -> dict[str, Any]:
+        reigns = self._node.agent.stack.reigns
+        if election not in reigns:
+            raise LocalProtocolError(f"this node takes part in no election {election!r}: one of {sorted(reigns)}")
+        reign, clock = reigns[election], self._node.clock()
+        return {
+            "group": self._node.group,
+            "node": self._node.name,
+            "election": election,
+            "kind": reign.kind,
+            "leader": reign.leader,
+            "term": None if reign.term is None else reign.term.number,
+            "since_s": None if reign.term is None else (clock - reign.since) / 1e9,
+            "is_me": reign.is_leader(clock),
+        }
+
+    def _join(self, seeds: list[str]) -> list[str]:
+        if not seeds:
+            raise ConfigError("give at least one address of another member, host:port")
+        agent = self._node.agent
+        found = tuple(parse_address(seed, default_port=7600) for seed in seeds)
+        for seed in found:
+            agent.udp.check_peer(seed)
+        agent.seeds = tuple(dict.fromkeys((*agent.seeds, *found)))
+        agent.driver.set_seeds(agent.seeds)
+        agent.driver.tell(SeedsChanged(agent.seeds))
+        return [str(seed) for seed in agent.seeds]
+
+
+def _make_private(directory: Path) -> None:
+    """Ours alone: whoever could replace the socket could pretend to be the node."""
+    base = directory.parent
+    for made in (base, directory):
+        made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = made.stat()
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            raise OSError(0, f"{made} is not this user's alone: set DOYEN_RUNTIME_DIR to a directory that is")
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.5)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+# ── The other end ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
+    """The nodes of this user on this machine that answer: (group, socket)."""
+    found = []
+    pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
+    for path in sorted(runtime_dir().glob(pattern)):
+        if _answers(path):
+            found.append((path.parent.name, path))
+    return found
+
+
+def find_node(group: str | None, name: str | None) -> Path:
+    """The one that is meant; else an error that says which there are."""
+    nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == _safe(name)]
+    groups = {found for found, _ in nodes}
+    if not nodes:
+        what = f"node {name!r} of " if name else "node of "
+        raise TransportError(
+            f"no {what}{f'group {group!r}' if group else 'any group'} runs here (looked in {runtime_dir()}): "
+            f"start one, doyen agent --group {group or 'NAME'}"
+        )
+    if len(groups) > 1:
+        raise ConfigError(f"--group is missing: here run {', '.join(sorted(groups))}")
+    return nodes[0][1]
+
+
+def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
+    """One question, one answer."""
+    with _connected(path, timeout_s) as line:
+        line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
+        with line.makefile("rb") as answers:
+            answer = answers.readline()
+    if not answer:
+        raise TransportError(f"{path.stem} ended before it answered")
+    said = msgspec.json.decode(answer, type=dict[str, Any])
+    if not said.get("ok"):
+        raise LocalProtocolError(f"{path.stem}: {said.get('error')}")
+    return said["result"]
+
+
+def watch(path: Path) -> Any:
+    """Events, one after another, as they are told."""
+    with _connected(path, None) as line:
+        line.sendall(b'{"do":"watch"}\n')
+        with line.makefile("rb") as events:
+            for event in events:
+                yield msgspec.json.decode(event)
+
+
+def _connected(path: Path, timeout_s: float | None) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(timeout_s)
+    try:
+        line.connect(str(path))
+    except OSError as error:
+        line.close()
+        raise TransportError(f"cannot ask {path.stem} at {path}: {error.strerror}") from None
+    return line

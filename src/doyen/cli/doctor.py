@@ -1,0 +1,164 @@
+"""`doyen doctor`: what is wrong here, and what to do about it."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from msgspec import Struct
+
+from doyen.agent.layers import worst_case_of
+from doyen.agent.node import udp_config
+from doyen.agent.promises import promise_of
+from doyen.api.control import ask, local_nodes, runtime_dir
+from doyen.cli.nodeflags import chosen_node, node_flags
+from doyen.cli.output import print_json
+from doyen.core.clock import format_duration
+from doyen.errors import DoyenError
+
+
+class Finding(Struct, frozen=True):
+    verdict: Literal["ok", "note", "wrong"]
+    what: str
+    advice: str = ""
+
+
+@click.command(
+    "doctor",
+    help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@node_flags
+def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
+    findings = [*_machine(), *_configuration(config_file, given), *_running(given.get("group"))]
+    wrong = sum(finding.verdict == "wrong" for finding in findings)
+    if as_json:
+        print_json({"wrong": wrong, "findings": findings})
+    else:
+        click.echo(f"{wrong or 'nothing'} wrong, {sum(f.verdict == 'note' for f in findings)} worth knowing")
+        marks = {"ok": "✓", "note": "·", "wrong": "✗"}
+        for finding in findings:
+            click.echo(f" {marks[finding.verdict]} {finding.what}" + (f": {finding.advice}" if finding.advice else ""))
+    sys.exit(1 if wrong else 0)
+
+
+def _machine() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("ok", f"Python {version}")
+    late = max(_oversleep() for _ in range(20))
+    yield Finding(
+        "ok" if late < 0.05 else "note",
+        f"timers are {late * 1000:.0f} ms late at the worst of 20",
+        "" if late < 0.05 else "the machine is busy: timers below ten times that will cost false alarms",
+    )
+    place = runtime_dir()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(place, os.W_OK)
+    except OSError:
+        writable = False
+    yield (
+        Finding("ok", f"control sockets in {place}")
+        if writable
+        else Finding("wrong", f"no control socket can be made in {place}", "set DOYEN_RUNTIME_DIR")
+    )
+    try:
+        import nacl  # noqa: F401
+
+        yield Finding("ok", "packets can be sealed (PyNaCl)")
+    except ImportError:
+        yield Finding("note", "packets cannot be sealed", "pip install 'doyen[secure]', then doyen keys new")
+
+
+def _oversleep() -> float:
+    began = time.monotonic()
+    time.sleep(0.002)
+    return time.monotonic() - began - 0.002
+
+
+def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
+    if config_file is None and given.get("group") is None and "DOYEN_GROUP" not in os.environ:
+        return
+    try:
+        config = chosen_node(config_file, given)
+        udp = udp_config(config)
+        for seed in config.seed_addresses():
+            udp.check_peer(seed)
+    except DoyenError as error:
+        yield Finding("wrong", "the configuration cannot work", str(error))
+        return
+    membership = config.membership_kind()
+    yield Finding("ok", f"group {config.group!r}: {membership} membership, {config.election} election")
+    if config.election != "none":
+        promise = promise_of(config.election, config.rank)
+        yield Finding("ok" if promise.strong else "note", f"promise: {promise.in_short}")
+        worst = worst_case_of(config)
+        detected, failover = format_duration(worst.detection), format_duration(worst.failover)
+        yield Finding(
+            "ok",
+            f"preset {config.preset}: a dead leader is noticed in {detected}, replaced in {failover}, at the worst",
+        )
+    if not config.key_file:
+        yield Finding(
+            "note", "no key: whoever can send to this group can speak in it", "doyen keys new, then --key-file"
+        )
+    if not config.state:
+        yield Finding("note", "no state directory: terms begin anew after a restart", "--state DIR")
+    with socket.socket(socket.AF_INET6 if ":" in udp.bind.host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((udp.bind.host, udp.bind.port))
+            yield Finding("ok", f"can listen on {udp.bind}")
+        except OSError as error:
+            advice = "a node may run there already" if error.errno == 98 else "see `ip address`"
+            yield Finding(
+                "note" if error.errno == 98 else "wrong", f"cannot listen on {udp.bind}: {error.strerror}", advice
+            )
+
+
+def _running(group: str | None) -> Iterator[Finding]:
+    nodes = local_nodes(group or os.environ.get("DOYEN_GROUP"))
+    if not nodes:
+        yield Finding("note", "no node runs here", "doyen agent --group NAME, or doyen up")
+    for _, path in nodes:
+        try:
+            told = ask(path, "members", timeout_s=3)
+        except DoyenError as error:
+            yield Finding("wrong", f"{path.stem} does not answer", str(error))
+            continue
+        who = f"{told['group']}/{told['node']} (pid {told['pid']})"
+        if told["leader"] is None:
+            yield Finding("wrong", f"{who} knows no leader", "doyen explain says why")
+        else:
+            yield Finding("ok", f"{who}: {told['leader']} leads, term {told['term']}")
+        yield from _refusals(who, told["refused"])
+        versions = {member["software"] for member in told["members"] if member["software"]}
+        if len(versions) > 1:
+            yield Finding("note", f"{who}: versions differ: {', '.join(sorted(versions))}", "upgrade the older ones")
+        for member in told["members"]:
+            if member["state"] == "suspected":
+                yield Finding("note", f"{who}: {member['name']} is suspected", "doyen watch shows what becomes of it")
+
+
+_REFUSED = {
+    "namesake": "another process has the same name: give one of them another --name",
+    "group": "somebody sends for another group to this port: give one of them another port",
+    "version": "a member speaks another version: upgrade the older one",
+    "seal": "packets are sealed with another key, or forged: doyen keys list on both sides",
+    "key": "packets are sealed with a key that is not here: doyen keys list on both sides",
+    "no address": "members are known whose address is not: give --advertise on them",
+    "too large": "messages do not fit a datagram: shorter names or less --meta",
+}
+
+
+def _refusals(who: str, refused: dict[str, int]) -> Iterator[Finding]:
+    for reason, count in refused.items():
+        if reason in _REFUSED:
+            yield Finding(
+                "wrong" if reason in ("namesake", "seal", "key") else "note",
+                f"{who}: {count} × {reason}",
+                _REFUSED[reason],
+            )

@@ -1,0 +1,25 @@
+"""`doyen explain`: why this one leads, and what that is worth."""
+
+import click
+
+from doyen.api.control import ask, find_node
+from doyen.cli.local import stamp, which_election, which_node
+from doyen.cli.output import print_json
+
+
+@click.command("explain", help="Why this one leads, and what the election promises.")
+@which_node
+@which_election
+@click.option("--history", is_flag=True, help="Also what this node has seen of earlier terms.")
+def command(group: str | None, name: str | None, as_json: bool, election: str, history: bool) -> None:
+    told = ask(find_node(group, name), "explain", election=election)
+    if as_json:
+        print_json(told)
+        return
+    click.echo(told["sentence"])
+    for what, text in told["lines"]:
+        click.echo(f"  {what:10}  {text}")
+    if history:
+        click.echo("  history")
+        for entry in told["history"]:
+            click.echo(f"    {stamp(entry['at'])}  {entry['text']}")

@@ -1,0 +1,18 @@
+"""`doyen join`: a running node learns where another part of its group is."""
+
+import click
+
+from doyen.api.control import ask, find_node
+from doyen.cli.local import which_node
+from doyen.cli.output import print_json
+
+
+@click.command("join", help="A node on this machine learns of further members: ADDRESS is host:port of any.")
+@click.argument("addresses", metavar="ADDRESS…", nargs=-1, required=True)
+@which_node
+def command(addresses: tuple[str, ...], group: str | None, name: str | None, as_json: bool) -> None:
+    told = ask(find_node(group, name), "join", seeds=list(addresses))
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(f"seeds: {', '.join(told['seeds'])}; doyen members shows who answered")

@@ -1,0 +1,63 @@
+"""`doyen members`: who is here, as a node on this machine believes."""
+
+from typing import Any
+
+import click
+
+from doyen.api.control import ask, find_node
+from doyen.cli.local import ago, table, which_node
+from doyen.cli.output import print_json
+
+
+@click.command("members", help="Who is in the group, as a node on this machine believes.")
+@which_node
+def command(group: str | None, name: str | None, as_json: bool) -> None:
+    told = ask(find_node(group, name), "members")
+    if as_json:
+        print_json(told)
+        return
+    members = told["members"]
+    suspected = sum(member["state"] == "suspected" for member in members)
+    present = sum(member["state"] in ("alive", "suspected") for member in members)
+    leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
+    click.echo(
+        f"{told['group']} · {present} member{'s' * (present != 1)}"
+        + (f", {suspected} suspected" if suspected else "")
+        + f" · {leader if told['leader'] else 'no leader'} · as {told['node']} sees it"
+        + ("" if told["sealed"] else " · no key: packets are NOT authenticated")
+    )
+    if told["membership"] == "none":
+        click.echo(
+            "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
+        )
+    rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "VERSION")]
+    rows += [_row(member) for member in members]
+    table(rows, ["", *(_remark(member) for member in members)])
+
+
+def _row(member: dict[str, Any]) -> tuple[str, ...]:
+    here = member["state"] in ("alive", "suspected")
+    return (
+        member["name"] + ("★" if member["leads"] else ""),
+        member["address"] or "–",
+        member["state"],
+        ago(member["since_s"]),
+        "–" if member["score"] is None else f"{member['score']:g}",
+        f"{100 * member['health']:.0f} %" if here else "–",
+        member["software"] or "–",
+    )
+
+
+def _remark(member: dict[str, Any]) -> str:
+    parts = []
+    if member["me"]:
+        parts.append("this node")
+    if member["state"] == "suspected":
+        by = ", ".join(member["suspected_by"])
+        parts.append((f"by {by}; " if by else "") + f"{ago(member['refute_within_s'])} left to refute")
+    if member["state"] == "left":
+        parts.append("on its own word")
+    if not member["eligible"]:
+        parts.append("does not lead")
+    parts += [f"{key}={value}" for key, value in member["meta"].items()]
+    return " · ".join(parts)

@@ -1,0 +1,32 @@
+"""`doyen resign`: the leader hands over."""
+
+import click
+
+from doyen.api.control import ask, local_nodes
+from doyen.cli.local import which_election, which_node
+from doyen.cli.output import print_json
+from doyen.errors import LocalProtocolError, TransportError
+
+
+@click.command("resign", help="The leader, if it runs here, hands over; it does not contend for a while.")
+@which_node
+@which_election
+@click.option("--to", default=None, help="To whom; by default to the best of the others.")
+@click.option("--cooldown", default="30s", show_default=True, help="For so long it does not contend again.")
+def command(group: str | None, name: str | None, as_json: bool, election: str, to: str | None, cooldown: str) -> None:
+    leader = None
+    for _, path in local_nodes(group):
+        if name is not None and path.stem != name:
+            continue
+        told = ask(path, "leader", election=election)
+        leader = told["leader"]
+        if told["is_me"]:
+            after = ask(path, "resign", election=election, to=to, cooldown=cooldown, timeout_s=60)
+            if as_json:
+                print_json(after)
+            else:
+                click.echo(f"{told['node']} resigned (term {told['term']}); {after['leader'] or 'nobody yet'} leads")
+            return
+    if leader is None:
+        raise TransportError("no node that could resign runs here: doyen members shows who leads, and where")
+    raise LocalProtocolError(f"{leader} leads, and it does not run here: ask on its machine")

@@ -1,0 +1,56 @@
+"""`doyen watch`: what happens in a group, as it happens."""
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+import click
+
+from doyen.api.control import ask, find_node, watch
+from doyen.cli.local import stamp, which_node
+from doyen.cli.options import DurationText
+from doyen.cli.output import print_json
+
+
+@click.command("watch", help="What happens in the group, as it happens; with --json one object per line.")
+@which_node
+@click.option(
+    "--for", "duration_s", type=DurationText(as_seconds=True), default=None, help="End after so long [never]."
+)
+def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
+    path = find_node(group, name)
+    told = ask(path, "status")
+    if as_json:
+        print_json({"kind": "watching", **told})
+    else:
+        who = f"{told['leader']} leads (term {told['term']})" if told["leader"] else "nobody leads"
+        click.echo(f"{told['group']} as {told['node']} sees it · {who}")
+    sys.stdout.flush()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if duration_s is not None:
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, duration_s)
+    try:
+        for event in watch(path):
+            print_json(event) if as_json else click.echo(_line(event))
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _line(event: dict[str, Any]) -> str:
+    kind = event["kind"]
+    which = f"{event['election']}: " if event.get("election") else ""
+    if kind in ("elected", "lost"):
+        text = f"{which}{event['leader']} (term {event['term']})"
+    else:
+        text = event.get("member") or ""
+    reason = f" · {event['reason']}" if event.get("reason") else ""
+    lost = f" · {event['dropped']} events before it were dropped" if event.get("dropped") else ""
+    return f" {stamp(event['at'])}  {kind:9} {text}{reason}{lost}"

@@ -1,0 +1,162 @@
+"""The commands that ask a running node: what they print, what they answer, how they fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.live
+DOYEN = [sys.executable, "-m", "doyen"]
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("r")
+    os.environ["DOYEN_RUNTIME_DIR"] = str(place)
+    yield place
+    del os.environ["DOYEN_RUNTIME_DIR"]
+
+
+@contextmanager
+def agent(name: str, *flags: str, group: str = "orders") -> Iterator[str]:
+    """An agent; its address."""
+    line = [*DOYEN, "agent", "--group", group, "--name", name, "--preset", "local", "--election", "hybrid", *flags]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for told in process.stdout:
+                said = json.loads(told)
+                if said["event"] == "started":
+                    yield said["address"]
+                    break
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def group(runtime: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        seed = stack.enter_context(agent("ant", "--meta", "zone=eu", "--score", "3"))
+        stack.enter_context(agent("bee", "--seed", seed))
+        stack.enter_context(agent("cat", "--seed", seed, "--no-eligible"))
+        deadline = time.monotonic() + 20
+        while not (agree := leaders()) or len(agree) != 1 or None in agree:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield
+
+
+def leaders() -> set[str | None]:
+    told = [asked("members", "--name", name) for name in ("ant", "bee", "cat")]
+    return {said["leader"] for said in told} if all(len(said["members"]) == 3 for said in told) else set()
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*DOYEN, *arguments], capture_output=True, text=True, timeout=30)
+
+
+def asked(*arguments: str) -> Any:
+    done = run(*arguments, "--json")
+    assert done.stdout.count("\n") == 1, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_members_shows_everybody_and_who_leads(group: None) -> None:
+    told = asked("members", "--group", "orders", "--name", "ant")
+    assert {m["name"]: m["state"] for m in told["members"]} == dict.fromkeys(("ant", "bee", "cat"), "alive")
+    assert [m["name"] for m in told["members"] if m["leads"]] == [told["leader"]]
+    assert next(m for m in told["members"] if m["me"])["meta"] == {"zone": "eu"}
+    shown = run("members").stdout.splitlines()
+    assert shown[0].startswith(f"orders · 3 members · leader {told['leader']} since ")
+    assert "NOT authenticated" in shown[0]
+    assert f"{told['leader']}★" in "\n".join(shown[1:])
+    assert shown[1].split()[:4] == ["NAME", "ADDRESS", "STATE", "SINCE"]
+
+
+def test_leader_and_explain_say_who_and_why(group: None) -> None:
+    leader = asked("leader")["leader"]
+    assert leader in ("ant", "bee")
+    done = run("leader")
+    assert done.stdout.startswith(f"{leader} leads orders since ")
+    assert run("leader", "--name", leader, "--mine").returncode == 0
+    assert run("leader", "--name", "cat", "--mine").returncode == 3
+    said = run("explain", "--name", "cat", "--history").stdout.splitlines()
+    assert said[0].startswith(f'{leader} leads "orders" (term ')
+    assert "because it has the lowest hash of the healthy members that took part" in said[0]
+    assert any(line.startswith("  promise     one leader per connected region") for line in said)
+    told = asked("explain", "--name", leader)
+    assert (told["leader"], told["kind"], told["strong"]) == (leader, "hybrid", False)
+    assert told["history"]
+
+
+def test_watch_tells_of_a_resignation_and_resign_hands_over(group: None) -> None:
+    leader = asked("leader")["leader"]
+    heir = "bee" if leader == "ant" else "ant"
+    line = [*DOYEN, "watch", "--name", "cat", "--json", "--for", "20s"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdout is not None
+        assert json.loads(watcher.stdout.readline())["kind"] == "watching"
+        done = run("resign", "--to", heir, "--cooldown", "1s")
+        assert done.stdout.startswith(f"{leader} resigned (term ")
+        for told in watcher.stdout:
+            event = json.loads(told)
+            if event["kind"] == "elected" and event["leader"] == heir:
+                break
+        watcher.send_signal(signal.SIGINT)
+    while asked("leader", "--name", leader)["leader"] != heir:
+        time.sleep(0.02)
+    assert run("resign", "--to", "cat", "--name", leader).returncode == 1  # It leads no more.
+
+
+def test_join_tells_a_running_node_of_another(group: None) -> None:
+    with agent("dog", group="elsewhere"):
+        assert run("members").returncode == 2  # Two groups run here: which?
+        with agent("eel", group="elsewhere") as address:
+            assert asked("join", address, "--group", "elsewhere", "--name", "dog")["seeds"] == [address]
+            deadline = time.monotonic() + 15
+            while len(asked("members", "--group", "elsewhere", "--name", "dog")["members"]) != 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert run("leave", "--group", "elsewhere", "--name", "eel").returncode == 0
+            while asked("members", "--group", "elsewhere", "--name", "dog")["members"][1]["state"] != "left":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+def test_doctor_finds_what_is_there_and_what_is_wrong(group: None) -> None:
+    told = asked("doctor")
+    assert any("leads, term" in finding["what"] for finding in told["findings"])
+    wrong = run("doctor", "--group", "g", "--election", "pole", "--json")
+    assert wrong.returncode == 1
+    assert "voters must name all members" in wrong.stdout
+
+
+@pytest.mark.parametrize("command", ["members", "leader", "watch", "explain", "resign", "leave"])
+def test_without_a_node_there_is_advice(runtime: Path, command: str) -> None:
+    done = run(command, "--group", "nobody")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("doyen: no node")
+
+
+def test_presets_print_their_worst_case() -> None:
+    told = asked("presets", "--group-size", "16")
+    by = {(row["preset"], row["election"]): row for row in told["presets"]}
+    assert by["lan", "le-s"]["detection_s"] == 3.0
+    assert by["lan", "le-s"]["failover_s"] == pytest.approx(3 + 0.5 + 2 * 0.001)  # T_L + T_S + 2Δ.
+    assert all(row["failover_s"] >= row["detection_s"] > 0 for row in told["presets"])
+    assert "pole" in run("presets").stdout
+
+
+def test_shells_can_complete_the_commands() -> None:
+    env = os.environ | {"_DOYEN_COMPLETE": "bash_source"}
+    line = [sys.executable, "-c", "from doyen.cli import main; main()"]
+    done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=20)
+    assert "complete" in done.stdout, done.stderr

@@ -1,0 +1,290 @@
+"""`doyen run`: a command runs only while its runner leads, and never outlives that."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.live
+DOYEN = [sys.executable, "-m", "doyen"]
+
+
+@pytest.fixture(autouse=True)
+def _own_runtime_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@contextmanager
+def runner(*flags: str, command: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    line = [*DOYEN, "run", "--preset", "local", "--json", *flags, "--", *command]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def told(process: "subprocess.Popen[str]", event: str) -> dict[str, Any]:
+    """Reads on until it says that."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        said: dict[str, Any] = json.loads(line)
+        if said["event"] == event:
+            return said
+    raise AssertionError(f"it never said {event}")
+
+
+def until(holds: Callable[[], bool], within_s: float = 10) -> float:
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() < began + within_s
+        time.sleep(0.005)
+    return time.monotonic() - began
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None:
+    with runner("--group", "code", command=["sh", "-c", "echo term $DOYEN_TERM; exit 7"]) as process:
+        out, error = process.communicate(timeout=20)
+    assert (process.returncode, out) == (7, "term 1\n")
+    said = [json.loads(line) for line in error.splitlines()]
+    assert [line["event"] for line in said if line["event"] != "waiting"] == ["preset", "note", "elected", "ended"]
+    note = next(line["text"] for line in said if line["event"] == "note")
+    assert "a second sh may run on the other side of a partition" in note
+    assert "--election pole" in note
+
+
+def test_a_killed_command_gives_128_and_its_signal() -> None:
+    with runner("--group", "signal", command=["sh", "-c", "kill -9 $$"]) as process:
+        process.communicate(timeout=20)
+    assert process.returncode == 137
+
+
+def test_sigterm_to_the_runner_ends_the_command_first_then_leaves(tmp_path: Path) -> None:
+    script = f"trap 'sleep 0.2; echo bye; exit 3' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
+    with runner("--group", "term", command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        process.terminate()
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, "bye\n")
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace() -> None:
+    with runner(
+        "--group", "deaf", "--grace", "200ms", command=["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
+    ) as process:
+        told(process, "elected")
+        time.sleep(0.3)
+        began = time.monotonic()
+        process.terminate()
+        process.wait(10)
+    assert 0.2 <= time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("election", ["hybrid", "pole"])
+def test_a_killed_runner_takes_its_command_and_its_children_with_it(tmp_path: Path, election: str) -> None:
+    flags = ["--election", "pole", "--voters", "a", "--volatile"] if election == "pole" else []
+    script = f"trap '' TERM; sleep 61 & echo $! $$ > {tmp_path}/pids; wait; while :; do sleep 1; done"
+    with runner("--group", "kill", "--name", "a", "--grace", "300ms", *flags, command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        assert all(alive(pid) for pid in pids)
+        process.kill()
+        process.wait()
+        took = until(lambda: not any(alive(pid) for pid in pids))
+    # With a lease, SIGKILL comes before it ends (0.5 s), whatever the grace; without, after the grace.
+    assert took < (0.6 if election == "pole" else 2)
+
+
+def test_a_killed_guard_takes_the_command_with_it_too(tmp_path: Path) -> None:
+    script = f"echo $PPID $$ > {tmp_path}/pids; while :; do sleep 1; done"
+    with runner("--group", "guard", command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
+        guard, command = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+        os.kill(guard, signal.SIGKILL)
+        until(lambda: not alive(command))
+        assert process.wait(10) == 137
+
+
+def test_a_paused_runner_does_not_keep_the_command_alive_beyond_the_lease(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
+    flags = ["--group", "pause", "--name", "a", "--election", "pole", "--voters", "a", "--volatile"]
+    with runner(*flags, command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        pid = int((tmp_path / "pid").read_text())
+        os.kill(process.pid, signal.SIGSTOP)
+        took = until(lambda: not alive(pid))
+        time.sleep(0.3)  # By then the lease has ended, too.
+        os.kill(process.pid, signal.SIGCONT)
+        assert took < 0.6
+        lost = told(process, "lost")
+        assert "lease" in lost["reason"]
+        assert told(process, "elected")["term"] > 1  # It wakes up, and campaigns again.
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for made in sockets:
+        made.bind(("127.0.0.1", 0))
+    ports = [made.getsockname()[1] for made in sockets]
+    for made in sockets:
+        made.close()
+    return ports
+
+
+def overlaps(log: Path) -> list[str]:
+    """Commands that began while another had not ended; each writes `begin PID` and beats every 5 ms."""
+    alive_until: dict[str, int] = {}
+    began: list[tuple[int, str]] = []
+    for line in log.read_text().splitlines():
+        at, word, pid = line.split()
+        if word == "begin":
+            began.append((int(at), pid))
+        alive_until[pid] = max(alive_until.get(pid, 0), int(at))
+    found = []
+    for at, pid in began:
+        found += [
+            f"{pid} began while {other} acted"
+            for _, other in began
+            if other != pid and began_at(began, other) < at < alive_until[other]
+        ]
+    return found
+
+
+def began_at(began: list[tuple[int, str]], pid: str) -> int:
+    return next(at for at, other in began if other == pid)
+
+
+WITNESS = """
+import os, sys, time
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+say = lambda word: os.write(log, b"%d %s %d\\n" % (time.clock_gettime_ns(time.CLOCK_BOOTTIME), word, os.getpid()))
+say(b"begin")
+while True:
+    time.sleep(0.005)
+    say(b"beat")
+"""
+
+
+def test_with_a_quorum_no_second_command_starts_before_the_first_has_stopped(tmp_path: Path) -> None:
+    takeovers(tmp_path, rounds=4)
+
+
+@pytest.mark.soak
+def test_with_a_quorum_no_second_command_starts_before_the_first_has_stopped_over_200_kills(tmp_path: Path) -> None:
+    takeovers(tmp_path, rounds=200)
+
+
+def takeovers(tmp_path: Path, rounds: int) -> None:
+    """Kills, pauses and terminates the runner that leads, again and again; the witnesses' log is judged at the end."""
+    log, names = tmp_path / "acts", ["a", "b", "c"]
+    ports = dict(zip(names, free_ports(3), strict=True))
+    (tmp_path / "witness.py").write_text(WITNESS)
+
+    def start(name: str, first: bool) -> "subprocess.Popen[str]":
+        flags = ["--group", "quorum", "--name", name, "--bind", f"127.0.0.1:{ports[name]}", "--grace", "100ms"]
+        flags += [f"--seed=127.0.0.1:{port}" for other, port in ports.items() if other != name]
+        flags += ["--election", "pole", "--voters", "a,b,c", "--state", str(tmp_path / "state")]
+        flags += ["--newcomer"] if first else []
+        command = [sys.executable, "-S", str(tmp_path / "witness.py"), str(log)]
+        line = [*DOYEN, "run", "--preset", "local", "--json", *flags, "--", *command]
+        return subprocess.Popen(line, stderr=subprocess.DEVNULL, text=True)
+
+    runners = {name: start(name, True) for name in names}
+    try:
+        for number in range(rounds):
+            leader, acts = wait_for_acts(runners, log)
+            victim = runners[leader]
+            if number % 4 == 3:
+                victim.send_signal(signal.SIGSTOP)
+                wait_for_another(runners, log, leader, acts)
+                victim.send_signal(signal.SIGCONT)
+                continue
+            victim.send_signal(signal.SIGTERM if number % 4 == 1 else signal.SIGKILL)
+            victim.wait(10)
+            wait_for_another(runners, log, leader, acts)
+            runners[leader] = start(leader, False)
+    finally:
+        for process in runners.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in runners.values():
+            process.wait(10)
+    assert overlaps(log) == []
+    assert len({line.split()[2] for line in log.read_text().splitlines()}) > rounds / 2
+
+
+def wait_for_acts(runners: dict[str, "subprocess.Popen[str]"], log: Path) -> tuple[str, str]:
+    """Whose command acts now, and the command's pid."""
+    found: list[tuple[str, str]] = []
+
+    def acting() -> bool:
+        pid = last_actor(log)
+        owner = owner_of(pid, runners) if pid else None
+        if owner is not None and pid is not None and alive(int(pid)):
+            found.append((owner, pid))
+        return bool(found)
+
+    until(acting, 20)
+    return found[0]
+
+
+def wait_for_another(runners: dict[str, "subprocess.Popen[str]"], log: Path, leader: str, acts: str) -> None:
+    until(lambda: last_actor(log) not in (None, acts), 20)
+
+
+def last_actor(log: Path) -> str | None:
+    if not log.exists():
+        return None
+    with open(log, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - 200))
+        lines = file.read().split(b"\n")
+    return lines[-2].split()[2].decode() if len(lines) >= 2 and len(lines[-2].split()) == 3 else None
+
+
+def owner_of(pid: str, runners: dict[str, "subprocess.Popen[str]"]) -> str | None:
+    """The runner whose guard is the command's parent."""
+    try:
+        guard = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        runner_pid = int(Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+    return next((name for name, process in runners.items() if process.pid == runner_pid), None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--group", "g", "--", "no-such-command-here"], "there is no such command here"),
+        (["--group", "g", "--election", "none", "--membership", "swim", "--", "true"], "nothing would ever run"),
+        (["--", "true"], "group '' must have 1 to 64 bytes"),
+        (["--group", "g", "--grace", "soon", "--", "true"], "--grace"),
+        (["--group", "g", "--election", "pole", "--", "true"], "voters must name all members"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(arguments: list[str], said: str) -> None:
+    done = subprocess.run([*DOYEN, "run", *arguments], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
