@@ -16,6 +16,7 @@ from doyen.score.probes import (
     eccentricity,
     fixed,
     memory_free_gib,
+    regions,
 )
 from doyen.score.topsis import Attribute
 
@@ -71,3 +72,8 @@ def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
     assert rating.measure()[1] == ("security",)
     with pytest.raises(ConfigError, match="'failures' has no probe"):
         Rating(attributes, {"security": fixed(1)})
+
+
+def test_regions_are_who_can_reach_whom_from_the_lowest_name() -> None:
+    graph = {"10": ["2"], "2": ["10"], "3": [], "1": ["4"], "4": ["1"]}
+    assert regions(graph) == [["1", "4"], ["2", "10"], ["3"]]

@@ -95,7 +95,6 @@ GOOD = {"attribute": [{"name": "x", "min": 0, "max": 1, "weight": 1.0, "kind": "
         ({"min": 1}, "min 1 of x must be less than max"),
         ({"min": 2}, "max"),
         ({"weight": 1.5}, "weight 1.5 of x"),
-        ({"weight": 0.5}, "add up to 0.5"),
         ({"kind": "good"}, "one of benefit, cost"),
         ({"max": "much"}, "max"),
         ({"colour": 1}, "colour"),
@@ -153,3 +152,15 @@ def test_doyen_score_topsis(tmp_path: Path) -> None:
     assert list(shown["quality"]) == [str(i) for i in range(12)]
     text = CliRunner().invoke(app, arguments, catch_exceptions=False).output
     assert text.startswith("10 leads: quality 0.364530, the best of 12")
+
+
+def test_weights_that_do_not_add_up_to_1_are_taken_with_a_word(tmp_path: Path) -> None:
+    table, attributes = tmp_path / "t.csv", tmp_path / "a.toml"
+    table.write_text("node,x,y\n0,1,0\n1,0,1\n")
+    attributes.write_text(
+        "".join(f'[[attribute]]\nname="{n}"\nmin=0\nmax=1\nweight={w}\n' for n, w in (("x", 1), ("y", 0.5)))
+    )
+    result = CliRunner().invoke(app, ["score", "topsis", str(table), "--attributes", str(attributes), "--json"])
+    assert result.exit_code == 0
+    assert "the weights of x, y add up to 1.5, not to 1" in result.stderr
+    assert json.loads(result.stdout)["leader"] == "0"

@@ -35,6 +35,7 @@ from doyen.lab.local import LocalCluster, MemberState
 from doyen.lab.spanning_node import MeshTold, Plan
 from doyen.lab.switch import Switch
 from doyen.net.driver import boot_time_ns
+from doyen.score.probes import regions
 
 PORT: Final = 7700
 CONFIG: Final = SpanningConfig(hop_delay=ms(80), diameter_max=6, link_wait=ms(2000), pulse_interval=ms(320))
@@ -157,22 +158,11 @@ class _World:
         working = self.edges - self.cut
         return frozenset(other for other in self.alive if other != name and frozenset((name, other)) in working)
 
-    def regions(self) -> list[tuple[str, ...]]:
-        left, found = set(self.alive), []
-        while left:
-            reached = edge = {min(left, key=order)}
-            while edge:
-                edge = {other for at in edge for other in self.linked(at)} - reached
-                reached = reached | edge
-            found.append(tuple(sorted(reached, key=order)))
-            left -= reached
-        return found
-
     def best(self, members: Iterable[str]) -> str:
         return min(members, key=lambda name: (-self.quality[name], order(name)))
 
     def leaders(self) -> dict[tuple[str, ...], str]:
-        return {members: self.best(members) for members in self.regions()}
+        return {tuple(m): self.best(m) for m in regions({name: self.linked(name) for name in self.alive})}
 
 
 async def run_mesh(edges: Sequence[tuple[str, str]], quality: Mapping[str, float], *, parted: Sequence[str]) -> MeshRun:

@@ -14,6 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from doyen.core.order import order
 from doyen.core.rank import Standing
 from doyen.errors import ConfigError
 from doyen.score.topsis import Attribute, Quality, checked, quality
@@ -146,6 +147,17 @@ def distances(graph: Graph, node: str) -> dict[str, int]:
                     found[other] = found[at] + 1
                     further.append(other)
         edge = further
+    return found
+
+
+def regions(graph: Graph) -> list[list[str]]:
+    """Who can reach whom: members in order, the region of the lowest name first."""
+    found: list[list[str]] = []
+    seen: set[str] = set()
+    for node in sorted(graph, key=order):
+        if node not in seen:
+            found.append(sorted(distances(graph, node), key=order))
+            seen.update(found[-1])
     return found
 
 

@@ -97,17 +97,22 @@ def read_attributes(data: Any, where: str) -> tuple[Attribute, ...]:
 
 
 def checked(attributes: Iterable[Attribute], where: str) -> tuple[Attribute, ...]:
-    """Names differ, and weights add up to 1."""
+    """Names differ."""
     found = tuple(attributes)
     if not found:
         raise ConfigError(f"{where}: has no [[attribute]]: at least one must matter")
     for i, attribute in enumerate(found):
         if attribute.name in [other.name for other in found[:i]]:
             raise ConfigError(f"{where}: [attribute[{i}]] name = {shown(attribute.name)}: is there twice")
-    total = sum(attribute.weight for attribute in found)
-    if abs(total - 1.0) > WEIGHT_SLACK:
-        raise ConfigError(f"{where}: the weights of {', '.join(a.name for a in found)} add up to {total:g}: must be 1")
     return found
+
+
+def weights_complaint(attributes: Sequence[Attribute]) -> str | None:
+    """Weights other than of sum 1 still give an order, but not the chapter's numbers: worth a word."""
+    total = sum(attribute.weight for attribute in attributes)
+    if abs(total - 1.0) <= WEIGHT_SLACK:
+        return None
+    return f"the weights of {', '.join(a.name for a in attributes)} add up to {total:g}, not to 1"
 
 
 def read_table(lines: Iterable[str], attributes: Sequence[Attribute], where: str) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ import click
 from doyen.cli.output import print_json
 from doyen.cli.score.files import read_data, read_text
 from doyen.core.order import order
-from doyen.score.topsis import rate, read_attributes, read_table
+from doyen.score.topsis import rate, read_attributes, read_table, weights_complaint
 
 
 @click.command("topsis", help="A table of nodes (CSV: node,<attribute>,…) to a quality factor each, and the leader.")
@@ -22,6 +22,9 @@ from doyen.score.topsis import rate, read_attributes, read_table
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(table: Path, attributes: Path, as_json: bool) -> None:
     wanted = read_attributes(read_data(attributes), str(attributes))
+    odd = weights_complaint(wanted)
+    if odd:
+        click.echo(f"doyen: {attributes}: {odd}", err=True)
     rated = rate(read_table(read_text(table).splitlines(), wanted, str(table)), wanted)
     clamped = {node: found.clamped for node, found in rated.quality.items() if found.clamped}
     for node, names in clamped.items():

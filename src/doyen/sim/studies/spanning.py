@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from msgspec import Struct
 from msgspec.msgpack import encode
@@ -27,6 +27,7 @@ from doyen.core.order import order
 from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
 from doyen.election.spanning.messages import Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
+from doyen.score.probes import distances, regions
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -252,20 +253,13 @@ class Experiment:
         ]
 
     def regions(self) -> list[list[NodeId]]:
-        seen: set[NodeId] = set()
-        found = []
-        for name in self.setting.graph.nodes:
-            if name not in seen and self.alive(name):
-                found.append(self.region(name))
-                seen.update(found[-1])
-        return found
+        return cast(list[list[NodeId]], regions(self.living()))
 
-    def region(self, name: NodeId) -> list[NodeId]:
-        reached, edge = {name}, [name]
-        while edge:
-            edge = [other for at in edge for other in self.linked(at) if other not in reached]
-            reached.update(edge)
-        return sorted(reached, key=order)
+    def region(self, name: NodeId) -> set[NodeId]:
+        return cast(set[NodeId], set(distances(self.living(), name)))
+
+    def living(self) -> dict[str, list[NodeId]]:
+        return {name: self.linked(name) for name in self.nodes if self.alive(name)}
 
     # What happens.
 

@@ -22,6 +22,7 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning.comparators import FloodMax, Vkt
 from doyen.errors import InvariantViolated
+from doyen.score.probes import regions
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -112,25 +113,16 @@ class _Comparison:
     def _look(self) -> None:
         for members in self._regions():
             if not self.conducting & set(members):
-                self._conduct(members[0])
+                self._conduct(NodeId(members[0]))
 
-    def _regions(self) -> list[list[NodeId]]:
-        left, found = [name for name in self.graph.nodes if self.nodes[name].host is not None], []
-        while left:
-            reached, edge = {left[0]}, [left[0]]
-            while edge:
-                edge = [
-                    o for at in edge for o in self.adjacent[at] if o not in reached and self.nodes[o].host is not None
-                ]
-                reached.update(edge)
-            found.append(sorted(reached, key=order))
-            left = [name for name in left if name not in reached]
-        return found
+    def _regions(self) -> list[list[str]]:
+        alive = {name for name, node in self.nodes.items() if node.host is not None}
+        return regions({name: [other for other in self.adjacent[name] if other in alive] for name in alive})
 
     def _check(self) -> None:
         for members in self._regions():
-            best = min(members, key=lambda name: (-self.graph.quality[name], order(name)))
-            named = {self.named.get(name) for name in members}
+            best = min(members, key=lambda name: (-self.graph.quality[NodeId(name)], order(name)))
+            named = {self.named.get(NodeId(name)) for name in members}
             if named != {best}:
                 raise InvariantViolated(
                     f"{self.algorithm} elected {named} in {', '.join(members)}, the best is {best} (seed {self.seed})"
