@@ -40,6 +40,11 @@ class Setting(Struct, frozen=True, kw_only=True):
         return [*found, *self.flags]
 
 
+def paper_missing_max(drop: float, size: int) -> int:
+    """The paper's c for the nearest drop, as far as so few nodes can answer."""
+    return min(MISSING_MAX[min(MISSING_MAX, key=lambda known: abs(known - drop))], max(0, size - 2))
+
+
 class MeshGroup:
     """One agent per guest of a tenant, n00 on the first; an async context manager."""
 

@@ -13,7 +13,7 @@ from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen.lab.beside import Beside, Figures, Ours, Process, Theirs, measure
 from doyen.lab.mesh import Mesh
-from doyen.lab.ours import MISSING_MAX, MeshGroup, Setting
+from doyen.lab.ours import MeshGroup, Setting, paper_missing_max
 from doyen.lab.peers.process import need_commands
 from doyen.lab.peers.zookeeper import PACKAGES, ZooKeeper
 from doyen.net.keys import key_text, new_key
@@ -43,10 +43,7 @@ def command(
     if rows * columns < 3:
         raise ConfigError(f"--rows {rows} --columns {columns} are too few: give 3 hosts or more")
     need_commands("ZooKeeper", PACKAGES)
-    if missing_max is None:
-        nearest = min(MISSING_MAX, key=lambda known: abs(known - drop))
-        missing_max = min(MISSING_MAX[nearest], rows * columns - 2)
-    setting = Setting(missing_max=missing_max)
+    setting = Setting(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
     with Mesh(rows, columns, tenants=("doyen", "sealed", "zookeeper"), drop=drop) as mesh:
         result = run(_measure(mesh, setting, minutes * 60, takeovers))
     if as_json:

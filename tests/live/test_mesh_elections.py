@@ -1,0 +1,31 @@
+"""How an election on the mesh is judged: from the first word of a loss to the last survivor's agreement."""
+
+from doyen.agent.told import Told
+from doyen.core.clock import ms
+from doyen.lab.completion import Completion, Election, judge
+
+
+def said(name: str, event: str, leader: str, clock: int) -> Told:
+    return Told(event, name, 0.0, clock, leader=leader)
+
+
+def test_a_changed_mind_counts_and_the_dead_leaders_own_words_do_not() -> None:
+    lines = [
+        said("dead", "elected", "dead", ms(1)),
+        said("a", "lost", "dead", ms(100)),
+        said("a", "elected", "b", ms(120)),
+        said("c", "elected", "b", ms(125)),
+        said("b", "elected", "c", ms(150)),
+        said("a", "elected", "c", ms(160)),
+        said("c", "elected", "c", ms(190)),
+        said("a", "elected", "d", ms(500)),  # Of a later election.
+    ]
+    found = judge(lines, "dead", "c", ms(190))
+    assert found == Election(killed="dead", leader="c", completion_s=0.09, leader_changes=2)
+
+
+def test_a_series_tells_its_spread_and_what_never_came() -> None:
+    each = [Election(killed="x", leader="y", completion_s=s, leader_changes=n) for s, n in ((1.0, 1), (3.0, 2))]
+    found = Completion.of([*each, None])
+    assert (found.median_s, found.mean_s, found.never, found.leader_changes) == (2.0, 2.0, 1, 1.5)
+    assert Completion.of([None]).median_s is None
