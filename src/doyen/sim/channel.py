@@ -241,7 +241,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
         def set_timer(timer: Any, at: Instant) -> None:
             now = sim.now
             lane = lanes.get(at - now)
-            if lane:
+            if lane is not None:
                 lane.append((at, next(sequence), port, timer, index, lane))
             elif at < NEVER:
                 timers.push(at if at > now else now, next(sequence), port, timer, index, now)

@@ -43,7 +43,7 @@ def run(sim: "Simulation", until: Instant) -> None:
 def _run_quickly(sim: "Simulation") -> bool:
     """Up to a few hundred events; whether there may be more."""
     ordered, unsettled, heap = sim.ordered, sim.unsettled, sim.timers.heap
-    records, next_in_order, delay = sim.trace.records, sim.ordered.popleft, sim.delay
+    records, delay = sim.trace.records, sim.delay
     if _needs_care(sim):
         return _run(sim)
     events = deliveries = 0
@@ -52,7 +52,7 @@ def _run_quickly(sim: "Simulation") -> bool:
         for events in _PIECE:
             first = heap[0]
             if ordered and ordered[0][0] <= first[0]:
-                heard_at, _, inlet, sender, message, _, channel = next_in_order()
+                heard_at, _, inlet, sender, message, _, channel = ordered.popleft()
                 sim.now = heard_at
                 if inlet is not None and (hear := inlet.hear) is not None:
                     records.append(inlet.index)
@@ -73,16 +73,14 @@ def _run_quickly(sim: "Simulation") -> bool:
                 port: Any
                 at, _, port, timer, index, lane = first
                 if lane:
-                    lane.popleft()
-                    if lane:
-                        heapreplace(heap, lane[0])
-                    else:
-                        heappop(heap)
+                    heapreplace(heap, lane.popleft())
                 elif port is None:  # What the world does may change anything; or it is the end.
                     sim.sent_at = heard_at - delay
                     return _run(sim, 1)
                 else:
                     heappop(heap)
+                    if lane is not None:
+                        sim.timers.retire(lane)
                 sim.now = at
                 records.append(at)
                 records.append(index)

@@ -2,7 +2,7 @@
 
 Most timers of a simulation are set for one of a few durations: a period, a timeout.  What is set for the same
 duration is due in the order in which it was set, so each duration that comes again gets a *lane*, a queue, and only
-the first of each lane is in the heap.  The heap of a group of thousands is then a handful of entries.
+the first of each lane is in the heap, and in no queue.  The heap of a group of thousands is then a handful of entries.
 """
 
 from collections import deque
@@ -22,38 +22,45 @@ SEEN_COUNT_MAX: Final = 4096  # Durations kept in mind, to see which come again.
 class Timers:
     """`heap` and `lanes` are used by the engine and by ports directly, for speed."""
 
-    __slots__ = ("_seen", "heap", "lanes")
+    __slots__ = ("_durations", "_idle", "_seen", "heap", "lanes")
 
     def __init__(self) -> None:
         self.heap: list[Entry] = []
-        self.lanes: dict[Duration, deque[Entry]] = {}  # The first of a lane that is not empty is in the heap, too.
+        self.lanes: dict[Duration, deque[Entry]] = {}  # Those whose first is in the heap; here are the rest of them.
+        self._idle: dict[Duration, deque[Entry]] = {}
+        self._durations: dict[int, Duration] = {}  # By the id of the lane.
         self._seen: set[Duration] = set()
 
     def push(self, at: Instant, sequence: int, port: Port | None, timer: Any, index: int, now: Instant) -> None:
-        lane = self._lane(at - now)
-        entry = (at, sequence, port, timer, index, lane)
-        if not lane:
-            heappush(self.heap, entry)
+        duration = at - now
+        lane = self.lanes.get(duration)
         if lane is not None:
-            lane.append(entry)
+            lane.append((at, sequence, port, timer, index, lane))
+            return
+        lane = self._idle.pop(duration, None)
+        if lane is None and duration in self._seen and len(self._durations) < LANE_COUNT_MAX:
+            lane = deque()
+            self._durations[id(lane)] = duration
+        if lane is not None:
+            self.lanes[duration] = lane
+        else:
+            if len(self._seen) >= SEEN_COUNT_MAX:
+                self._seen.clear()
+            self._seen.add(duration)
+        heappush(self.heap, (at, sequence, port, timer, index, lane))
 
     def pop(self) -> Entry:
         entry = self.heap[0]
         lane = entry[5]
-        if lane is not None:
-            lane.popleft()
         if lane:
-            heapreplace(self.heap, lane[0])
+            heapreplace(self.heap, lane.popleft())
         else:
             heappop(self.heap)
+            if lane is not None:
+                self.retire(lane)
         return entry
 
-    def _lane(self, duration: Duration) -> deque[Entry] | None:
-        lane = self.lanes.get(duration)
-        if lane is None and duration in self._seen and len(self.lanes) < LANE_COUNT_MAX:
-            lane = self.lanes[duration] = deque()
-        elif lane is None:
-            if len(self._seen) >= SEEN_COUNT_MAX:
-                self._seen.clear()
-            self._seen.add(duration)
-        return lane
+    def retire(self, lane: deque[Entry]) -> None:
+        """Its last entry left the heap."""
+        duration = self._durations[id(lane)]
+        self._idle[duration] = self.lanes.pop(duration)
