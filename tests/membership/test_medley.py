@@ -56,6 +56,26 @@ def test_medley_the_time_between_two_pings_of_a_member_is_bounded() -> None:
     assert gap <= 8 * len(NAMES) + len(NAMES)
 
 
+def test_medley_drawn_targets_have_the_same_shares_and_no_bound() -> None:
+    order, drawn, last, gap = targets(time_bounded=False), Counter[NodeId](), dict.fromkeys(NAMES, 0), 0
+    for turn in range(1, 20_000):
+        node = order.next()
+        assert node is not None
+        drawn[node] += 1
+        gap, last[node] = max(gap, turn - last[node]), turn
+    total = sum(hops**-3 for hops in HOPS.values())
+    for name, hops in HOPS.items():
+        assert drawn[name] / 20_000 == pytest.approx(hops**-3 / total, rel=0.2, abs=0.001)
+    assert gap > 100 * len(NAMES)
+    order.hurry(NAMES[-1])
+    order.hurry(NAMES[-2])
+    order.remove(NAMES[-1])
+    assert order.next() == NAMES[-2]  # Who asked for it, and is still here.
+    for name in NAMES[:-1]:
+        order.remove(name)
+    assert order.next() is None
+
+
 def test_members_come_and_go() -> None:
     order = targets()
     for name in NAMES[1:]:

@@ -5,7 +5,7 @@ Yang, Wang, Hu, Zhu, Li, Gupta, "Medley: A Membership Service for IoT Networks",
 A member is chosen as ping target with probability proportional to 1/distance^m: most packets travel one hop, and the
 few far ones keep the parts of the network informed of each other.  Everything else is SWIM's.
 
-Time-bounded round robin: targets are not drawn independently but taken by stride, each member's turn coming every
+Time-bounded round robin (`time_bounded`): targets are not drawn but taken by stride, each member's turn coming every
 1/probability periods, so that the silence between two pings of one member has a bound.  A member with few neighbours
 would still be pinged too seldom.  *Passive feedback*: every ack tells for how long nobody had pinged its sender, and
 whoever reads that raises or lowers its weight.  *Active feedback*: who was not pinged for too long asks its nearest
@@ -49,6 +49,7 @@ class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     helper_count: int = 3  #: Members asked to ping a silent one.
     suspicion_timeout: Duration = seconds(16)  #: A suspect's time to refute.  Short: false positives.
     distance_exponent: float = 3.0  #: m: 0 is SWIM's even choice; large: only neighbours are pinged.
+    time_bounded: bool = True  #: Targets take turns, so that nobody waits for ever; else each is drawn by chance.
     turn_max_mult: float = 8.0  #: Every member's turn comes at least every so many times N periods.
     passive_feedback: bool = True  #: Weights follow how seldom a member says it is pinged.
     active_feedback_periods: float = 4.0  #: Who is not pinged for so many periods asks for it; 0: never.
@@ -127,6 +128,7 @@ class NearFirst:
         self._due: dict[NodeId, float] = {}  # Which entry of a member counts.
         self._pinged_at: Instant | None = None
         self._leader: NodeId | None = None
+        self._hurried: list[NodeId] = []  # Where targets are drawn: who comes first.
         for node in members:
             self._weigh(node)
             self._enter(node, push=False)
@@ -173,6 +175,8 @@ class NearFirst:
             self._nearest = min(((max(1.0, self._distance(n)), n) for n in self._weights), default=None)
 
     def next(self) -> NodeId | None:
+        if not self._config.time_bounded:
+            return self._drawn()
         queue = self._queue
         while queue:
             due, _, node = heappop(queue)
@@ -182,6 +186,18 @@ class NearFirst:
             self._set_due(node, due + self._stride(node))
             return node
         return None
+
+    def _drawn(self) -> NodeId | None:
+        """[MEDLEY] Each time anew, with probability ∝ 1/distance^m; who asked for a ping comes first."""
+        while self._hurried:
+            node = self._hurried.pop(0)
+            if node in self._weights:
+                return node
+        if not self._weights:
+            return None
+        members = list(self._weights)
+        weights = [self._weights[node] * self._bias.get(node, 1.0) for node in members]
+        return self._rng.choices(members, weights)[0]
 
     def on_pinged(self, now: Instant) -> int:
         waited = 0 if self._pinged_at is None else now - self._pinged_at
@@ -197,8 +213,10 @@ class NearFirst:
 
     def hurry(self, node: NodeId) -> None:
         """[MEDLEY] Active feedback: it is next."""
-        if node in self._weights:
+        if node in self._weights and self._config.time_bounded:
             self._set_due(node, self._clock)
+        elif node in self._weights and node not in self._hurried:
+            self._hurried.append(node)
 
     def favour(self, leader: NodeId | None) -> None:
         """Whoever leads is watched by all: many see its silence at once, so it is believed at once."""
