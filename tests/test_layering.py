@@ -18,7 +18,7 @@ MAY_IMPORT = {  # Of doyen, besides errors and itself.
     "lab": {"core", "membership", "election", "score", "net", "agent"},
     "bench": {"core", "membership", "election", "score", "net", "agent", "lab", "sim", "analysis"},
     "papers": {"core", "membership", "election", "score", "analysis", "sim", "lab"},
-    "testing": {"core", "sim", "membership", "election"},
+    "testing": {"core", "sim", "membership", "election", "agent"},
 }
 
 

@@ -321,7 +321,7 @@ def test_sigterm_makes_it_leave_in_order_and_ends_the_process(how: str) -> None:
         ({"election": "pole"}, "voters must name all members"),
         ({"election": "pole", "voters": ["a"]}, "state must name a directory"),
         ({"membership": "none"}, "membership none cannot carry --election hybrid"),
-        ({"colour": "blue"}, "join() has no field 'colour'"),
+        ({"colour": "blue"}, "there is no field 'colour'"),
         ({"election": doyen.Hybrid(nonsense=1)}, "no field 'ctolerant.nonsense'"),
         ({"election": doyen.Hybrid(response_timeout="soon")}, "'soon' is not a duration"),
         ({"meta": {"k": "v" * 600}}, "meta has"),

@@ -10,7 +10,8 @@ from typing import Any, Final, get_args
 from doyen.agent.config import NodeConfig
 from doyen.agent.presets import Preset, Timers, WorstCase, timers, worst_case
 from doyen.agent.trees import as_tree, overlay, plain, put
-from doyen.core.config import Option, load, options, read_value
+from doyen.core.clock import parse_duration
+from doyen.core.config import Option, is_duration, load, options, read_value
 from doyen.errors import ConfigError
 
 UNPREFIXED: Final = "announce"  # Its fields are flags by their own names, as they were from the first day.
@@ -68,6 +69,21 @@ def configure(
     overlay(merged, from_file)
     overlay(merged, tree)
     return load(NodeConfig, merged, where, flags=named)
+
+
+def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """Fields by name, tables as mappings, durations as text or nanoseconds: as `configure` wants it."""
+    known = {option.path: option for option in options(NodeConfig)}
+    found: dict[tuple[str, ...], Any] = {}
+    for field, value in given.items():
+        leaves = value.items() if isinstance(value, Mapping) else [(None, value)]
+        for name, leaf in leaves:
+            path = (field,) if name is None else (field, name)
+            if path not in known:
+                raise ConfigError(f"there is no field {'.'.join(path)!r}: see docs/reference/python.md")
+            text = is_duration(known[path].type) and not isinstance(leaf, int)
+            found[path] = parse_duration(leaf) if text else leaf
+    return found
 
 
 def read_toml(file: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from doyen.agent.config import NodeConfig
-from doyen.agent.layers import configure
+from doyen.agent.layers import by_path, configure
 from doyen.agent.node import Agent
 from doyen.agent.stack import NOTES
 from doyen.agent.told import Told
@@ -27,7 +27,6 @@ from doyen.api.control import Control
 from doyen.api.events import Event, MemberInfo, Subscription
 from doyen.api.scoring import Score, as_function, measured
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
-from doyen.core.config import is_duration, options
 from doyen.core.ids import Term as TermId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
@@ -98,7 +97,7 @@ def join(
     given["election"], given["membership"] = _chosen(election, given), _chosen(membership, given)
     return Node(
         configure(
-            _paths(given),
+            by_path(given),
             file=None if config is None else Path(config),
             environment={},
             called=lambda option: option.name,
@@ -119,21 +118,6 @@ def _chosen(choice: str | Choice, given: dict[str, Any]) -> str:
     table = given.setdefault(choice.table, {})
     table.update(choice.fields)
     return choice.kind
-
-
-def _paths(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """By path, as `configure` wants it; durations in nanoseconds."""
-    kinds = {option.path: option for option in options(NodeConfig)}
-    found: dict[tuple[str, ...], Any] = {}
-    for field, value in given.items():
-        inner = value.items() if isinstance(value, Mapping) else [(None, value)]
-        for name, leaf in inner:
-            path = (field,) if name is None else (field, name)
-            option = kinds.get(path)
-            if option is None:
-                raise ConfigError(f"join() has no field {'.'.join(path)!r}: see docs/reference/python.md")
-            found[path] = parse_duration(leaf) if is_duration(option.type) and not isinstance(leaf, int) else leaf
-    return found
 
 
 class Node:

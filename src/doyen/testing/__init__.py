@@ -1,3 +1,22 @@
-"""For tests of machines, ours and yours: no network, no clock, no mock."""
+"""For tests of machines and of programs, ours and yours: no network, no clock, no mock, no sleeping.
+
+`RecordingOut` is for one machine; `Cluster`, and the pytest fixture `doyen_cluster`, for a whole group.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from doyen.testing.recording import RecordingOut as RecordingOut
+
+if TYPE_CHECKING:
+    from doyen.testing.cluster import Cluster as Cluster
+    from doyen.testing.cluster import Seen as Seen
+
+__all__ = ["Cluster", "RecordingOut", "Seen"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Cluster", "Seen"):
+        from doyen.testing import cluster
+
+        return getattr(cluster, name)
+    raise AttributeError(f"module 'doyen.testing' has no attribute {name!r}")

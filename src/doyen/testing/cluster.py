@@ -1,0 +1,282 @@
+"""A group in made-up time: the very machines of `doyen.join`, an in-memory network, faults, and a clock you move.
+
+    cluster = Cluster(5, loss=0.2, seed=7)
+    first = cluster.run_until_leader()
+    cluster.partition({first}, rest=True)
+    cluster.run_for("10s")
+    assert cluster.acting_leaders_at_once() <= 1
+
+Nothing sleeps; the same seed gives the same run; a failing test is repeated by its arguments alone (`repr(cluster)`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from doyen.agent.layers import by_path, configure
+from doyen.agent.stack import NOTES, Place, Stack
+from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
+from doyen.core.host import Host
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.errors import ConfigError, LocalProtocolError
+from doyen.sim.engine import Simulation
+from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.node import Clock, SimNode
+from doyen.sim.streams import Streams
+from doyen.sim.topology import Topology
+
+STEP: Duration = 10_000_000  # How finely `run_until` looks.
+
+
+class Seen(Struct, frozen=True):
+    """One fact: somebody came to name a leader, or to lose one."""
+
+    at_s: float
+    node: str
+    kind: str  # elected, lost
+    leader: str
+    term: int
+    reason: str = ""
+
+
+class Cluster:
+    """So many nodes of one group; `fields` are those of `doyen.join`.  By default an election with a quorum (pole)."""
+
+    def __init__(
+        self,
+        nodes: int | Iterable[str],
+        *,
+        loss: float = 0.0,
+        delay: str | float = "1ms",
+        jitter: str | float = 0,
+        duplicates: float = 0.0,
+        seed: int = 0,
+        election: str = "pole",
+        preset: str = "local",
+        **fields: Any,
+    ) -> None:
+        self.names = [f"n{i}" for i in range(nodes)] if isinstance(nodes, int) else list(nodes)
+        if not self.names:
+            raise ConfigError("a cluster needs nodes: give at least 1")
+        self._said = f"Cluster({nodes!r}, loss={loss}, delay={delay!r}, jitter={jitter!r}, seed={seed}, {election=}"
+        self._fields = {"election": election, "preset": preset, "volatile": False, **fields}
+        mean, spread = parse_duration(delay), parse_duration(jitter)
+        network = NetworkConfig(
+            delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
+            loss=Loss(model="uncorrelated" if loss else "none", prob=loss),
+            duplicate_prob=duplicates,
+        )
+        streams = Streams(seed)
+        self.sim = Simulation(Network(network, Topology(len(self.names), None), streams), streams, wire=True)
+        self.history: list[Seen] = []
+        self.watchers: list[Callable[[Seen], None]] = []
+        self._stacks: dict[str, Stack] = {}
+        self._scores: dict[str, float] = {}
+        self._cut_no = 0
+        self._acting_max = 0
+        self.sim.watchers.append(self._on_fact)
+        self.sim.checks.append(self._on_event)
+        for name in self.names:
+            self.sim.add(NodeId(name), self._setup, clock=Clock())
+        for node in list(self.sim.nodes):
+            self.sim.start(node)
+
+    def __repr__(self) -> str:
+        return f"{self._said}) at {self.now_s:.3f} s"
+
+    # Time.
+
+    @property
+    def now_s(self) -> float:
+        return to_seconds(self.sim.now)
+
+    def run_for(self, duration: str | float) -> None:
+        self.sim.run(until=self.sim.now + parse_duration(duration))
+
+    def run_until(self, holds: Callable[[], Any], within: str | float = "60s") -> float:
+        """Until it holds; returns how long that took, in made-up seconds."""
+        began = self.sim.now
+        deadline = began + parse_duration(within)
+        while not holds():
+            if self.sim.now >= deadline:
+                raise AssertionError(f"did not come to hold within {within}: {self.who_names_whom()}; {self!r}")
+            self.sim.run(until=min(deadline, self.sim.now + STEP))
+        return to_seconds(self.sim.now - began)
+
+    def run_until_leader(self, within: str | float = "60s", *, other_than: str | None = None) -> str:
+        """Until all that can, name one acting leader; returns its name."""
+        self.run_until(lambda: self.leader() not in (None, other_than), within)
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
+    # Who leads.
+
+    def leader(self) -> str | None:
+        """Whom all running nodes name, if it acts."""
+        named = {self._stacks[name].reigns[""].leader for name in self.up()}
+        leader = next(iter(named)) if len(named) == 1 else None
+        return leader if leader is not None and leader in self.acting() else None
+
+    def acting(self) -> set[str]:
+        """Who may act as leader at this instant, each by its own clock."""
+        return {name for name in self.up() if self.is_leader(name)}
+
+    def is_leader(self, name: str) -> bool:
+        node = self._node(name)
+        return node.host is not None and self._stacks[name].reigns[""].is_leader(node.now())
+
+    def named_by(self, name: str) -> str | None:
+        return self._stacks[name].reigns[""].leader
+
+    def term(self, name: str) -> int | None:
+        term = self._stacks[name].reigns[""].term
+        return None if term is None else term.number
+
+    def acting_leaders_at_once(self) -> int:
+        """The most that ever acted at one instant, looked at after every event."""
+        return self._acting_max
+
+    def who_names_whom(self) -> str:
+        return ", ".join(f"{name} names {self.named_by(name) or 'nobody'}" for name in self.up())
+
+    # Who is here.
+
+    def up(self) -> list[str]:
+        return [node.name for node in self.sim.up()]
+
+    def members(self, name: str) -> dict[str, str]:
+        """What that node believes: states by name."""
+        return {member.node: member.status.value for member in self._stacks[name].members()}
+
+    # Commands.
+
+    def resign(self, name: str, to: str | None = None) -> None:
+        self.sim.command(self._node(name), "election", "resign", to=None if to is None else NodeId(to))
+
+    def leave(self, name: str) -> None:
+        """In order, and for good."""
+        node, stack = self._node(name), self._stacks[name]
+        for channel in sorted(stack.machines, key=lambda channel: channel == "membership"):
+            if hasattr(stack.machines[channel], "leave"):
+                self.sim.command(node, channel, "leave")
+        self.sim.crash(node)
+
+    def set_score(self, name: str, score: float) -> None:
+        self._scores[name] = score
+        node = self._node(name)
+        self.sim.tell(node, ScoreGiven(0, score), channel="election")
+        if NOTES in self._stacks[name].machines:
+            self.sim.command(node, NOTES, "say", score=score)
+
+    # Faults.
+
+    def partition(self, *sides: Iterable[str], rest: bool = False) -> str:
+        """Nobody of one side hears anybody of another; `rest`: everybody else is a side too.  Returns its name."""
+        groups = [set(side) for side in sides]
+        named = set().union(*groups) if groups else set()
+        if rest:
+            groups.append(set(self.names) - named)
+        if len(groups) < 2:
+            raise LocalProtocolError("a partition has two sides: give another, or rest=True")
+        self._cut_no += 1
+        label = f"partition {self._cut_no}"
+        self.sim.partition(label, *([self._node(name) for name in sorted(group)] for group in groups))
+        return label
+
+    def cut(self, sender: str, receiver: str) -> str:
+        """One way: what the first sends does not reach the second."""
+        self._cut_no += 1
+        label = f"cut {self._cut_no}"
+        self.sim.block(label, [(self._node(sender), self._node(receiver))])
+        return label
+
+    def heal(self, label: str | None = None) -> None:
+        """That one, or everything that was cut."""
+        for number in range(1, self._cut_no + 1):
+            for kind in ("partition", "cut"):
+                if label in (None, f"{kind} {number}"):
+                    self.sim.heal(f"{kind} {number}")
+
+    def crash(self, name: str, *, disk: str = "kept") -> None:
+        """At once, mid-sentence; `disk="lost"`: what it kept is gone too."""
+        self.sim.crash(self._node(name), disk="lost" if disk == "lost" else "kept")
+
+    def restart(self, name: str) -> None:
+        self.sim.start(self._node(name))
+
+    def pause(self, name: str) -> None:
+        """As SIGSTOP does: inputs pile up, timers are late."""
+        self.sim.pause(self._node(name))
+
+    def resume(self, name: str) -> None:
+        self.sim.resume(self._node(name))
+
+    def slow_down(self, name: str, step: str | float) -> None:
+        """Every input takes so long; 0 ends it."""
+        self.sim.slow_down(self._node(name), parse_duration(step))
+
+    def set_loss(self, prob: float) -> None:
+        network = self.sim.network
+        config = network.config
+        loss = Loss(model="uncorrelated" if prob else "none", prob=prob)
+        network.config = NetworkConfig(delay=config.delay, loss=loss, duplicate_prob=config.duplicate_prob)
+        network._refresh()
+        self.sim.network_changed()
+
+    def step_clock(self, name: str, by: str | float) -> None:
+        """Its clock jumps ahead."""
+        node = self._node(name)
+        assert node.clock is not None
+        node.clock.offset += parse_duration(by)
+
+    # Inside.
+
+    def _node(self, name: str) -> SimNode:
+        found = self.sim.by_name.get(NodeId(name))
+        if found is None:
+            raise LocalProtocolError(f"there is no node {name!r}: one of {', '.join(self.names)}")
+        return found
+
+    def _setup(self, node: SimNode, host: Host) -> None:
+        first = node.incarnation == 1
+        given: dict[str, Any] = {"group": "test", "name": node.name, "state": "disk", "newcomer": first}
+        given |= {"voters": tuple(self.names)} | self._fields
+        self._stacks[node.name] = Stack(
+            configure(by_path(given), environment={}, called=lambda option: option.name),
+            Place(
+                node=node.name,
+                incarnation=Incarnation(node.incarnation),
+                address=Address(node.name, 0),
+                seeds=tuple(Address(other, 0) for other in self.names if other != node.name),
+                add=lambda channel, build: host.add(channel, build),
+                rng=node.rng,
+                restored=node.restored,
+                durable=True,
+                tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
+            ),
+        )
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        stack = self._stacks[node.name]
+        stack.observe(channel, fact, node.now())
+        match fact:
+            case ScoreWanted(number):
+                score = self._scores.get(node.name, stack.config.standing)
+                self.sim.tell(node, ScoreGiven(number, score), channel=channel)
+            case LeaderElected(term):
+                self._tell(Seen(to_seconds(now), node.name, "elected", term.leader, term.number))
+            case LeaderLost(term, reason):
+                self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
+
+    def _tell(self, seen: Seen) -> None:
+        self.history.append(seen)
+        for watch in self.watchers:
+            watch(seen)
+
+    def _on_event(self, now: Instant) -> None:
+        count = len(self.acting())
+        self._acting_max = max(self._acting_max, count)

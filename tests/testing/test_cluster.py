@@ -1,0 +1,103 @@
+"""`doyen.testing`: groups in made-up time, by the very machines of `doyen.join`."""
+
+import pytest
+
+from doyen.errors import ConfigError, LocalProtocolError
+from doyen.testing import Cluster
+from doyen.testing.plugin import MakeCluster, doyen_cluster
+
+__all__ = ["doyen_cluster"]  # The fixture, also where the plugin is not installed.
+
+
+def test_only_one_sends_the_mail(doyen_cluster: MakeCluster) -> None:
+    cluster = doyen_cluster(5, loss=0.2, seed=7)
+    first = cluster.run_until_leader()
+    cluster.partition({first}, rest=True)
+    cluster.run_for("10s")
+    assert cluster.acting_leaders_at_once() <= 1
+    assert not cluster.is_leader(first)
+    cluster.heal()
+    assert cluster.run_until_leader() != first
+
+
+def test_a_weak_election_has_two_leaders_across_a_partition_and_one_after_it_heals(doyen_cluster: MakeCluster) -> None:
+    cluster = doyen_cluster(4, election="hybrid", seed=3)
+    cluster.run_until_leader()
+    cluster.partition({"n0", "n1"}, {"n2", "n3"})
+    cluster.run_until(lambda: len(cluster.acting()) == 2)
+    assert cluster.acting_leaders_at_once() == 2
+    cluster.heal()
+    cluster.run_until_leader()
+    assert len(cluster.acting()) == 1
+
+
+@pytest.mark.parametrize(
+    "election", ["le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "spanning", "pole"]
+)
+def test_every_election_replaces_a_crashed_leader_and_takes_it_back(election: str) -> None:
+    cluster = Cluster(5, election=election, seed=1)
+    first = cluster.run_until_leader()
+    cluster.crash(first)
+    second = cluster.run_until_leader(other_than=first)
+    assert second != first
+    cluster.restart(first)
+    cluster.run_for("5s")
+    cluster.run_until_leader()
+    assert first in cluster.up()
+    terms = [seen.term for seen in cluster.history if seen.node == second and seen.kind == "elected"]
+    assert terms == sorted(terms)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_a_quorum_a_paused_leader_wakes_up_powerless(doyen_cluster: MakeCluster, seed: int) -> None:
+    cluster = doyen_cluster(3, seed=seed, loss=0.1)
+    first = cluster.run_until_leader()
+    cluster.pause(first)
+    cluster.run_until(lambda: cluster.acting() - {first})
+    cluster.resume(first)
+    assert not cluster.is_leader(first)
+    cluster.run_for("5s")
+    assert cluster.acting_leaders_at_once() == 1
+
+
+def test_resigning_hands_over_and_the_best_score_leads(doyen_cluster: MakeCluster) -> None:
+    cluster = doyen_cluster(3)
+    for score, name in enumerate(cluster.names):
+        cluster.set_score(name, float(score))
+    first = cluster.run_until_leader()
+    heir = next(name for name in cluster.names if name != first)
+    cluster.resign(first, to=heir)
+    assert cluster.run_until_leader(other_than=first) == heir
+
+
+def test_members_are_seen_to_leave_and_to_fail(doyen_cluster: MakeCluster) -> None:
+    cluster = doyen_cluster(4, election="hybrid", membership="swim")
+    cluster.run_until(lambda: all(len(cluster.members(name)) == 4 for name in cluster.names))
+    cluster.leave("n3")
+    cluster.run_until(lambda: cluster.members("n0")["n3"] == "left")
+    cluster.crash("n2")
+    cluster.run_until(lambda: cluster.members("n0")["n2"] == "failed")
+
+
+def test_the_same_seed_gives_the_same_run(doyen_cluster: MakeCluster) -> None:
+    def run(seed: int) -> str:
+        cluster = doyen_cluster(5, loss=0.2, seed=seed, election="hybrid")
+        cluster.run_until_leader()
+        cluster.run_for("5s")
+        return cluster.sim.trace.digest()
+
+    assert run(1) == run(1) != run(2)
+
+
+def test_what_cannot_work_is_refused(doyen_cluster: MakeCluster) -> None:
+    with pytest.raises(ConfigError, match="election: one of"):
+        doyen_cluster(3, election="democracy")
+    with pytest.raises(ConfigError, match="at least 1"):
+        doyen_cluster(0)
+    cluster = doyen_cluster(2)
+    with pytest.raises(LocalProtocolError, match="two sides"):
+        cluster.partition({"n0"})
+    with pytest.raises(LocalProtocolError, match="no node 'x'"):
+        cluster.crash("x")
+    with pytest.raises(AssertionError, match="did not come to hold within 1s: n0 names"):
+        cluster.run_until(lambda: False, within="1s")
