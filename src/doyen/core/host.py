@@ -126,6 +126,10 @@ class Port:
             getattr(self, verb)(*arguments)  # Another `persist` among them closes the port again, and holds the rest.
         self.host.settle(now)
 
+    @property
+    def waits_for_disk(self) -> bool:
+        return self.persist != self._close
+
     def silence(self) -> None:
         """Nothing comes in, nothing leaves: the node is dead, whatever its machine goes on to say."""
         self.send = self.multicast = self.set_timer = self.emit = self.persist = _nothing
@@ -173,6 +177,11 @@ class Host:
         self.ports[channel] = port
         self._subscribers.clear()
         return port
+
+    @property
+    def settling(self) -> bool:
+        """Facts are being carried: what comes now from an observer waits its turn."""
+        return self._settling
 
     # Inputs.
 

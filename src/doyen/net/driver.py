@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec
@@ -29,6 +29,9 @@ from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.sealed import MARK, OVERHEAD, Seal
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
+
+if TYPE_CHECKING:
+    from doyen.net.recorder import Recorder
 
 log = logging.getLogger("doyen")
 
@@ -74,11 +77,13 @@ class Driver:
         self._lives: dict[NodeId, Incarnation] = {}  # The latest heard of each that has an address.
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
+        self._fired_no = 0  # Of the timer that is firing, or fired last.
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
         self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
+        self.recorder: Recorder | None = None  # Set by `Recorder.attach`.
         self.failure: BaseException | None = None
 
     # Life.
@@ -88,6 +93,8 @@ class Driver:
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
         if self._running:
+            if self.recorder is not None:
+                self.recorder.on_added()
             self._step(self.host.start_late, port)
         return port.machine
 
@@ -129,7 +136,7 @@ class Driver:
                 self.transport.address,
             )
         try:
-            self.host.start(self.clock())
+            self._run(self.host.start)
         except BaseException:
             self.close()
             raise
@@ -137,12 +144,12 @@ class Driver:
 
     def command(self, channel: str, name: str, **arguments: Any) -> None:
         self._check_running(name)
-        self.host.command(channel, name, self.clock(), **arguments)
+        self._run(lambda now: self.host.command(channel, name, now, **arguments), "command", channel, name, arguments)
         self._set_alarm()
 
     def tell(self, fact: Any, *, channel: str | None = None) -> None:
         self._check_running(f"{type(fact).__name__} for it")
-        self.host.tell(fact, self.clock(), channel=channel)
+        self._run(lambda now: self.host.tell(fact, now, channel=channel), "tell", channel, fact)
         self._set_alarm()
 
     def _check_running(self, what: str) -> None:
@@ -177,13 +184,16 @@ class Driver:
     # The world of the host.
 
     def verbs(self, port: Port) -> Verbs:
-        return Verbs(partial(self._send, port), partial(self._multicast, port), partial(self._set_timer, port))
+        verbs = Verbs(partial(self._send, port), partial(self._multicast, port), partial(self._set_timer, port))
+        return verbs if self.recorder is None else self.recorder.overheard(port, verbs)
 
     def persist(self, port: Port, record: Any) -> None:
         if self.storage is None:
             raise TransportError(f"channel {port.channel!r} must keep a record, but no state directory is configured")
         if self._disk is None:
             self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
+        if self.recorder is not None:
+            self.recorder.note(port, "persist", record)
         data = self.storage.encode(record)  # As it is now, whatever becomes of it while the disk is busy.
         written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, data)
         written.add_done_callback(partial(self._on_written, port))
@@ -286,7 +296,7 @@ class Driver:
         for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
             if not timers or timers[0][0] > now or not self._running:
                 break
-            _, _, port, timer = heappop(timers)
+            _, self._fired_no, port, timer = heappop(timers)
             self._step(self.host.on_timer, port, timer)
         self._set_alarm()
 
@@ -297,11 +307,21 @@ class Driver:
         if error is not None:  # Not durable: what waits for it must never leave.
             self._fail(error)
             return
-        self._step(lambda now: port.durable(now))
+        self._step(port.durable)
+
+    def _run(self, entry: Callable[[Instant], None], *what: Any) -> None:
+        now = self.clock()
+        if self.recorder is None:
+            entry(now)
+        else:
+            self.recorder.run(entry, what or ("start",), now)
 
     def _step(self, entry: Callable[..., None], *arguments: Any) -> None:
         try:
-            entry(*arguments, self.clock())
+            if self.recorder is None:
+                entry(*arguments, self.clock())
+            else:
+                self.recorder.step(entry, arguments, self.clock())
         except Exception as error:
             self._fail(error)
             return

@@ -119,7 +119,7 @@ class Swim:
             payload_max,
             about=self._about,
             where=self._where,
-            group_size=lambda: roster.present_count,
+            group_size=self._group_size,
         )
         self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
         self._suspicions = Suspicions(config)
@@ -410,6 +410,9 @@ class Swim:
             self._begin_fading(now)
 
     # For the post.
+
+    def _group_size(self) -> int:
+        return self._roster.present_count
 
     def _about(self, to: NodeId) -> Update | None:
         """What the addressee must hear first."""

@@ -1,0 +1,38 @@
+"""`doyen replay`: runs a flight recording again, on the same machines."""
+
+from pathlib import Path
+
+import click
+
+from doyen import __version__
+from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen.net.replay import Replayed, replay, segments
+
+
+@click.command("replay", help="Run a recording (--record of an agent) again; what differs from it is an error.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def command(file: Path, as_json: bool) -> None:
+    found = segments(file)
+    if not found[0].exists():
+        raise ConfigError(f"FILE {file} is not there: give the --record of an agent")
+    results = [replay(segment) for segment in found]
+    if as_json:
+        print_json({"segments": results, "inputs": sum(r.inputs for r in results), "same": True})
+        return
+    inputs, effects = sum(r.inputs for r in results), sum(r.effects for r in results)
+    click.echo(f"the same: {inputs:,} inputs and {effects:,} effects of {results[-1].node} in {results[-1].group!r}")
+    for result in results:
+        _show(result)
+
+
+def _show(result: Replayed) -> None:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result.kinds.items(), key=lambda item: -item[1]))
+    click.echo(f"{result.path} · {result.lasted_s:.1f} s · {kinds}")
+    if result.leaders:
+        click.echo(f"  leaders  {' → '.join(result.leaders)}")
+    if result.failure:
+        click.echo(f"  stopped  {result.failure}")
+    if result.doyen != __version__:
+        click.echo(f"  recorded by doyen {result.doyen}, run by {__version__}")
