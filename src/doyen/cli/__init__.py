@@ -31,6 +31,7 @@ COMMANDS = {
     "analyze": "Evaluate the papers' closed forms.",
     "papers": "Reproduce the papers' tables and figures.",
     "bench": "Measure doyen beside its peers.",
+    "lab": "Real processes under faults, judged by what their election promises.",
     "advise": "Choose timers for your network.",
 }
 

@@ -1,0 +1,77 @@
+"""`doyen lab`: real processes under faults, judged by what their election promises."""
+
+import sys
+from typing import Any
+
+import click
+
+from doyen.cli.bench import run
+from doyen.cli.output import print_json
+from doyen.lab.proving.combination import COMBINATIONS, chosen
+from doyen.lab.proving.runner import Result, pairs, prove_all
+from doyen.lab.proving.scenarios import SCENARIOS
+
+_WIDTHS = (16, 9, 8, 44, 14, 9, 8)
+_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "FAULTS", "TAKEOVER S", "TWO AT S", "VERDICT")
+
+
+@click.group("lab", help="Real processes in namespaces under faults, judged by what their election promises.")
+def command() -> None:
+    pass
+
+
+@command.command("list", help="The scenarios, by name.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def list_scenarios(as_json: bool) -> None:
+    if as_json:
+        shown = [
+            {"name": s.name, "text": s.text, "faults": s.faults, "elections": s.combinations}
+            for s in SCENARIOS.values()
+        ]
+        print_json({"scenarios": shown})
+        return
+    for scenario in SCENARIOS.values():
+        click.echo(f"{scenario.name:16} {scenario.text} ({', '.join(scenario.combinations)})")
+
+
+@command.command("run", help="Run scenarios, all of them unless some are named; exit 1 if a promise is broken (root).")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--election", "elections", multiple=True, help=f"Only with this: {', '.join(COMBINATIONS)}; may be repeated."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses.")
+@click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def run_scenarios(names: tuple[str, ...], elections: tuple[str, ...], seed: int, keep: bool, as_json: bool) -> None:
+    wanted = pairs(names, [combination.name for combination in chosen(elections)])
+    if not as_json:
+        _row(_HEAD)
+    results = run(prove_all(wanted, seed=seed, keep=keep, on_result=_ignore if as_json else print_result))
+    broken = sum(not result.holds for result in results)
+    if as_json:
+        print_json({"results": results, "holds": not broken})
+    else:
+        click.echo(f"{len(results) - broken} of {len(results)} hold")
+    if broken:
+        sys.exit(1)
+
+
+def print_result(result: Result) -> None:
+    faults = ", ".join(f"{name} {count}" for name, count in result.faults.items()) or "–"
+    takeovers = ", ".join(f"{takeover:.2f}" for takeover in result.takeovers_s[:3]) or "–"
+    verdict = "holds" if result.holds else "FAILS"
+    cells = (result.scenario, result.election, result.promise, faults, takeovers, f"{result.together_s:.2f}", verdict)
+    _row(cells)
+    for violation in result.violations:
+        click.echo(f"  {violation}")
+    if result.histories:
+        click.echo(f"  histories: {result.histories}")
+    sys.stdout.flush()
+
+
+def _row(cells: tuple[str, ...]) -> None:
+    click.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip())
+
+
+def _ignore(_: Any) -> None:
+    pass

@@ -1,0 +1,370 @@
+"""A group of witnesses in namespaces on the switch; what is done to it is counted, and who could reach whom is kept."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from doyen.core.clock import Duration, Instant, format_duration
+from doyen.errors import TransportError
+from doyen.lab.iproute import within
+from doyen.lab.proving.combination import PORT, Combination
+from doyen.lab.proving.history import Life
+from doyen.lab.proving.judge import STEPS, Truth
+from doyen.lab.proving.witness import Plan
+from doyen.lab.switch import Switch
+
+WITNESS = (sys.executable, "-m", "doyen.lab.proving.witness")
+POLL_S = 0.02
+ACTING = 500_000_000  # Who acted so lately still does.
+JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
+
+
+class NotSettled(Exception):
+    """A region has no leader that all name, although its time is over."""
+
+
+class Running:
+    """One process that was started, and where."""
+
+    def __init__(self, life: Life, index: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.life, self.index, self.process, self.log = life, index, process, log
+        self.paused = self.apart = False
+
+
+class Ground:
+    """One group, one run.  Hosts are numbered; label `n0` lives on the first.  An async context manager."""
+
+    def __init__(
+        self, network: Switch, combination: Combination, folder: Path, *, command: Sequence[str] = WITNESS
+    ) -> None:
+        self.network, self.combination, self.folder, self.command = network, combination, folder, tuple(command)
+        self.labels = [f"n{i}" for i in range(len(network.nodes))]
+        self.voters = list(self.labels)
+        self.lives: list[Life] = []
+        self.running: dict[str, Running] = {}  # By label; those that still run.
+        self.truths: list[Truth] = []
+        self.faults: Counter[str] = Counter()
+        self.takeovers_s: list[float] = []
+        self.lateness: Duration = 0  # The machine's: how late this process's own timers were, at the worst.
+        self.state: dict[str, Path] = {}  # Where a label keeps its promises, if not in the usual folder.
+        self.durable = combination.strong
+        self.fields: dict[str, Any] = {}  # Further ones, for all.
+        self.quiet = True
+        self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Ground":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._ticker = asyncio.create_task(self._measure_lateness())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._ticker is not None
+        self._ticker.cancel()
+        await asyncio.gather(self._ticker, return_exceptions=True)
+        for running in self.running.values():
+            running.process.send_signal(signal.SIGCONT)
+            running.process.terminate()
+        for label in list(self.running):
+            await self._wait(label)
+
+    async def _measure_lateness(self) -> None:
+        while True:
+            due = time.monotonic_ns() + int(POLL_S * 1e9)
+            await asyncio.sleep(POLL_S)
+            self.lateness = max(self.lateness, time.monotonic_ns() - due)
+            self.look()
+
+    @property
+    def slack(self) -> Duration:
+        """What the machine itself may have added to a bound."""
+        return STEPS * self.lateness
+
+    # Processes.
+
+    async def start_all(self, *, first: bool = True) -> None:
+        await asyncio.gather(*(self.start(label, first=first) for label in self.labels))
+
+    async def start(
+        self,
+        label: str,
+        *,
+        first: bool = False,  # Nobody of this name has ever voted.
+        name: str | None = None,
+        host: int | None = None,
+        state: Path | None = None,
+        wall_offset_s: float = 0.0,
+        boot_offset_s: int = 0,
+        joins: bool = True,
+        **fields: Any,
+    ) -> Running:
+        """Returns once it has joined; with `joins=False` at once: it is expected to be refused."""
+        index = self.labels.index(label) if host is None else host
+        number = sum(life.label == label for life in self.lives) + 1
+        durable = self.durable or state is not None
+        life = Life(label, name or label, number, self.folder / f"{label}.{number}.jsonl", durable=durable)
+        told = self.combination.fields(self.voters) | self.fields | fields
+        told |= {"name": life.name, "bind": f"{self.network.nodes[index].ipv4}:{PORT}"}
+        if not self.combination.multicast:
+            told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.network.nodes) if i != index]
+        if durable:
+            told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
+        if self.combination.strong and first:
+            told["newcomer"] = True
+        plan = Plan(join=told, history=str(life.path), wall_offset_s=wall_offset_s, explain=True)
+        askew = ["unshare", "--time", "--boottime", str(boot_offset_s)] if boot_offset_s else []
+        log = self.folder / f"{label}.{number}.log"
+        with open(log, "wb") as errors:
+            process = subprocess.Popen(
+                [*self.network.nodes[index].wrap, *askew, *self.command, msgspec.json.encode(plan).decode()],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=self._environment,
+                start_new_session=True,
+            )
+        running = Running(life, index, process, log)
+        self.lives.append(life)
+        if not joins:
+            self.running[label] = running
+            return running
+        self.running[label] = running
+        self._note(f"after {label} was started", self.merging)
+        await self.until(lambda: life.joined_at is not None or process.poll() is not None, JOIN_MAX_S)
+        if life.joined_at is None:
+            raise TransportError(f"{life} ended with {process.returncode} at its start: {life.failure or tail(log)}")
+        self._note(f"after {label} had joined", self.merging)
+        return running
+
+    def kill(self, label: str) -> Instant:
+        """SIGKILL; returns the instant before."""
+        at = time.monotonic_ns()
+        running = self.running.pop(label)
+        running.process.kill()
+        if running.process.wait() == -signal.SIGKILL:
+            self.faults["killed"] += 1
+        self._note(f"after {label} was killed", self.failover)
+        return at
+
+    async def stop(self, label: str) -> Instant:
+        """SIGTERM: it leaves in order."""
+        at = time.monotonic_ns()
+        self.running[label].process.terminate()
+        code = await self._wait(label)
+        self.faults["stopped"] += code == 0
+        self._note(f"after {label} had left", self.failover)
+        return at
+
+    def pause(self, label: str) -> Instant:
+        at = time.monotonic_ns()
+        running = self.running[label]
+        running.process.send_signal(signal.SIGSTOP)
+        while process_state(running.process.pid) != "T":
+            time.sleep(0.001)
+        running.paused = True
+        self.faults["paused"] += 1
+        self._note(f"after {label} was paused", self.failover)
+        return at
+
+    def resume(self, label: str) -> None:
+        running = self.running[label]
+        running.paused = False
+        self._note(f"after {label} was resumed", self.merging)
+        running.process.send_signal(signal.SIGCONT)
+
+    async def _wait(self, label: str) -> int:
+        running = self.running.pop(label)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while running.process.poll() is None:
+                    await asyncio.sleep(POLL_S)
+        if running.process.poll() is None:
+            running.process.kill()
+        return running.process.wait()
+
+    # The network.
+
+    def isolate(self, *labels: str) -> Instant:
+        at = time.monotonic_ns()
+        self.network.isolate(*(self.running[label].index for label in labels))
+        self._note(f"after {', '.join(labels)} had been cut off", self.failover)
+        return at
+
+    def mute(self, label: str, *, hears: bool) -> Instant:
+        """One way: the others no longer hear it (`hears`), or it no longer hears them."""
+        at = time.monotonic_ns()
+        here = self.running[label].index
+        for other in range(len(self.network.nodes)):
+            if other != here:
+                self.network.cut(*((here, other) if hears else (other, here)), both=False)
+        self._note(f"after {label} had been cut off one way", self.failover)
+        return at
+
+    def heal(self) -> None:
+        self.faults["packets refused"] += self.refused_packets() - self.faults["packets refused"]
+        links = len(self.network.nodes) * (len(self.network.nodes) - 1)
+        before = time.monotonic_ns()
+        self.network.heal()
+        self._note(f"after {links} links were healed", self.merging, at=before)
+
+    def lose(self, prob: float) -> None:
+        """So much of all packets; 0 ends it."""
+        before = time.monotonic_ns()
+        self.network.set_all(loss=prob)
+        self.faults["packets lost"] = self.network.traffic().lost
+        self.quiet = prob == 0
+        self._note(f"after losses of {prob:.0%} began", self.merging, at=before if self.quiet else None)
+
+    def refused_packets(self) -> int:
+        return sum(link.refused for link in self.network.traffic().links.values())
+
+    def round_trip(self, a: int, b: int) -> Duration:
+        """Measured: how long a refused connection takes to be refused."""
+
+        def ask() -> Duration:
+            with socket.socket() as probe:
+                began = time.monotonic_ns()
+                probe.connect_ex((self.network.nodes[b].ipv4, 1))
+                return time.monotonic_ns() - began
+
+        return within(self.network.nodes[a].name, ask)
+
+    # What is true.
+
+    def set_apart(self, label: str, apart: bool) -> None:
+        """It runs and is connected, but must not be believed by the others, nor believe them."""
+        self.running[label].apart = apart
+        self._note(f"after {label} was {'set apart' if apart else 'let in'}", self.merging)
+
+    @property
+    def failover(self) -> Duration:
+        return self.combination.failover(self.voters)
+
+    @property
+    def merging(self) -> Duration:
+        return self.combination.merging(self.voters)
+
+    def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
+        """Lives that run and reach each other both ways; the greatest first."""
+        awake = [r for r in self.running.values() if not r.paused and (starting or r.life.joined_at is not None)]
+        groups: list[list[Running]] = []
+        for running in awake:
+            home = next((group for group in groups if self._reaches(running, group[0])), None)
+            if home is None:
+                groups.append([running])
+            else:
+                home.append(running)
+        found = [frozenset(str(running.life) for running in group) for group in groups]
+        return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
+
+    def _reaches(self, a: Running, b: Running) -> bool:
+        if a.index == b.index:
+            return True
+        link = self.network.link
+        return not (a.apart or b.apart) and link(a.index, b.index).up and link(b.index, a.index).up
+
+    def _note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
+        """Losses of reach are noted once they are, gains before they can be."""
+        self.truths.append(
+            Truth(
+                at=time.monotonic_ns() if at is None else at,
+                regions=self.regions(),
+                possible=self.regions(starting=True),
+                bound=bound,
+                why=why,
+                quiet=self.quiet,
+                settled_at={},
+            )
+        )
+
+    # What is seen.
+
+    def look(self) -> None:
+        for life in self.lives:
+            if str(life) in {str(running.life) for running in self.running.values()} or not life.records:
+                life.read()
+
+    async def until(self, holds: Any, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not holds():
+                await asyncio.sleep(POLL_S)
+                self.look()
+
+    def leader_of(self, region: Iterable[str]) -> Life | None:
+        """Who acts in it now, if it is one and all name it."""
+        now = time.monotonic_ns()
+        inside = [running.life for running in self.running.values() if str(running.life) in region]
+        acting = [life for life in inside if now - life.acted_at < ACTING]
+        if len(acting) != 1:
+            return None
+        leader = acting[0]
+        by_number = self.combination.numbers_agree
+        agreed = [life.names == leader.name and (not by_number or life.term == leader.acted_term) for life in inside]
+        return leader if all(agreed) else None
+
+    async def settled(self, among: str | None = None) -> str:
+        """Waits until the region (of that label, else the greatest) has one leader whom all name; its label."""
+        truth = self.truths[-1]
+        wanted = None if among is None else str(self.running[among].life)
+        region = next(found for found in truth.regions if wanted is None or wanted in found)
+        leader: Life | None = None
+        while leader is None:
+            leader = self.leader_of(region)
+            over = time.monotonic_ns() - truth.at - truth.bound - self.slack
+            if leader is None and over > 0:
+                raise NotSettled(f"{self._who_names_whom(region)} {truth.why}, {format_duration(truth.bound)} allowed")
+            await asyncio.sleep(POLL_S)
+            self.look()
+        truth.settled_at[region] = time.monotonic_ns()
+        return leader.label
+
+    async def succeeded(self, old: str, since: Instant, *, among: str | None = None) -> str:
+        """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""
+        await self._act_of_another(old, since)
+        leader = await self.settled(among)
+        began = [at for life in self.lives if life.label != old and (at := life.first_act_after(since)) is not None]
+        self.takeovers_s.append((min(began) - since) / 1e9)
+        return leader
+
+    async def _act_of_another(self, old: str, since: Instant) -> None:
+        truth = self.truths[-1]
+
+        def acted() -> bool:
+            return any(life.label != old and life.acted_at > since for life in self.lives)
+
+        while not acted():
+            if time.monotonic_ns() - truth.at > truth.bound + self.slack:
+                raise NotSettled(f"nobody but {old} acts {truth.why}, {format_duration(truth.bound)} allowed")
+            await asyncio.sleep(POLL_S)
+            self.look()
+
+    def _who_names_whom(self, region: Iterable[str]) -> str:
+        inside = [running.life for running in self.running.values() if str(running.life) in region]
+        now = time.monotonic_ns()
+        words = [
+            f"{life} names {life.names or 'nobody'} of term {life.term}"
+            + (" and acts" if now - life.acted_at < ACTING else "")
+            for life in inside
+        ]
+        return "no leader: " + "; ".join(words)
+
+
+def process_state(pid: int) -> str:
+    """R, S, T (stopped), Z, …"""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def tail(log: Path, size: int = 300) -> str:
+    text = log.read_text(errors="replace").strip()
+    return " ".join(text[-size:].split())

@@ -1,0 +1,108 @@
+"""What witnesses write down, and what can be read from it.
+
+    file = one JSON object per line; a process writes one file in its whole life, each record by one write,
+           so that a SIGKILL loses nothing but what had not happened
+
+Instants are CLOCK_MONOTONIC, which all processes of a machine share; nodes run on CLOCK_BOOTTIME, so the clock that a
+scenario sets askew is not the one that witnesses read.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import Instant, ms
+
+PAUSE_MIN = ms(300)  # Acts further apart than this do not belong to one stretch of acting.
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line.  `kind`: joined, act, begin, stop, elected, lost, status, failed, ended."""
+
+    kind: str
+    at: Instant
+    term: int = 0
+    leader: str = ""
+    reason: str = ""
+    rss: int = 0  # status: bytes.
+    refused: dict[str, int] = {}  # status: datagrams not believed, by reason.
+
+
+_DECODE = msgspec.json.Decoder(Record).decode
+
+
+class Stretch(Struct, frozen=True):
+    """One process acting as leader of one term, without a pause."""
+
+    life: str
+    term: int
+    first: Instant
+    last: Instant
+
+
+class Life:
+    """One process, by its file; `read` again for what is new."""
+
+    def __init__(self, label: str, name: str, number: int, path: Path, *, durable: bool) -> None:
+        self.label, self.name, self.number, self.path = label, name, number, path
+        self.durable = durable  # Whether it has a disk to remember terms on.
+        self.records: list[Record] = []
+        self.joined_at: Instant | None = None
+        self.acted_at: Instant = 0
+        self.acted_term = 0
+        self.names: str | None = None  # Whom it names as leader,
+        self.term = 0  # of this term.
+        self.failure = ""
+        self.refused: dict[str, int] = {}
+        self._offset = 0
+        self._rest = b""
+
+    def __str__(self) -> str:
+        return f"{self.label}#{self.number}"
+
+    def read(self) -> None:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.add(_DECODE(line))
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        match record.kind:
+            case "act":
+                self.acted_at, self.acted_term = record.at, record.term
+            case "elected":
+                self.names, self.term = record.leader, record.term
+            case "lost" if self.names == record.leader:
+                self.names = None
+            case "joined":
+                self.joined_at = record.at
+            case "status":
+                self.refused = record.refused
+            case "failed":
+                self.failure = record.reason
+
+    def stretches(self) -> list[Stretch]:
+        found: list[Stretch] = []
+        begun = True
+        for record in self.records:
+            if record.kind in ("begin", "stop"):
+                begun = True
+            elif record.kind == "act":
+                last = found[-1] if found else None
+                if begun or last is None or last.term != record.term or record.at - last.last > PAUSE_MIN:
+                    found.append(Stretch(str(self), record.term, record.at, record.at))
+                else:
+                    found[-1] = Stretch(last.life, last.term, last.first, record.at)
+                begun = False
+        return found
+
+    def first_act_after(self, instant: Instant) -> Instant | None:
+        return next((record.at for record in self.records if record.kind == "act" and record.at > instant), None)

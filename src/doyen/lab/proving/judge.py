@@ -1,0 +1,217 @@
+"""Judges what witnesses wrote by what the combination promises.
+
+    quorum      never two acting at once; never two processes of one term; terms never back, in the order of acts;
+                nobody acts a lease after the majority was cut away
+    weak        once a region has settled, or the stated bound is over, one of it acts, not two
+    both        what a node names never has a lower term than before, over restarts too where it has a disk
+    the run     every fault that the scenario is about has happened
+
+`Truth` is what the ground did: from an instant on, who runs and who can speak with whom.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant
+from doyen.lab.proving.history import Life, Stretch
+
+STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
+
+
+class Truth(Struct, kw_only=True):
+    """From `at` until the next one; regions are of lives (`n0#1`) that run and reach each other."""
+
+    at: Instant
+    regions: tuple[frozenset[str], ...]
+    possible: tuple[frozenset[str], ...] = ()  # The same with those that are still starting; () if there are none.
+    bound: Duration  # So long a region has to settle.
+    why: str
+    quiet: bool = True  # False: packets are being lost, so no bound holds.
+    settled_at: dict[frozenset[str], Instant] = {}  # Seen to have one leader, whom all name.
+
+
+class Promise(Struct, frozen=True, kw_only=True):
+    strong: bool
+    voter_count: int
+    lease: Duration | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    violations: tuple[str, ...]
+    together_s: float  # Two at once, all in all.
+    acts: int
+    terms: int
+    takeovers_s: tuple[float, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations
+
+
+def judge(
+    lives: Sequence[Life],
+    truths: Sequence[Truth],
+    promise: Promise,
+    *,
+    ended_at: Instant,
+    faults: Mapping[str, int],
+    wanted: Iterable[str],
+    slack: Duration,
+    takeovers_s: tuple[float, ...] = (),
+) -> Verdict:
+    stretches = sorted((found for life in lives for found in life.stretches()), key=lambda stretch: stretch.first)
+    violations = [f"the fault never happened: {fault}" for fault in wanted if not faults.get(fault)]
+    violations += terms_back(lives)
+    if promise.strong:
+        violations += two_at_once(stretches) + shared_terms(stretches) + acts_of_older_terms(lives)
+        violations += acts_without_majority(lives, truths, promise, ended_at)
+    violations += unsettled(lives, truths, promise, ended_at, slack)
+    violations += [f"{life}: {life.failure}" for life in lives if life.failure.startswith("witness:")]
+    return Verdict(
+        violations=tuple(violations),
+        together_s=together(stretches) / 1e9,
+        acts=sum(record.kind == "act" for life in lives for record in life.records),
+        terms=len({stretch.term for stretch in stretches}),
+        takeovers_s=takeovers_s,
+    )
+
+
+# Quorum elections.
+
+
+def two_at_once(stretches: Sequence[Stretch]) -> list[str]:
+    """Whole reigns, pauses included: who has been succeeded must not act again under its old term."""
+    reigns: dict[tuple[str, int], Stretch] = {}
+    for part in stretches:
+        whole = reigns.get((part.life, part.term), part)
+        reigns[part.life, part.term] = Stretch(
+            part.life, part.term, min(part.first, whole.first), max(part.last, whole.last)
+        )
+    found = []
+    ordered = sorted(reigns.values(), key=lambda reign: reign.first)
+    for i, one in enumerate(ordered):
+        for other in ordered[i + 1 :]:
+            if other.first > one.last:
+                break
+            found.append(
+                f"two at once: {one.life} (term {one.term}) acted {(one.last - other.first) / 1e6:.0f} ms "
+                f"after {other.life} (term {other.term}) had begun"
+            )
+    return found
+
+
+def shared_terms(stretches: Sequence[Stretch]) -> list[str]:
+    by_term: dict[int, set[str]] = {}
+    for stretch in stretches:
+        by_term.setdefault(stretch.term, set()).add(stretch.life)
+    return [f"term {term} had two: {', '.join(sorted(who))}" for term, who in by_term.items() if len(who) > 1]
+
+
+def acts_of_older_terms(lives: Sequence[Life]) -> list[str]:
+    acts = sorted(
+        (record.at, record.term, str(life)) for life in lives for record in life.records if record.kind == "act"
+    )
+    return [
+        f"terms went back: {late} acted in term {new} after {early} in term {old}"
+        for (_, old, early), (_, new, late) in pairwise(acts)
+        if new < old
+    ]
+
+
+def acts_without_majority(
+    lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant
+) -> list[str]:
+    """The lease counts from when a heartbeat was sent, so no slack is due here."""
+    assert promise.lease is not None
+    found = []
+    by_name = {str(life): life for life in lives}
+    for life, begin, end in minorities(truths, promise.voter_count, ended_at):
+        late = [
+            record.at
+            for record in by_name[life].records
+            if record.kind == "act" and begin + promise.lease < record.at <= end
+        ]
+        if late:
+            found.append(f"{life} acted {(late[-1] - begin) / 1e6:.0f} ms after it had lost the majority")
+    return found
+
+
+def minorities(truths: Sequence[Truth], voter_count: int, ended_at: Instant) -> list[tuple[str, Instant, Instant]]:
+    """(life, from, to): running without a majority in reach."""
+    found: list[tuple[str, Instant, Instant]] = []
+    since: dict[str, Instant] = {}
+    for truth in truths:
+        without = {
+            life for region in truth.possible or truth.regions if 2 * len(region) <= voter_count for life in region
+        }
+        for life in [life for life in since if life not in without]:
+            found.append((life, since.pop(life), truth.at))
+        for life in without:
+            since.setdefault(life, truth.at)
+    return found + [(life, begin, ended_at) for life, begin in since.items()]
+
+
+# All elections.
+
+
+def terms_back(lives: Sequence[Life]) -> list[str]:
+    """Of what a node names; over restarts only where it has a disk."""
+    found = []
+    greatest: dict[str, int] = {}
+    for life in sorted(lives, key=lambda life: (life.label, life.number)):
+        before = greatest.get(life.label, 0) if life.durable else 0
+        for record in life.records:
+            if record.kind == "elected" and record.term:
+                if record.term < before:
+                    found.append(f"{life} named {record.leader} of term {record.term} after a term {before}")
+                before = max(before, record.term)
+        greatest[life.label] = before
+    return found
+
+
+def unsettled(
+    lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
+) -> list[str]:
+    found = []
+    ends = [*(truth.at for truth in truths[1:]), ended_at]
+    for truth, end in zip(truths, ends, strict=True):
+        if not truth.quiet:
+            continue
+        for region in truth.regions:
+            if promise.strong and 2 * len(region) <= promise.voter_count:
+                continue
+            settled_at = truth.settled_at.get(region)
+            due_at = truth.at + truth.bound + slack
+            if settled_at is None and end < due_at:
+                continue
+            if settled_at is None:
+                found.append(f"{_shown(region)} had no leader that all name {(end - truth.at) / 1e9:.1f} s {truth.why}")
+            begin = due_at if settled_at is None else settled_at
+            inside = [_clipped(s, begin, end) for life in lives if str(life) in region for s in life.stretches()]
+            both = together([stretch for stretch in inside if stretch is not None])
+            if both > slack:
+                found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
+    return found
+
+
+def together(stretches: Sequence[Stretch]) -> Duration:
+    """How long two or more acted at once."""
+    edges = sorted([(s.first, 1) for s in stretches] + [(s.last, -1) for s in stretches])
+    total = count = 0
+    before = 0
+    for at, step in edges:
+        if count > 1:
+            total += at - before
+        count, before = count + step, at
+    return total
+
+
+def _clipped(stretch: Stretch, begin: Instant, end: Instant) -> Stretch | None:
+    first, last = max(stretch.first, begin), min(stretch.last, end)
+    return Stretch(stretch.life, stretch.term, first, last) if first < last else None
+
+
+def _shown(region: Iterable[str]) -> str:
+    return "{" + ", ".join(sorted(region)) + "}"
