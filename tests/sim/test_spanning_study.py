@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from doyen.cli import app
 from doyen.core.ids import NodeId
@@ -15,6 +16,7 @@ from doyen.core.order import order
 from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError
 from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.studies.corruption import bound_of, corrupt
 from doyen.sim.studies.graphs import (
@@ -26,6 +28,7 @@ from doyen.sim.studies.graphs import (
     regular,
 )
 from doyen.sim.studies.spanning import (
+    UNIT,
     Experiment,
     Failure,
     Run,
@@ -234,6 +237,22 @@ def test_time_grows_with_the_diameter_and_not_with_n(initiator: str) -> None:
     )  # At k=4 its farthest is one hop nearer.
     unbounded = {k: declared_at(k, co_parent_hops=1000) for k in (4, 16)}  # What the bound is for.
     assert unbounded[16] > unbounded[4] + 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_beyond_delta_it_is_safe_elects_again_and_settles_once_hops_are_short_enough(seed: int) -> None:
+    setting = replace(random_setting(Random(seed), size_max=20), slowness=3.0, delay="random")
+
+    def quicken(experiment: Experiment) -> None:
+        experiment.sim.network.config = NetworkConfig(delay=Delay(model="uniform", mean=UNIT // 2, spread=UNIT // 2))
+        experiment.sim.network_changed()
+
+    def prepare(experiment: Experiment) -> None:
+        experiment.sim.at(40 * UNIT, lambda: quicken(experiment), "within δ again")
+
+    run = simulate(setting, seed, prepare=prepare)
+    assert faults_of(run, setting.graph.quality) == []
+    assert len({declaration.election for declaration in run.declarations}) == len(run.declarations)  # One each.
 
 
 def stabilises(seed: int) -> float:

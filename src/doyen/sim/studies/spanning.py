@@ -102,6 +102,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
     fifo: bool = False
+    slowness: float = 1.0  # The longest hop, in units of δ: above 1 the machines' patience is too short.
     unaided: bool = False  # No failure detector: whatever is wrong, the machines find out by themselves.
     durable: bool = False  # The highest sequence that a node has seen survives its failure.
     unstable: bool = False  # [MADM §6.2.4] Every initiator fails one hop after its EIM, but the highest.
@@ -190,9 +191,8 @@ class Experiment:
     def __init__(self, setting: Setting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
         self.setting, self.config = setting, setting.config()
         self.adjacent = setting.graph.neighbours()
-        delay = (
-            Delay(mean=UNIT) if setting.delay == "unit" else Delay(model="uniform", mean=UNIT // 2, spread=UNIT // 2)
-        )
+        hop = round(UNIT * setting.slowness)
+        delay = Delay(mean=hop) if setting.delay == "unit" else Delay(model="uniform", mean=hop // 2, spread=hop // 2)
         streams = Streams(seed)
         network = Network(
             NetworkConfig(delay=delay, fifo=setting.fifo), Topology(len(setting.graph.nodes), None), streams
