@@ -178,7 +178,7 @@ class Driver:
         return self._addresses.get(node)
 
     def life_of(self, node: NodeId) -> Incarnation | None:
-        """The incarnation under which it was last heard, if it was."""
+        """The latest incarnation under which it was heard, if it was."""
         return self._lives.get(node)
 
     # The world of the host.
@@ -272,7 +272,8 @@ class Driver:
             return
         self.received_count += 1
         self._remember(envelope.sender, source)
-        self._lives[envelope.sender] = envelope.incarnation
+        if envelope.incarnation > self._lives.get(envelope.sender, -1):
+            self._lives[envelope.sender] = envelope.incarnation
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
 
     def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
