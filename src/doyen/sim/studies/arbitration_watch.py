@@ -210,9 +210,13 @@ class Watch:
         ours, other = mine.pairs.get(peer), theirs.pairs.get(me)
         if ours is None or other is None or not (ours.watching and other.watching):
             return
+        if ours.stage is not Stage.ACTIVE or other.stage is not Stage.ACTIVE:
+            return  # Another pair of the same two, made since.
         self.looked["upgrade"] += 1
         if other.theirs is None or other.theirs.number < version <= ours.mine.number:
             self._fail("upgrade", f"{peer} does not go by version {version} of {me} after 2·T_l")
+        elif other.theirs.number == ours.mine.number and other.theirs.members != ours.mine.members:
+            self._fail("upgrade", f"{peer} and {me} go by different groups of one version")
 
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
