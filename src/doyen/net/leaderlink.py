@@ -89,7 +89,12 @@ class LeaderLink:
     ) -> "LeaderLink":
         """Once the driver runs.  Without a port to listen on it still follows leaders that have one."""
         link = cls(driver, config or LinkConfig(), keyring)
+        for channel, port in driver.host.ports.items():  # Who leads already tells nobody again.
+            leader = getattr(port.machine, "leader", None)
+            if isinstance(leader, str):
+                link._leaders[channel] = NodeId(leader)
         driver.watch(link._on_fact)
+        link._follow_soon()
         driver.on_close(link._close)
         await link._listen()
         return link
@@ -106,6 +111,9 @@ class LeaderLink:
             del self._leaders[channel]
         else:
             return
+        self._follow_soon()
+
+    def _follow_soon(self) -> None:
         if self._looking is None and self.driver.running:
             self._looking = asyncio.get_running_loop().call_later(to_seconds(self.config.settle), self._follow)
 
