@@ -177,6 +177,11 @@ def test_a_list_a_callable_and_a_quality_factor_are_oracles() -> None:
     assert rich.standing(here) > poor.standing(here) > quality_oracle(attributes, lambda: None).standing(here) == ()
 
 
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_none_is_below_all(value: float | None) -> None:
+    assert callable_oracle(lambda epoch: value).standing(Situation(me=P1, voters=(P1,))) == ()
+
+
 @pytest.mark.parametrize("names", [(), (LATENCY, 0.0), (LATENCY, float("nan"))])
 def test_composites_that_make_no_sense(names: tuple[object, ...]) -> None:
     with pytest.raises(ConfigError):

@@ -19,6 +19,7 @@ Ambiguity [POLE §3.3]: θ_c is the (⌊N/2⌋+1)-th smallest round trip with th
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -70,7 +71,7 @@ class Part(Struct, frozen=True):
 
     def standing(self, situation: Situation) -> float | None:
         value = self.theta(situation)
-        if value is None:
+        if value is None or not isfinite(value):
             return None
         steps = round(value / self.quantum) if self.quantum else value
         rounded = steps * self.quantum if self.quantum else value
