@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from doyen.api.choices import AnnounceAtOnce as AnnounceAtOnce
     from doyen.api.choices import AnnounceEarliest as AnnounceEarliest
     from doyen.api.choices import Base as Base
+    from doyen.api.choices import ByKey as ByKey
     from doyen.api.choices import Heartbeat as Heartbeat
     from doyen.api.choices import Hybrid as Hybrid
     from doyen.api.choices import Local as Local
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from doyen.api.choices import Optimistic as Optimistic
     from doyen.api.choices import Pole as Pole
     from doyen.api.choices import Preferred as Preferred
+    from doyen.api.choices import Ring as Ring
     from doyen.api.choices import Spanning as Spanning
     from doyen.api.choices import Swim as Swim
     from doyen.api.events import Event as Event
@@ -46,6 +48,7 @@ _WHERE = {
         "AnnounceAtOnce",
         "AnnounceEarliest",
         "Base",
+        "ByKey",
         "Heartbeat",
         "Hybrid",
         "Local",
@@ -53,6 +56,7 @@ _WHERE = {
         "Optimistic",
         "Pole",
         "Preferred",
+        "Ring",
         "Spanning",
         "Swim",
     ),

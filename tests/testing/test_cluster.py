@@ -32,7 +32,7 @@ def test_a_weak_election_has_two_leaders_across_a_partition_and_one_after_it_hea
 
 
 @pytest.mark.parametrize(
-    "election", ["le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "spanning", "pole"]
+    "election", ["le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "spanning", "pole", "by-key"]
 )
 def test_every_election_replaces_a_crashed_leader_and_takes_it_back(election: str) -> None:
     cluster = Cluster(5, election=election, seed=1)

@@ -13,15 +13,28 @@ from doyen.election.ctolerant import CTolerantConfig
 from doyen.election.pole.config import PoleConfig
 from doyen.election.spanning import SpanningConfig
 from doyen.errors import ConfigError
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
 from doyen.membership.notes import check_words
 from doyen.membership.swim import SwimConfig
 
-MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat"]
+MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
 RankKind = Literal["hash", "score"]
 ElectionKind = Literal[
-    "announce", "le-a", "le-s", "le-m", "base", "optimistic", "preferred", "hybrid", "local", "spanning", "pole", "none"
+    "announce",
+    "le-a",
+    "le-s",
+    "le-m",
+    "base",
+    "optimistic",
+    "preferred",
+    "hybrid",
+    "local",
+    "spanning",
+    "pole",
+    "by-key",
+    "none",
 ]
 
 ANNOUNCING: Final = ("announce", "le-a", "le-s", "le-m")
@@ -70,6 +83,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ctolerant: CTolerantConfig = CTolerantConfig()
     spanning: SpanningConfig = SpanningConfig()
     pole: PoleConfig = PoleConfig()
+    ring: ArbitrationConfig = ArbitrationConfig()
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -114,11 +128,13 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_words(meta_of(self.meta))
         hops_of(self.hops)
 
-    def membership_kind(self) -> Literal["none", "swim", "medley", "heartbeat"]:
+    def membership_kind(self) -> Literal["none", "swim", "medley", "heartbeat", "ring"]:
         """What `auto` comes to."""
         if self.membership != "auto":
             return self.membership
         kinds = {self.election, *self.named_elections().values()}
+        if "by-key" in kinds:
+            return "ring"
         return "none" if kinds <= {*ANNOUNCING, "pole"} else "swim"
 
     def named_elections(self) -> dict[str, str]:
@@ -169,6 +185,11 @@ def check_combination(membership: str, election: str, announce: AnnounceConfig) 
         raise ConfigError(
             "none cannot carry --election spanning: it speaks to its neighbours, and somebody must find them; "
             "give swim, medley or heartbeat",
+            field="membership",
+        )
+    if election == "by-key" and membership not in ("ring", "auto"):
+        raise ConfigError(
+            f"{membership} cannot carry --election by-key: the owner of a key is known on the ring only; give ring",
             field="membership",
         )
     if election == "none" and membership in ("none", "auto"):

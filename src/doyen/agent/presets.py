@@ -13,6 +13,7 @@ from doyen.election.announce import AnnounceConfig
 from doyen.election.ctolerant import CTolerantConfig
 from doyen.election.pole.config import PoleConfig
 from doyen.election.spanning import SpanningConfig
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
 from doyen.membership.swim import SwimConfig
@@ -31,6 +32,7 @@ class Timers(Struct, frozen=True, kw_only=True):
     ctolerant: CTolerantConfig
     spanning: SpanningConfig
     pole: PoleConfig
+    ring: ArbitrationConfig
 
 
 class WorstCase(Struct, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 pole=PoleConfig(
                     election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5)
                 ),
+                ring=ArbitrationConfig(lease=ms(500), arbitration=ms(250)),
             )
         case "lan":
             return Timers(
@@ -88,6 +91,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 ctolerant=CTolerantConfig.lan(group_size),
                 spanning=SpanningConfig.lan(group_size),
                 pole=PoleConfig.lan(group_size),
+                ring=ArbitrationConfig(lease=ms(500), arbitration=ms(250)),
             )
         case "wan":
             return Timers(
@@ -99,6 +103,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                 ctolerant=CTolerantConfig.wan(group_size),
                 spanning=SpanningConfig.wan(group_size),
                 pole=PoleConfig.wan(group_size),
+                ring=ArbitrationConfig(lease=ms(3000), arbitration=ms(1500), drift=1e-4),
             )
         case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
             return Timers(
@@ -126,6 +131,7 @@ def timers(preset: Preset, group_size: int) -> Timers:
                     hop_delay=seconds(1), diameter_max=max(1, group_size - 1), pulse_interval=seconds(10)
                 ),
                 pole=PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3)),
+                ring=ArbitrationConfig(lease=seconds(15), arbitration=seconds(6), drift=1e-4, resends=4),
             )
 
 
@@ -147,6 +153,13 @@ def worst_case(election: str, membership: str, made: Timers, group_size: int) ->
             failover=2 * p.guard + p.election_timeout + 6 * delay,
             because="guard until silence counts, T to elect, a guard until voters are free, six delays",
         )
+    if election == "by-key":
+        r = made.ring
+        return WorstCase(
+            detection=r.lease + r.arbitration,
+            failover=r.lease + r.arbitration + r.recent + 2 * delay,
+            because="T_l and T_a until it is voted out, T_arb until it must have left [ARB Cor. 3], a claim",
+        )
     detection, why = _membership_worst_case(membership, made, n)
     if election == "spanning":
         s = made.spanning
@@ -167,6 +180,8 @@ def _membership_worst_case(membership: str, made: Timers, n: int) -> tuple[Durat
     """Until everybody knows of a death."""
     if membership == "heartbeat":
         return made.heartbeat.fail_after(n) + made.heartbeat.period, "fail_after and a period"
+    if membership == "ring":
+        return made.ring.lease + made.ring.arbitration + made.ring.recent, "T_l, T_a and T_arb [ARB Cor. 3]"
     if membership == "medley":
         m = made.medley
         rounds = int(m.turn_max_mult * max(1, n - 1))

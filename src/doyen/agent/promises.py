@@ -52,6 +52,12 @@ PROMISES: Final[dict[str, PromiseText]] = {
         in_short=f"{_WEAK} {_ADVICE}",
         because="it has the greatest quality of those that took part (ties: the lowest name)",
     ),
+    "by-key": PromiseText(
+        strong=False,
+        in_short="never two leaders at once, while clocks and delays keep to the ring's bounds (lease, arbitration, "
+        "drift) and partition is not split; a process that is stopped notices only when it wakes up. " + _ADVICE,
+        because="it sits closest to the group's key on the ring, and both its neighbours agree",
+    ),
     "pole": PromiseText(
         strong=True,
         in_short="never two leaders at once, and never two of one term, while clocks run at the same rate within "

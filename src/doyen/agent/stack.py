@@ -149,10 +149,23 @@ class Stack:
                     MEMBERSHIP,
                     lambda port: Medley(place.node, config.medley, port, rng, distance=distance, **common),
                 )
+            case "ring":
+                self._add_ring()
             case "heartbeat":
                 from doyen.membership.heartbeat import Heartbeat
 
                 self._add(MEMBERSHIP, lambda port: Heartbeat(place.node, config.heartbeat, port, rng, **common))
+
+    def _add_ring(self) -> None:
+        """Who knows of nobody founds the ring; everybody else joins it."""
+        from doyen.membership.arbitration import Arbitration, founding
+        from doyen.membership.ring import seat
+
+        place, ring = self.place, self.config.ring
+        mine = seat(place.node, place.incarnation, place.address)
+        begun = None if place.seeds else founding([mine], ring.neighbours)
+        rng = place.rng(MEMBERSHIP)
+        self._add(MEMBERSHIP, lambda port: Arbitration(mine, ring, port, rng, founding=begun, contacts=place.seeds))
 
     def _add_notes(self) -> None:
         config, place = self.config, self.place
@@ -181,6 +194,8 @@ class Stack:
             build = self._local(channel)
         elif kind == "pole":
             build = self._pole(channel)
+        elif kind == "by-key":
+            build = self._by_key(name)
         else:
             build = self._spanning(channel)
         # First the reign, then the machine: a machine that is added late starts, and tells, at once.
@@ -261,6 +276,12 @@ class Stack:
             newcomer=restored is None and place.node in voters and (config.newcomer or not place.durable),
             durable=place.durable,
         )
+
+    def _by_key(self, name: str) -> Callable[[Any], Any]:
+        from doyen.election.by_key import ByKeyConfig, LeaderByKey
+
+        config = ByKeyConfig(key=f"{self.config.group}/{name}", lease=self.config.ring.lease)
+        return lambda port: LeaderByKey(self.place.node, config, port)
 
     def _local(self, channel: str) -> Callable[[Any], Any]:
         from doyen.election.ctolerant import Local

@@ -84,6 +84,12 @@ class Pole(Election):
     kind, table = "pole", "pole"
 
 
+class ByKey(Election):
+    """Whoever sits closest to the group's key on an arbitrated ring.  [ARB]"""
+
+    kind, table = "by-key", "ring"
+
+
 class Membership(Choice):
     """Who is here?"""
 
@@ -98,3 +104,9 @@ class Medley(Membership):
 
 class Heartbeat(Membership):
     kind, table = "heartbeat", "heartbeat"
+
+
+class Ring(Membership):
+    """Leases and arbitrators: time-bounded.  [ARB]"""
+
+    kind, table = "ring", "ring"

@@ -51,12 +51,18 @@ class Answer(Struct, frozen=True, array_like=True, tag=2):
     term: int  # The highest heard of.
 
 
+class Reign(Struct, frozen=True, array_like=True, tag=3):
+    """I lead.  To whoever has come since."""
+
+    number: int
+
+
 class ClaimAgain(Struct, frozen=True, gc=False):
     number: int
 
 
 class LeaderByKey:
-    MESSAGES: ClassVar[Any] = Claim | Answer
+    MESSAGES: ClassVar[Any] = Claim | Answer | Reign
 
     def __init__(self, me: NodeId, config: ByKeyConfig, out: Out) -> None:
         self.me, self.config, self._out = me, config, out
@@ -100,17 +106,26 @@ class LeaderByKey:
         self._stop("left")
 
     def on_reign_heard(self, fact: ReignHeard, now: Instant) -> None:
-        if fact.key == self.point and fact.number > self._highest:
-            self._highest = fact.number
-            if not self.is_leader and fact.leader.node != self.me:
-                self.term = Term(fact.number, fact.leader.node)
+        if fact.key == self.point:
+            self._hear(fact.number, fact.leader.node)
+
+    def _hear(self, number: int, leader: NodeId) -> None:
+        if number > self._highest:
+            self._highest = number
+            if not self.is_leader and leader != self.me:
+                self.term = Term(number, leader)
                 self._out.emit(LeaderElected(self.term))
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         term = self.term
-        if term is not None and term.leader in fact.changed and not self.is_leader:
-            if not fact.view[term.leader].present:
-                self._stop("silent")
+        if term is None:
+            return
+        if self.is_leader:
+            for node in fact.changed:
+                if node != self.me and node in fact.view and fact.view[node].present:
+                    self._out.send(node, Reign(term.number))
+        elif term.leader not in fact.view or not fact.view[term.leader].present:
+            self._stop("silent")
 
     # Claims.
 
@@ -133,8 +148,10 @@ class LeaderByKey:
         if self._claiming and timer.number == self._number:
             self._ask(now)
 
-    def on_message(self, sender: NodeId, message: Claim | Answer, now: Instant) -> None:
-        if isinstance(message, Claim):
+    def on_message(self, sender: NodeId, message: Claim | Answer | Reign, now: Instant) -> None:
+        if isinstance(message, Reign):
+            self._hear(message.number, sender)
+        elif isinstance(message, Claim):
             known = self._seat is not None and message.seat in self._next
             granted = known and not self.is_leader and not self.owns
             self._out.send(sender, Answer(message.number, granted, self._highest))

@@ -251,7 +251,7 @@ class Cluster:
                 node=node.name,
                 incarnation=Incarnation(node.incarnation),
                 address=Address(node.name, 0),
-                seeds=tuple(Address(other, 0) for other in self.names if other != node.name),
+                seeds=self._seeds_of(node),
                 add=lambda channel, build: host.add(channel, build),
                 rng=node.rng,
                 restored=node.restored,
@@ -259,6 +259,12 @@ class Cluster:
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
             ),
         )
+
+    def _seeds_of(self, node: SimNode) -> tuple[Address, ...]:
+        """Everybody else; but the first node, when it first starts, knows of nobody: a ring must be founded by one."""
+        if node.index == 0 and node.incarnation == 1:
+            return ()
+        return tuple(Address(NodeId(other), 0) for other in self.names if other != node.name)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         stack = self._stacks[node.name]
