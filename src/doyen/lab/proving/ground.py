@@ -1,6 +1,7 @@
 """A group of witnesses in namespaces on the switch; what is done to it is counted, and who could reach whom is kept."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -39,7 +40,7 @@ class Running:
 
     def __init__(self, life: Life, index: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self.life, self.index, self.process, self.log = life, index, process, log
-        self.paused = self.apart = False
+        self.paused = False
 
 
 class Ground:
@@ -58,11 +59,15 @@ class Ground:
         self.takeovers_s: list[float] = []
         self.lateness: Duration = 0  # The machine's: how late this process's own timers were, at the worst.
         self.state: dict[str, Path] = {}  # Where a label keeps its promises, if not in the usual folder.
+        self.keys: dict[str, Path] = {}
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further ones, for all.
         self.quiet = True
+        self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
+        self.violations: list[str] = []
         self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
         self._ticker: asyncio.Task[None] | None = None
+        self._mounted: list[Path] = []
 
     async def __aenter__(self) -> "Ground":
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -78,6 +83,8 @@ class Ground:
             running.process.terminate()
         for label in list(self.running):
             await self._wait(label)
+        for path in self._mounted:
+            subprocess.run(["umount", "--lazy", str(path)], check=False)
 
     async def _measure_lateness(self) -> None:
         while True:
@@ -120,6 +127,8 @@ class Ground:
             told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.network.nodes) if i != index]
         if durable:
             told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
+        if label in self.keys:
+            told["key"] = str(self.keys[label])
         if self.combination.strong and first:
             told["newcomer"] = True
         plan = Plan(join=told, history=str(life.path), wall_offset_s=wall_offset_s, explain=True)
@@ -140,11 +149,11 @@ class Ground:
             self.running[label] = running
             return running
         self.running[label] = running
-        self._note(f"after {label} was started", self.merging)
+        self.note(f"after {label} was started", self.merging)
         await self.until(lambda: life.joined_at is not None or process.poll() is not None, JOIN_MAX_S)
         if life.joined_at is None:
             raise TransportError(f"{life} ended with {process.returncode} at its start: {life.failure or tail(log)}")
-        self._note(f"after {label} had joined", self.merging)
+        self.note(f"after {label} had joined", self.merging)
         return running
 
     def kill(self, label: str) -> Instant:
@@ -154,7 +163,7 @@ class Ground:
         running.process.kill()
         if running.process.wait() == -signal.SIGKILL:
             self.faults["killed"] += 1
-        self._note(f"after {label} was killed", self.failover)
+        self.note(f"after {label} was killed", self.failover)
         return at
 
     async def stop(self, label: str) -> Instant:
@@ -163,7 +172,7 @@ class Ground:
         self.running[label].process.terminate()
         code = await self._wait(label)
         self.faults["stopped"] += code == 0
-        self._note(f"after {label} had left", self.failover)
+        self.note(f"after {label} had left", self.failover)
         return at
 
     def pause(self, label: str) -> Instant:
@@ -174,14 +183,27 @@ class Ground:
             time.sleep(0.001)
         running.paused = True
         self.faults["paused"] += 1
-        self._note(f"after {label} was paused", self.failover)
+        self.note(f"after {label} was paused", self.failover)
         return at
 
     def resume(self, label: str) -> None:
         running = self.running[label]
         running.paused = False
-        self._note(f"after {label} was resumed", self.merging)
+        self.note(f"after {label} was resumed", self.merging)
         running.process.send_signal(signal.SIGCONT)
+
+    async def ended(self, label: str, timeout_s: float = 20.0) -> str:
+        """Waits until it ends by itself; why, in its own words."""
+        running = self.running[label]
+        await self.until(lambda: running.process.poll() is not None, timeout_s)
+        running.life.read()
+        del self.running[label]
+        self.note(f"after {label} had ended", self.failover)
+        return running.life.failure or tail(running.log)
+
+    def set_wall_clock_back(self, label: str) -> None:
+        """By an hour, while it runs; as this process alone sees it."""
+        self.running[label].process.send_signal(signal.SIGUSR1)
 
     async def _wait(self, label: str) -> int:
         running = self.running.pop(label)
@@ -198,7 +220,7 @@ class Ground:
     def isolate(self, *labels: str) -> Instant:
         at = time.monotonic_ns()
         self.network.isolate(*(self.running[label].index for label in labels))
-        self._note(f"after {', '.join(labels)} had been cut off", self.failover)
+        self.note(f"after {', '.join(labels)} had been cut off", self.failover)
         return at
 
     def mute(self, label: str, *, hears: bool) -> Instant:
@@ -208,7 +230,10 @@ class Ground:
         for other in range(len(self.network.nodes)):
             if other != here:
                 self.network.cut(*((here, other) if hears else (other, here)), both=False)
-        self._note(f"after {label} had been cut off one way", self.failover)
+        whole = self.combination.multicast and not hears
+        self.quiet = not whole  # Announce-listen needs no answers: there its regions are not cut.
+        self.note(f"after {label} had been cut off one way", self.failover)
+        self.quiet = True
         return at
 
     def heal(self) -> None:
@@ -216,7 +241,7 @@ class Ground:
         links = len(self.network.nodes) * (len(self.network.nodes) - 1)
         before = time.monotonic_ns()
         self.network.heal()
-        self._note(f"after {links} links were healed", self.merging, at=before)
+        self.note(f"after {links} links were healed", self.merging, at=before)
 
     def lose(self, prob: float) -> None:
         """So much of all packets; 0 ends it."""
@@ -224,7 +249,7 @@ class Ground:
         self.network.set_all(loss=prob)
         self.faults["packets lost"] = self.network.traffic().lost
         self.quiet = prob == 0
-        self._note(f"after losses of {prob:.0%} began", self.merging, at=before if self.quiet else None)
+        self.note(f"after losses of {prob:.0%} began", self.merging, at=before if self.quiet else None)
 
     def refused_packets(self) -> int:
         return sum(link.refused for link in self.network.traffic().links.values())
@@ -240,12 +265,53 @@ class Ground:
 
         return within(self.network.nodes[a].name, ask)
 
+    # Files.
+
+    def write_keys(self, label: str, key: str) -> None:
+        """What it holds from now on; whoever is started from now on has such a file."""
+        path = self.keys[label] = self.folder / f"{label}.keys"
+        path.touch(mode=0o600)
+        path.write_text(f"primary {key}\n")
+
+    def boot_offset_s(self, label: str) -> int:
+        """By which CLOCK_BOOTTIME is off in its time namespace, as the kernel says."""
+        lines = Path(f"/proc/{self.running[label].process.pid}/timens_offsets").read_text().split("\n")
+        return next(int(line.split()[1]) for line in lines if line.startswith("boottime"))
+
+    def small_disks(self) -> None:
+        """Everybody's state on a file system of its own, of 64 KiB."""
+        self.durable = True
+        for label in self.labels:
+            path = self.state[label] = self.folder / "disk" / label
+            path.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "doyen-lab", str(path)], check=True)
+            self._mounted.append(path)
+
+    def fill_disk(self, label: str) -> None:
+        with open(self.state[label] / "rubbish", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1024))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+        self.faults["disks filled"] += 1
+
+    def free_disk(self, label: str) -> None:
+        (self.state[label] / "rubbish").unlink()
+
     # What is true.
 
-    def set_apart(self, label: str, apart: bool) -> None:
-        """It runs and is connected, but must not be believed by the others, nor believe them."""
-        self.running[label].apart = apart
-        self._note(f"after {label} was {'set apart' if apart else 'let in'}", self.merging)
+    def check(self, holds: bool, otherwise: str) -> None:
+        """What a scenario itself asks for."""
+        if not holds:
+            self.violations.append(otherwise)
+
+    def check_one_of(self, *labels: str) -> None:
+        """Of these, no two act now."""
+        now = time.monotonic_ns()
+        acting = [label for label in labels if now - self.running[label].life.acted_at < ACTING]
+        self.check(len(acting) < 2, f"{' and '.join(acting)} both act")
 
     @property
     def failover(self) -> Duration:
@@ -272,9 +338,9 @@ class Ground:
         if a.index == b.index:
             return True
         link = self.network.link
-        return not (a.apart or b.apart) and link(a.index, b.index).up and link(b.index, a.index).up
+        return not self.apart & {a.life.label, b.life.label} and link(a.index, b.index).up and link(b.index, a.index).up
 
-    def _note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
+    def note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
         """Losses of reach are noted once they are, gains before they can be."""
         self.truths.append(
             Truth(
@@ -310,8 +376,14 @@ class Ground:
             return None
         leader = acting[0]
         by_number = self.combination.numbers_agree
-        agreed = [life.names == leader.name and (not by_number or life.term == leader.acted_term) for life in inside]
+        agreed = [life.names == leader.name and (not by_number or life.term == leader.term) for life in inside]
         return leader if all(agreed) else None
+
+    def sole_actor(self) -> str | None:
+        """The one that acts now, of all, if it is one."""
+        now = time.monotonic_ns()
+        acting = [label for label, running in self.running.items() if now - running.life.acted_at < ACTING]
+        return acting[0] if len(acting) == 1 else None
 
     async def settled(self, among: str | None = None) -> str:
         """Waits until the region (of that label, else the greatest) has one leader whom all name; its label."""

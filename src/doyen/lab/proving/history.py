@@ -50,7 +50,6 @@ class Life:
         self.records: list[Record] = []
         self.joined_at: Instant | None = None
         self.acted_at: Instant = 0
-        self.acted_term = 0
         self.names: str | None = None  # Whom it names as leader,
         self.term = 0  # of this term.
         self.failure = ""
@@ -77,7 +76,7 @@ class Life:
         self.records.append(record)
         match record.kind:
             case "act":
-                self.acted_at, self.acted_term = record.at, record.term
+                self.acted_at = record.at
             case "elected":
                 self.names, self.term = record.leader, record.term
             case "lost" if self.names == record.leader:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.lab.proving.history import Life, Stretch
+from doyen.lab.proving.history import PAUSE_MIN, Life, Stretch
 
 STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
 
@@ -176,21 +176,21 @@ def unsettled(
 ) -> list[str]:
     found = []
     ends = [*(truth.at for truth in truths[1:]), ended_at]
-    for truth, end in zip(truths, ends, strict=True):
+    for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
         if not truth.quiet:
             continue
         for region in truth.regions:
             if promise.strong and 2 * len(region) <= promise.voter_count:
                 continue
-            settled_at = truth.settled_at.get(region)
             due_at = truth.at + truth.bound + slack
-            if settled_at is None and end < due_at:
+            begin = truth.settled_at.get(region, due_at)
+            if end - begin < PAUSE_MIN:
                 continue
-            if settled_at is None:
-                found.append(f"{_shown(region)} had no leader that all name {(end - truth.at) / 1e9:.1f} s {truth.why}")
-            begin = due_at if settled_at is None else settled_at
-            inside = [_clipped(s, begin, end) for life in lives if str(life) in region for s in life.stretches()]
-            both = together([stretch for stretch in inside if stretch is not None])
+            stretches = [stretch for life in lives if str(life) in region for stretch in life.stretches()]
+            inside = [part for stretch in stretches if (part := _clipped(stretch, begin, end)) is not None]
+            if not inside:
+                found.append(f"nobody acted in {_shown(region)} for {(end - begin) / 1e9:.1f} s, {truth.why}")
+            both = together(inside)
             if both > slack:
                 found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
     return found

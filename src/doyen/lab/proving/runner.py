@@ -76,7 +76,7 @@ async def prove(
         wanted=scenario.faults,
         slack=ground.slack,
     )
-    violations = (*((failure,) if failure else ()), *verdict.violations)
+    violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
     kept = bool(violations) or keep
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, ms
 from doyen.lab.proving.ground import Ground
+from doyen.net.keys import key_text, new_key
 
 Play = Callable[[Ground], Awaitable[None]]
 
@@ -21,7 +22,6 @@ class Scenario(Struct, frozen=True, kw_only=True):
     delay: Duration = 0  # Of every link, one way.
     preset: str = ""  # Instead of the quick timers.
     combinations: tuple[str, ...] = ("pole", "hybrid", "announce")
-    needs: str = ""  # What it makes of the group before it starts: keys, disk.
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {}
@@ -71,7 +71,11 @@ async def one_way_cut(ground: Ground) -> None:
     for hears in (True, False):
         leader = await ground.settled()
         at = ground.mute(leader, hears=hears)
-        await ground.succeeded(leader, at)
+        if ground.combination.multicast and not hears:
+            await hold(2)  # All hear it, and it need hear nobody: in announce-listen it leads on.
+            ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and leads no more")
+        else:
+            await ground.succeeded(leader, at)
         await hold()
         ground.heal()
         await ground.settled()
@@ -154,5 +158,107 @@ async def mass_restart(ground: Ground) -> None:
     for label in ground.labels:
         ground.kill(label)
     await ground.start_all(first=False)
+    await ground.settled()
+    await hold()
+
+
+@scenario(
+    "duplicate-name",
+    "a second process with the leader's name: on its state directory, then on another host with none",
+    ("started twice",),
+    hosts=6,
+)
+async def duplicate_name(ground: Ground) -> None:
+    spare = ground.labels.pop()
+    ground.voters.remove(spare)
+    await ground.start_all()
+    leader = await ground.settled()
+    if ground.durable:
+        ground.labels.append(spare)
+        state = ground.folder / "state" / leader
+        await ground.start(spare, name=leader, state=state, joins=False)
+        refusal = await ground.ended(spare)
+        ground.check("another process runs as" in refusal, f"a second process on one state directory ran: {refusal}")
+        ground.labels.remove(spare)
+    ground.labels.append(spare)
+    ground.apart = {leader, spare}  # Which of the two is believed is for the others to find out; both must not lead.
+    await ground.start(spare, name=leader, state=ground.folder / "elsewhere" if ground.durable else None)
+    ground.faults["started twice"] += 1
+    await hold(4)
+    ground.check_one_of(leader, spare)
+    await ground.stop(spare)
+    ground.apart = set()
+    ground.note("after the second of its name had left", ground.merging)
+    await ground.settled()
+    await hold()
+
+
+@scenario(
+    "stale-key",
+    "one member has only a key that the others no longer take; then it gets theirs",
+    ("packets of a stale key refused",),
+)
+async def stale_key(ground: Ground) -> None:
+    old, new = key_text(new_key()), key_text(new_key())
+    stale, *others = ground.labels
+    for label in ground.labels:
+        ground.write_keys(label, old if label == stale else new)
+    ground.apart = {stale}
+    await ground.start_all()
+    await ground.settled()
+    await hold(2)
+    ground.look()
+    refused = sum(ground.running[label].life.refused.get("key", 0) for label in others)
+    ground.faults["packets of a stale key refused"] += refused
+    ground.apart = set()
+    ground.note("after the stale key was replaced", ground.merging)
+    ground.write_keys(stale, new)
+    await ground.settled()
+    await hold()
+
+
+@scenario(
+    "clock-step",
+    "clocks days apart; wall clocks set back an hour while they run; the leader restarts with another clock",
+    ("clocks askew", "wall clocks set back", "killed"),
+)
+async def clock_step(ground: Ground) -> None:
+    days = [0, 1, 30, 365, 3650]
+    starts = [ground.start(label, first=True, boot_offset_s=days[i] * 86_400) for i, label in enumerate(ground.labels)]
+    await asyncio.gather(*starts)
+    ground.faults["clocks askew"] += sum(ground.boot_offset_s(label) > 0 for label in ground.labels)
+    leader = await ground.settled()
+    for label in ground.labels:
+        ground.set_wall_clock_back(label)
+    await hold(2)
+    ground.faults["wall clocks set back"] += sum(
+        record.kind == "stepped" for life in ground.lives for record in life.records
+    )
+    await ground.settled()
+    at = ground.kill(leader)
+    await ground.succeeded(leader, at)
+    await ground.start(leader, boot_offset_s=7 * 86_400, wall_offset_s=-7200.0)
+    await ground.settled()
+    await hold()
+
+
+@scenario(
+    "full-disk",
+    "the leader's disk is full when it must promise anew: it stops, and the others go on",
+    ("disks filled", "promises refused by the disk"),
+)
+async def full_disk(ground: Ground) -> None:
+    ground.small_disks()
+    await ground.start_all()
+    leader = await ground.settled()
+    ground.fill_disk(leader)
+    at = ground.isolate(leader)
+    await ground.succeeded(leader, at)
+    ground.heal()
+    why = await ground.ended(leader)
+    ground.faults["promises refused by the disk"] += "No space left" in why
+    await ground.settled()
+    ground.free_disk(leader)
+    await ground.start(leader)
     await ground.settled()
     await hold()

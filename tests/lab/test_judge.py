@@ -1,0 +1,188 @@
+"""The judge: what it must object to, and what it must let pass.  Histories are written by hand, in milliseconds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from doyen.core.clock import ms
+from doyen.lab.proving.history import Life, Record
+from doyen.lab.proving.judge import Promise, Truth, Verdict, judge, together
+
+QUORUM = Promise(strong=True, voter_count=3, lease=ms(1000))
+WEAK = Promise(strong=False, voter_count=3)
+
+
+def life(label: str, *, number: int = 1, durable: bool = True, name: str | None = None) -> Life:
+    return Life(label, name or label, number, Path("nowhere"), durable=durable)
+
+
+def acts(actor: Life, term: int, first: int, last: int) -> Life:
+    """Every 20 ms, both ends included."""
+    actor.add(Record(kind="begin", at=ms(first), term=term))
+    for at in range(first, last + 1, 20):
+        actor.add(Record(kind="act", at=ms(at), term=term))
+    return actor
+
+
+def elected(seer: Life, at: int, term: int, leader: str) -> Life:
+    seer.add(Record(kind="elected", at=ms(at), term=term, leader=leader))
+    return seer
+
+
+def truth(at: int, *regions: str, bound: int = 500, settled: int | None = None, quiet: bool = True) -> Truth:
+    """Regions as "n0 n1"."""
+    made = tuple(frozenset(f"{label}#1" for label in region.split()) for region in regions)
+    settled_at = {} if settled is None else {made[0]: ms(settled)}
+    return Truth(at=ms(at), regions=made, bound=ms(bound), why="after a fault", quiet=quiet, settled_at=settled_at)
+
+
+def judged(
+    promise: Promise,
+    *lives: Life,
+    truths: tuple[Truth, ...] = (),
+    end: int = 10_000,
+    faults: Mapping[str, int] | None = None,
+    wanted: tuple[str, ...] = (),
+    slack: int = 0,
+) -> Verdict:
+    return judge(lives, truths, promise, ended_at=ms(end), faults=faults or {}, wanted=wanted, slack=ms(slack))
+
+
+def test_one_after_the_other_is_what_a_quorum_promises() -> None:
+    verdict = judged(QUORUM, acts(life("n0"), 1, 0, 2000), acts(life("n1"), 2, 2020, 4000))
+    assert (verdict.violations, verdict.together_s, verdict.terms) == ((), 0.0, 2)
+    assert verdict.acts == 101 + 100
+
+
+def test_two_at_once_breaks_a_quorums_promise() -> None:
+    verdict = judged(QUORUM, acts(life("n0"), 1, 0, 2000), acts(life("n1"), 2, 1900, 4000))
+    assert "two at once: n0#1 (term 1) acted 100 ms after n1#1 (term 2) had begun" in verdict.violations
+    assert verdict.together_s == pytest.approx(0.1)
+
+
+def test_a_leader_that_wakes_up_and_acts_once_more_is_caught() -> None:
+    """The paused leader's single act, in the middle of its successor's reign."""
+    sleeper = acts(acts(life("n0"), 1, 0, 1000), 1, 3000, 3000)
+    verdict = judged(QUORUM, sleeper, acts(life("n1"), 2, 2100, 4000))
+    assert any(text.startswith("two at once: n0#1") for text in verdict.violations)
+    assert any(text.startswith("terms went back: n0#1 acted in term 1") for text in verdict.violations)
+
+
+def test_two_leaders_of_one_term_are_caught_although_they_never_met() -> None:
+    verdict = judged(QUORUM, acts(life("n0"), 5, 0, 1000), acts(life("n1"), 5, 2000, 3000))
+    assert verdict.violations == ("term 5 had two: n0#1, n1#1",)
+
+
+def test_a_second_life_must_not_act_under_the_firsts_term() -> None:
+    verdict = judged(QUORUM, acts(life("n0"), 5, 0, 1000), acts(life("n0", number=2), 5, 2000, 3000))
+    assert verdict.violations == ("term 5 had two: n0#1, n0#2",)
+
+
+def test_a_leader_cut_off_may_act_for_a_lease_and_not_longer() -> None:
+    cut = (truth(0, "n0 n1 n2"), truth(2000, "n1 n2", "n0", bound=5000))
+    assert judged(QUORUM, acts(life("n0"), 1, 0, 3000), truths=cut, end=3001).holds
+    late = judged(QUORUM, acts(life("n0"), 1, 0, 3020), truths=cut, end=3021)
+    assert late.violations == ("n0#1 acted 1020 ms after it had lost the majority",)
+
+
+def test_who_still_starts_may_already_vote() -> None:
+    """A majority that the ground has not seen joining yet is one all the same."""
+    starting = truth(0, "n0")
+    starting.possible = (frozenset({"n0#1", "n1#1"}),)
+    assert judged(QUORUM, acts(life("n0"), 1, 1500, 2000), truths=(starting,), end=2000).holds
+
+
+def test_named_terms_never_go_back() -> None:
+    seer = elected(elected(life("n0"), 0, 4, "n1"), 100, 3, "n2")
+    assert judged(WEAK, seer).violations == ("n0#1 named n2 of term 3 after a term 4",)
+
+
+def test_named_terms_never_go_back_over_restarts_where_there_is_a_disk() -> None:
+    first, second = elected(life("n0"), 0, 4, "n1"), elected(life("n0", number=2), 100, 1, "n0")
+    assert not judged(WEAK, first, second).holds
+    forgetful = (
+        elected(life("n0", durable=False), 0, 4, "n1"),
+        elected(life("n0", number=2, durable=False), 100, 1, "n0"),
+    )
+    assert judged(WEAK, *forgetful).holds
+
+
+def test_weak_elections_may_have_two_across_a_partition() -> None:
+    truths = (truth(0, "n0", "n1 n2", bound=500),)
+    verdict = judged(WEAK, acts(life("n0"), 1, 0, 4000), acts(life("n1"), 1, 0, 4000), truths=truths, end=4000)
+    assert (verdict.holds, verdict.together_s) == (True, 4.0)
+
+
+def test_weak_elections_must_not_have_two_in_one_region_once_the_bound_is_over() -> None:
+    lives = acts(life("n0"), 1, 0, 4000), acts(life("n1"), 1, 0, 2000)
+    assert judged(WEAK, *lives, truths=(truth(0, "n0 n1 n2", bound=2000),), end=4000).holds
+    late = judged(WEAK, *lives, truths=(truth(0, "n0 n1 n2", bound=500),), end=4000)
+    assert late.violations == ("two acted at once in {n0#1, n1#1, n2#1} for 1500 ms, settled, after a fault",)
+
+
+def test_what_the_machine_itself_was_late_is_added_to_the_bound() -> None:
+    lives = acts(life("n0"), 1, 0, 4000), acts(life("n1"), 1, 0, 2000)
+    assert judged(WEAK, *lives, truths=(truth(0, "n0 n1 n2", bound=500),), end=4000, slack=1500).holds
+
+
+def test_a_region_that_was_seen_to_settle_must_stay_so() -> None:
+    lives = acts(life("n0"), 1, 0, 4000), acts(life("n1"), 1, 2000, 3000)
+    truths = (truth(0, "n0 n1 n2", bound=9000, settled=500),)
+    assert "two acted at once" in judged(WEAK, *lives, truths=truths, end=4000).violations[0]
+
+
+@pytest.mark.parametrize("promise", [QUORUM, WEAK])
+def test_a_region_in_which_nobody_acts_after_the_bound_is_a_failure(promise: Promise) -> None:
+    truths = (truth(0, "n0 n1 n2", bound=500),)
+    verdict = judged(promise, acts(life("n0"), 1, 0, 400), truths=truths, end=4000)
+    assert verdict.violations == ("nobody acted in {n0#1, n1#1, n2#1} for 3.5 s, after a fault",)
+
+
+def test_a_minority_need_not_have_a_leader_where_a_quorum_is_needed() -> None:
+    truths = (truth(0, "n0", bound=500),)
+    assert judged(QUORUM, life("n0"), truths=truths, end=4000).holds
+    assert not judged(WEAK, life("n0"), truths=truths, end=4000).holds
+
+
+def test_while_packets_are_lost_no_bound_holds() -> None:
+    assert judged(WEAK, life("n0"), truths=(truth(0, "n0 n1", quiet=False),), end=4000).holds
+
+
+def test_a_fault_that_never_happened_proves_nothing() -> None:
+    verdict = judged(WEAK, wanted=("killed", "packets lost"), faults={"killed": 1, "packets lost": 0})
+    assert verdict.violations == ("the fault never happened: packets lost",)
+
+
+def test_a_witness_that_fails_is_no_witness() -> None:
+    broken = life("n0")
+    broken.add(Record(kind="failed", at=0, reason="witness: ValueError()"))
+    assert judged(WEAK, broken).violations == ("n0#1: witness: ValueError()",)
+
+
+def test_together_counts_an_instant_once_however_many_act() -> None:
+    three = [acts(life(f"n{i}"), 1, 0, 1000).stretches()[0] for i in range(3)]
+    assert together(three) == ms(1000)
+    assert together(three[:1]) == 0
+
+
+def test_a_pause_ends_a_stretch_and_a_stop_does_too() -> None:
+    actor = acts(acts(acts(life("n0"), 1, 0, 100), 1, 120, 200), 1, 900, 1000)
+    assert [(s.first, s.last) for s in actor.stretches()] == [
+        (ms(0), ms(100)),
+        (ms(120), ms(200)),
+        (ms(900), ms(1000)),
+    ]
+
+
+def test_a_half_written_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "acts"
+    reader = Life("n0", "n0", 1, path, durable=False)
+    reader.read()
+    path.write_bytes(b'{"kind":"act","at":1,"term":1}\n{"kind":"ac')
+    reader.read()
+    assert len(reader.records) == 1
+    with open(path, "ab") as file:
+        file.write(b't","at":2,"term":1}\n')
+    reader.read()
+    assert [record.at for record in reader.records] == [1, 2]
