@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from doyen.core.ids import Address, NodeId
+from doyen.core.ids import Address, NodeId, parse_address
 
 BITS: Final = 32  # m: 2^m points.  The paper does not say; at 2^32 two of 1,000 nodes meet once in 10,000 rings.
 POINTS: Final = 1 << BITS
@@ -30,7 +30,9 @@ class Seat(Struct, frozen=True, order=True, array_like=True, gc=False):
     point: int
     node: NodeId
     life: int = 1
-    address: Address | None = None  # Where it listens, if messages do not find it by its name.
+    address: str = (
+        ""  # Where it listens (host:port), if messages do not find it by its name.  Text: seats have an order.
+    )
 
     @property
     def name(self) -> Name:
@@ -45,7 +47,7 @@ Seats = frozenset[Seat]
 
 def to(seat: Seat) -> NodeId | Address:
     """Where messages for it go."""
-    return seat.address or seat.node
+    return parse_address(seat.address) if seat.address else seat.node
 
 
 def point_of(text: str, bits: int = BITS) -> int:
@@ -53,7 +55,7 @@ def point_of(text: str, bits: int = BITS) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - bits)
 
 
-def seat(node: NodeId, life: int = 1, address: Address | None = None) -> Seat:
+def seat(node: NodeId, life: int = 1, address: str = "") -> Seat:
     """A node's place by its name: the same in each life, so that what it had is near when it returns."""
     return Seat(point_of(node), node, life, address)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId, parse_address
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
 from doyen.membership.arbitration.arbitrator import Arbitrator, Version
 from doyen.membership.arbitration.config import ArbitrationConfig
@@ -379,9 +379,8 @@ class Arbitration:
             shown = self._editor.view.members.get(seat.node)
             if shown is not None and shown.incarnation > seat.life:
                 continue
-            member = Member(
-                node=seat.node, incarnation=Incarnation(seat.life), status=status, address=seat.address
-            )  # fmt: skip
+            where = parse_address(seat.address) if seat.address else None
+            member = Member(node=seat.node, incarnation=Incarnation(seat.life), status=status, address=where)
             if self._editor.put(member):
                 changed.append(seat.node)
         if changed:

@@ -87,8 +87,10 @@ class Neighbourhood:
         near = m.roster.near(m.seat, m.config.neighbours) - desired
         wait: Instant | None = None
         for seat in sorted(near):
+            if seat.name in m.pairs:
+                continue
             due = self._not_before.setdefault(seat.name, now + PROBE_LEASES * m.config.lease)
-            if due <= now and seat.name not in m.pairs:
+            if due <= now:
                 self._not_before[seat.name] = due = now + PROBE_LEASES * m.config.lease
                 self._invite(seat, now)
             wait = due if wait is None else min(wait, due)

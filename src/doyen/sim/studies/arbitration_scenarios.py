@@ -117,6 +117,25 @@ def _proposer_dies(seed: int, build: Build) -> str | None:
     return wrong or (None if not _left(ring) else f"{sorted(_left(ring))} left")
 
 
+def _stale_request(seed: int, build: Build) -> str | None:
+    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know: Q leaves."""
+    ring = _ring(seed, build, mode="paper")
+    chosen: list[Seat] = []
+
+    def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, Upgraded) and not chosen:
+            chosen.append(fact.peer)
+            ring.sim.at(now, lambda: ring.sim.partition("cut", [node], [ring.nodes[fact.peer.node]]), "cut")
+
+    ring.crash_random(1)
+    _dropping(ring, lambda sender, receiver, message: not chosen and isinstance(message, ArbUpgrd))
+    ring.sim.watchers.append(on_fact)
+    wrong = _settle(ring, 14)
+    return wrong or (
+        None if _left(ring) == {chosen[0].name} else f"{sorted(_left(ring))} left, and {chosen[0]} ought to"
+    )
+
+
 def _aborted_upgrades(seed: int, build: Build) -> str | None:
     """Two neighbours of a dead node both propose, and neither gets its answers; then one of them dies."""
     ring = _ring(seed, build)
@@ -262,6 +281,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "link-cut-equal-phases": _equal_phases,
     "crash-after-boot": _early_crash,
     "proposer-dies": _proposer_dies,
+    "stale-request": _stale_request,
     "aborted-upgrades": _aborted_upgrades,
     "one-request-lost": _one_request_lost,
     "loser-hears-nothing": _loser_hears_nothing,
@@ -358,7 +378,7 @@ BROKEN: Final = {
     "majority of half": Broken(HalfIsEnough, "half-is-no-majority"),
     "N_Q from one's own view": Broken(OwnViewOfOthers, "crash-after-boot"),
     "gating by uptime": Broken(GatedByUptime, "crash-after-boot"),
-    "stale check on one's own version": Broken(StaleByOwnVersion, "aborted-upgrades"),
+    "stale check on one's own version": Broken(StaleByOwnVersion, "stale-request"),
     "no retransmission": Broken(NoRetransmission, "one-request-lost"),
     "unbounded lock": Broken(UnboundedLock, "joiner-dies"),
     "acking after suspecting": Broken(AcksAfterSuspecting, "one-way-requests"),

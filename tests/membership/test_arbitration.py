@@ -1,0 +1,241 @@
+"""Arbitrated membership, step by step."""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from doyen.core import Emit, Send, SetTimer, ms
+from doyen.core.ids import NodeId
+from doyen.errors import ConfigError
+from doyen.membership.arbitration import Arbitration, ArbitrationConfig, CentralArbitrator, founding
+from doyen.membership.arbitration.arbitrator import Arbitrator, CentralMemory, Version
+from doyen.membership.arbitration.messages import (
+    Arb,
+    ArbitrationStep,
+    Condemned,
+    LeaseAck,
+    LeaseRequest,
+    Leave,
+    LeftRing,
+    Messages,
+    PairDropped,
+    RecoveryDue,
+    RecoveryStarted,
+    Requested,
+    SessionStep,
+    Suspected,
+    Verdict,
+    Vote,
+)
+from doyen.membership.ring import Seat
+from doyen.testing import RecordingOut
+
+P, Q, R, S, T = (Seat(10 * i, NodeId(name)) for i, name in enumerate("PQRST", 1))
+CONFIG = ArbitrationConfig.paper(neighbours=2)
+PRACTICAL = ArbitrationConfig(neighbours=2)
+T_L, T_A, T_ARB = CONFIG.lease, CONFIG.arbitration, CONFIG.recent
+
+
+def member(config: ArbitrationConfig = CONFIG) -> tuple[Arbitration, RecordingOut]:
+    out = RecordingOut()
+    machine = Arbitration(P, config, out, Random(1), founding=founding([P, Q, R, S, T], 2), view=False)
+    machine.start(0)
+    out.take()
+    return machine, out
+
+
+def facts(out: RecordingOut) -> list[Any]:
+    return [effect.fact for effect in out.take() if isinstance(effect, Emit)]
+
+
+def open_session(machine: Arbitration, out: RecordingOut, now: int = 0) -> int:
+    """Begins the next session of (P, Q) at `now`."""
+    pair = machine.pairs[Q.name]
+    pair.started_at, pair.established = now - T_L, True
+    machine.on_timer(SessionStep(Q.name, pair.session, machine.config.resends + 1), now)
+    return pair.session
+
+
+def suspect_q(machine: Arbitration, out: RecordingOut) -> None:
+    session = open_session(machine, out)
+    out.take()
+    machine.on_timer(SessionStep(Q.name, session, machine.config.resends + 1), T_L)
+
+
+def test_a_session_is_a_request_and_ends_after_t_l() -> None:
+    machine, out = member()
+    session = open_session(machine, out, now=ms(50))
+    assert out.take() == [
+        Send(Q.node, LeaseRequest(1, 1, session, 1)),
+        SetTimer(SessionStep(Q.name, session, 1), at=ms(50) + T_L),
+    ]
+
+
+def test_the_next_session_begins_only_at_the_end_of_an_established_one() -> None:
+    machine, out = member()
+    session = open_session(machine, out)
+    machine.on_message(Q.node, LeaseAck(1, 1, session, 1), ms(10))
+    out.take()
+    machine.on_timer(SessionStep(Q.name, session, 1), T_L)
+    assert out.take()[0] == Send(Q.node, LeaseRequest(1, 1, session + 1, 1))
+
+
+def test_a_lost_request_is_repeated_within_its_session_and_moves_no_bound() -> None:
+    machine, out = member(PRACTICAL)
+    session = open_session(machine, out)
+    out.take()
+    machine.on_timer(SessionStep(Q.name, session, 1), T_L // 3)
+    assert out.take() == [
+        Send(Q.node, LeaseRequest(1, 1, session, 1)),
+        SetTimer(SessionStep(Q.name, session, 2), at=2 * (T_L // 3)),
+    ]
+
+
+def test_arb_rule_2_a_timeout_is_arbitrated_at_once_and_oneself_votes_too() -> None:
+    machine, out = member()
+    suspect_q(machine, out)
+    effects = out.take()
+    assert [e.fact for e in effects if isinstance(e, Emit)] == [Suspected(Q, True), Requested(Q, (P, Q, R, S, T))]
+    assert [e.to for e in effects if isinstance(e, Send)] == [Q.node, R.node, S.node, T.node]
+    assert effects[-1] == SetTimer(ArbitrationStep(Q.name, 1, 1), at=T_L + T_A)
+
+
+def test_arb_rule_1_after_a_timeout_the_other_is_never_acked_again() -> None:
+    machine, out = member()
+    machine.on_message(Q.node, LeaseRequest(1, 1, 9, 1), ms(1))
+    assert out.take() == [Send(Q.node, LeaseAck(1, 1, 9, 1))]
+    suspect_q(machine, out)
+    out.take()
+    machine.on_message(Q.node, LeaseRequest(1, 1, 10, 1), T_L + ms(1))
+    assert out.take() == []
+
+
+def test_a_majority_condemns_and_recovery_waits_for_corollary_3() -> None:
+    machine, out = member()
+    suspect_q(machine, out)
+    for voter in (R, S):
+        machine.on_message(voter.node, Vote(1, 1, 1, Verdict.ACCEPT), T_L + ms(5))
+    out.take()
+    machine.on_timer(ArbitrationStep(Q.name, 1, 1), T_L + T_A)
+    assert out.take() == [Emit(Condemned(Q)), SetTimer(RecoveryDue(Q.name), at=T_L + T_ARB + 1)]
+    for pair in machine.pairs.values():
+        pair.started_at = T_L + T_ARB  # The others' leases went on.
+    machine.on_timer(RecoveryDue(Q.name), T_L + T_ARB + 1)
+    assert RecoveryStarted(Q) in facts(out)
+    assert Q.name not in machine.pairs and Q not in machine.roster
+
+
+@pytest.mark.parametrize("verdicts", [(), (Verdict.ACCEPT,), (Verdict.ACCEPT, Verdict.REJECT, Verdict.REJECT)])
+def test_without_a_majority_the_asker_leaves(verdicts: tuple[Verdict, ...]) -> None:
+    machine, out = member()
+    suspect_q(machine, out)
+    for voter, verdict in zip((R, S, T), verdicts, strict=False):
+        machine.on_message(voter.node, Vote(1, 1, 1, verdict), T_L + ms(5))
+    machine.on_timer(ArbitrationStep(Q.name, 1, 1), T_L + T_A)
+    assert not machine.is_member
+    assert any(isinstance(fact, LeftRing) for fact in facts(out))
+
+
+def test_exactly_half_is_no_majority() -> None:
+    machine, _ = member()
+    assert not machine.majority(4, 8) and machine.majority(5, 8) and machine.majority(5, 9)
+
+
+def test_a_node_that_slept_finds_its_time_run_out_before_it_answers_anybody() -> None:
+    machine, out = member(PRACTICAL)
+    open_session(machine, out)
+    out.take()
+    machine.on_message(R.node, LeaseRequest(1, 1, 5, 1), 20 * T_L)
+    assert not machine.is_member
+    assert not any(isinstance(e, Send) and isinstance(e.message, LeaseAck) for e in out.take())
+
+
+def test_an_announced_leave_drops_the_leaver_without_arbitration() -> None:
+    machine, out = member(PRACTICAL)
+    suspect_q(machine, out)
+    out.take()
+    machine.on_message(Q.node, Leave(Q), T_L + ms(1))
+    assert PairDropped(Q, "left") in facts(out)
+    machine.on_timer(ArbitrationStep(Q.name, 1, 3), T_L + T_A)
+    assert machine.is_member
+
+
+def test_algorithm_1_in_its_order() -> None:
+    arbitrator = Arbitrator(CONFIG)
+    assert arbitrator.judge(P.name, Q.name, 1, 0).verdict is Verdict.ACCEPT  # Records Q.
+    assert arbitrator.judge(P.name, Q.name, 1, 1).verdict is Verdict.ACCEPT  # Q is recorded.
+    assert arbitrator.judge(Q.name, P.name, 1, T_ARB).verdict is Verdict.REJECT
+    assert arbitrator.judge(Q.name, R.name, 1, 1).verdict is Verdict.ACCEPT  # Another pair, another list.
+    assert arbitrator.judge(Q.name, P.name, 1, T_ARB + 1).verdict is Verdict.ACCEPT  # Expired.
+    assert arbitrator.entry_count(P.name, Q.name) <= 2
+
+
+def test_a_proposal_is_rejected_while_the_other_side_accuses_or_proposes() -> None:
+    arbitrator, version = Arbitrator(CONFIG), Version(2, frozenset({R}))
+    arbitrator.judge(Q.name, P.name, 1, 0)
+    assert not arbitrator.consider(P.name, Q.name, version, 1, T_ARB)
+    assert arbitrator.consider(P.name, Q.name, version, 1, T_ARB + 1)
+    assert not arbitrator.consider(Q.name, P.name, version, 1, T_ARB + 2)
+
+
+def test_staleness_looks_at_the_suspects_version_and_tells_the_new_neighbourhood() -> None:
+    arbitrator, version = Arbitrator(CONFIG), Version(2, frozenset({R}))
+    assert arbitrator.consider(P.name, Q.name, version, 1, 0)
+    judged = arbitrator.judge(Q.name, P.name, 1, 1)
+    assert judged.verdict is Verdict.STALE and judged.newer == version
+    assert arbitrator.judge(Q.name, P.name, 2, 2).verdict is Verdict.ACCEPT
+    assert arbitrator.judge(P.name, Q.name, 1, 3).verdict is Verdict.REJECT  # One's own version is never stale.
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_stale_request_needs_majorities_of_both_groups(stays: bool) -> None:
+    machine, out = member(PRACTICAL)
+    suspect_q(machine, out)
+    out.take()
+    u, v, w = (Seat(60 + i, NodeId(name)) for i, name in enumerate("UVW"))
+    machine.on_message(R.node, Vote(1, 1, 1, Verdict.STALE, 5, (P, u, v, w)), T_L + ms(1))
+    asked = {e.to: e.message.version for e in out.take() if isinstance(e, Send) and isinstance(e.message, Arb)}
+    assert asked == {Q.node: 5, R.node: 5, S.node: 5, T.node: 5, u.node: 5, v.node: 5, w.node: 5}
+    for voter in (R, S, T, u) if stays else (R, S, T):  # Four of the new eight are half, and of the old five most.
+        machine.on_message(voter.node, Vote(1, 1, 1, Verdict.ACCEPT), T_L + ms(2))
+    machine.on_timer(ArbitrationStep(Q.name, 1, 3), T_L + T_A)
+    assert machine.is_member is stays
+
+
+def test_a_central_arbitrator_that_was_just_put_in_records_both_and_rejects() -> None:
+    memory = CentralMemory(CONFIG, booted_at=0)
+    assert memory.judge(P.name, Q.name, T_ARB - 1) is Verdict.REJECT
+    assert memory.judge(Q.name, R.name, T_ARB + 1) is Verdict.REJECT  # Q was recorded.
+    out = RecordingOut()
+    arbiter = CentralArbitrator(CONFIG, out)
+    arbiter.start(0)
+    arbiter.on_message(P.node, Arb(1, 1, 7, Q, 0, P), ms(1))
+    assert out.take() == [Send(P.node, Vote(1, 1, 7, Verdict.ACCEPT))]
+
+
+def test_a_round_trip_above_t_a_is_refused_with_the_numbers() -> None:
+    machine, out = member(ArbitrationConfig(neighbours=2, arbitration=ms(20)))
+    session = open_session(machine, out)
+    machine.on_message(Q.node, LeaseAck(1, 1, session, 1), ms(30))
+    (left,) = [fact for fact in facts(out) if isinstance(fact, LeftRing)]
+    assert left.why == "refused" and "20ms" in left.detail and "30ms" in left.detail
+
+
+def test_drift_lengthens_what_arbitrators_remember() -> None:
+    assert ArbitrationConfig().recent == 2 * T_L + T_A
+    assert ArbitrationConfig(drift=0.01).recent == pytest.approx((2 * T_L + T_A) * 1.01 / 0.99, abs=2)
+
+
+def test_messages_survive_the_wire() -> None:
+    for message in (LeaseRequest(1, 1, 3, 1), Arb(1, 2, 7, Q, 0, P), Vote(1, 1, 1, Verdict.STALE, 5, (P, Q))):
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Messages) == message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("lease", 0), ("neighbours", 0), ("drift", 0.5), ("partition", "majority"), ("resends", -1)]
+)
+def test_what_cannot_work_names_its_field(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=field):
+        ArbitrationConfig(**{field: value})
