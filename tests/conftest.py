@@ -1,7 +1,31 @@
 """For all tests."""
 
 import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 # A shell that runs the suite in the background has made it deaf to Ctrl-C, and the processes that tests start and
 # interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, Any], None]) -> Callable[[str], None]:
+    """A figure that was measured, for the end of the suite's output, whichever process ran the test."""
+    return lambda text: record_property("told", text)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    told = [
+        text
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, text in getattr(report, "user_properties", ())
+        if name == "told" and report.when == "call"
+    ]
+    if told:
+        terminalreporter.section("measured")
+        for text in told:
+            terminalreporter.write_line(text)

@@ -1,5 +1,6 @@
 """Agreement among enemies, theorems as checks, and mutants that must not survive.  [CTOL §V; reliability.md]"""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,12 +99,11 @@ class SuspectedIsMissing(CTolerant):
 
 
 @pytest.mark.parametrize("mutant", [Overwrite, LowestHash, NoFinalFlag, NoAttemptNumber, SuspectedIsMissing])
-def test_a_broken_variant_is_caught(mutant: type[CTolerant], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str], None]) -> None:
     for count in range(1, MUTANT_SEEDS + 1):
         outcome = adversity.run(count - 1, build=mutant)
         if outcome.complaint is not None:
-            with capsys.disabled():
-                print(f"\nmutant {mutant.__name__}: caught after {count} seeds ({outcome.complaint[:80]})")
+            tell(f"mutant {mutant.__name__}: caught after {count} seeds ({outcome.complaint[:80]})")
             return
     pytest.fail(f"{mutant.__name__} survived {MUTANT_SEEDS} seeds")
 

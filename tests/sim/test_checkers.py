@@ -249,7 +249,7 @@ MUTANTS: dict[type[Announce], tuple[str, set[str]]] = {  # The variant it shows 
 }
 
 
-def test_every_mutant_is_killed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mutant_is_killed(tell: Callable[[str], None]) -> None:
     survivors, report = [], []
     for mutant, (variant, killers) in MUTANTS.items():
         scenario = VARIANTS[variant]()
@@ -262,8 +262,7 @@ def test_every_mutant_is_killed(capsys: pytest.CaptureFixture[str]) -> None:
                 break
         else:
             survivors.append(mutant.__name__)
-    with capsys.disabled():
-        print(f"\nmutants: {len(MUTANTS) - len(survivors)} of {len(MUTANTS)} killed", *report, sep="\n")
+    tell("\n".join([f"mutants: {len(MUTANTS) - len(survivors)} of {len(MUTANTS)} killed", *report]))
     assert not survivors
 
 

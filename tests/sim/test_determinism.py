@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -52,18 +53,14 @@ def compare(seeds: range, files: list[Path]) -> str:
     return f"{len(files)} scenarios x {len(seeds)} seeds, random hash seeds: the same traces on {', '.join(versions)}"
 
 
-def test_a_sample_of_seeds_is_the_same_in_every_process_and_python(capsys: pytest.CaptureFixture[str]) -> None:
-    report = compare(range(SAMPLE // 4), FILES)
-    with capsys.disabled():
-        print(f"\n{report}")
+def test_a_sample_of_seeds_is_the_same_in_every_process_and_python(tell: Callable[[str], None]) -> None:
+    tell(compare(range(SAMPLE // 4), FILES))
 
 
 @pytest.mark.soak
-def test_soak_a_thousand_seeds_are_the_same_in_every_process_and_python(capsys: pytest.CaptureFixture[str]) -> None:
+def test_soak_a_thousand_seeds_are_the_same_in_every_process_and_python(tell: Callable[[str], None]) -> None:
     storm = [path for path in FILES if path.stem in ("storm", "wake_up")]
-    report = compare(range(SOAK), storm)
-    with capsys.disabled():
-        print(f"\n{report}")
+    tell(compare(range(SOAK), storm))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
