@@ -31,7 +31,7 @@ from doyen.net.udp import UdpConfig
 KEY, FOREIGN = Keyring([bytes(range(32))]), Keyring([bytes(range(1, 33))])
 ME, MULTICAST = NodeId("me"), Address("239.192.77.2", 27_603)
 USURPER = NodeId("usurper")  # Named in recordings and forgeries alone: whoever comes to know it has been fooled.
-SAMPLE, SOAK = 20_000, 500_000
+SAMPLE, SOAK = 8_000, 500_000
 
 
 class Victim:

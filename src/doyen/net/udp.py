@@ -141,7 +141,7 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        made.bind(_resolve(family, config.bind.host, config.bind.port))
+        _bind(made, config.bind)
         if config.multicast is not None:
             index = _interface_index(config)
             if family == socket.AF_INET:
@@ -156,6 +156,20 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
         made.close()
         raise TransportError(f"cannot listen on {config.bind}: {_advice(error)}") from None
     return made
+
+
+def _bind(made: socket.socket, address: Address) -> None:
+    """Of the free ports one that TCP has free too, for `leaderlink`, if there is one soon."""
+    for _ in range(16 if address.port == 0 else 0):
+        with socket.socket(made.family, socket.SOCK_STREAM) as stream:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stream.bind(_resolve(made.family, address.host, 0))
+            try:
+                made.bind(_resolve(made.family, address.host, stream.getsockname()[1]))
+            except OSError:
+                continue
+            return
+    made.bind(_resolve(made.family, address.host, address.port))
 
 
 def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
@@ -231,7 +245,7 @@ def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
         return None
 
 
-def _resolve(family: socket.AddressFamily, host: str, port: int) -> Any:
+def _resolve(family: int, host: str, port: int) -> Any:
     """With the scope of a link-local one as a number, which the socket calls want."""
     return socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
 
