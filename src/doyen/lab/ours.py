@@ -20,9 +20,9 @@ class Setting(Struct, frozen=True, kw_only=True):
     membership: str = "medley"
     election: str = "hybrid"
     missing_max: int = 2
-    period: Duration = ms(2000)
+    period: Duration = ms(2500)
     ack_timeout: Duration = ms(500)
-    suspicion_timeout: Duration = ms(2500)
+    suspicion_timeout: Duration = ms(3000)
     response_timeout: Duration = ms(200)
     flags: tuple[str, ...] = ()
 
