@@ -156,6 +156,21 @@ def test_whoever_answers_nothing_in_time_is_dropped() -> None:
     assert sent(out) == [(B, Ldm(FIRST, Candidate(0.9, B))), (C, Ldm(FIRST, Candidate(0.9, B)))]
 
 
+def test_an_answer_that_comes_too_late_makes_patient_and_calm_makes_less_so() -> None:
+    machine, out = node(A, B, C)
+    machine.initiate(0)
+    machine.on_timer(AnswersOverdue(FIRST, 1), 2 * S)  # Both are given up; it leads itself.
+    machine.on_message(B, Ack(FIRST), 3 * S)
+    out.take()
+    machine.initiate(4 * S)  # So soon again: twice a reason.
+    assert SetTimer(AnswersOverdue(ElectionId(2, A), 1), (4 + 2 * 4) * S) in out.take()
+    machine.on_message(B, Ldm(ElectionId(3, B), Candidate(0.9, B)), 5 * S)
+    later = 5 * S + 2 * CONFIG.declaration_wait
+    out.take()
+    machine.initiate(later)
+    assert SetTimer(AnswersOverdue(ElectionId(4, A), 1), later + 2 * 2 * S) in out.take()
+
+
 def test_madm_algorithm_13_declaration_floods_once() -> None:
     machine, out = node(B, A, C)
     machine.on_message(A, Eim(FIRST, 0), 0)

@@ -71,7 +71,7 @@ def on_state(node: "Spanning", sender: NodeId, state: State, now: Instant) -> No
         if g is not None and sender in g.children:
             g.drop(sender)
             node.evaluate(now)
-        patience = node.config.answer_wait
+        patience = node.answer_wait
         if will_hear(node, sender, state.election, now):
             pass
         elif state.compare or node.watch.lasts(
@@ -90,7 +90,7 @@ def view(node: "Spanning") -> View:
 def will_hear(node: "Spanning", peer: NodeId, election: ElectionId | None, now: Instant) -> bool:
     """Whether it is behind only because my word of a newer election is still under way."""
     told_at = node.joined_at
-    fresh = now - told_at <= node.config.answer_wait and node.gained_at.get(peer, told_at) <= told_at
+    fresh = now - told_at <= node.answer_wait and node.gained_at.get(peer, told_at) <= told_at
     return fresh and newer(node.election, election)
 
 
@@ -99,6 +99,7 @@ def on_older(node: "Spanning", peer: NodeId, election: ElectionId, now: Instant)
     assert node.election is not None
     together = node.gathering is not None and election.sequence == node.election.sequence
     if not together and not will_hear(node, peer, election, now):
+        node.patience.give_up(peer, node.election)
         settle(node, peer, now)
 
 

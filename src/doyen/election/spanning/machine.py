@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any, ClassVar, Final
 
-from doyen.core.clock import FOREVER, Instant
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -66,6 +66,7 @@ from doyen.election.spanning.messages import (
     Timer,
     newer,
 )
+from doyen.election.spanning.patience import Patience
 from doyen.election.spanning.phase import Phase, Status
 from doyen.election.spanning.watch import Watch
 from doyen.errors import LocalProtocolError
@@ -91,6 +92,7 @@ class Spanning:
         "me",
         "measure",
         "out",
+        "patience",
         "phase",
         "retired",
         "returning",
@@ -129,6 +131,7 @@ class Spanning:
         self.keeps = restored is not None
         self.gathering: Gathering | None = None
         self.watch = Watch()
+        self.patience = Patience()
         self.stranger_count = 0  # Messages from nodes that are not my neighbours: dropped.
         self.answers: dict[NodeId, State | None] = {}  # While returning.
         self.deadline_at: Instant = 0  # When the present election is given up, if a pulse looks.
@@ -197,6 +200,8 @@ class Spanning:
             return
         if self.phase is Phase.RESETTING:
             return
+        if isinstance(message, Eim | Ack | Agm | Mqfm | NotYet):
+            self.patience.hear(sender, message.election)
         match message:
             case Eim():
                 self._on_eim(sender, message, now)
@@ -232,16 +237,14 @@ class Spanning:
     def _on_overdue(self, g: Gathering, timer: Timer, now: Instant) -> None:
         match timer:
             case AnswersOverdue(_, round_no) if round_no == g.answers_no:
-                for node in list(g.pending):
-                    g.drop(node)
+                self._give_up(g, g.pending)
             case ReportsOverdue(_, wait_no) if wait_no == g.wait_no and self.phase is Phase.GATHERING and g.missing:
                 g.asked = g.missing
                 for node in sorted(g.asked, key=order):
                     self.say(node, Request(g.election))
-                self.out.set_timer(RequestsOverdue(g.election, wait_no), now + self.config.answer_wait)
+                self.out.set_timer(RequestsOverdue(g.election, wait_no), now + self.answer_wait)
             case RequestsOverdue(_, wait_no) if wait_no == g.wait_no:
-                for node in list(g.asked):
-                    g.drop(node)
+                self._give_up(g, g.asked)
                 self._await_reports(g, now)
             case CoParentsOverdue():
                 g.co_wait_over = True
@@ -254,6 +257,15 @@ class Spanning:
                 return
         self.evaluate(now)
 
+    @property
+    def answer_wait(self) -> Duration:
+        return self.patience.stretched(self.config.answer_wait)
+
+    def _give_up(self, g: Gathering, nodes: Iterable[NodeId]) -> None:
+        for node in list(nodes):
+            g.drop(node)
+            self.patience.give_up(node, g.election)
+
     def say(self, peer: NodeId, message: Message) -> None:
         """To a neighbour, whatever memory calls one."""
         if peer in self.links:
@@ -265,11 +277,13 @@ class Spanning:
         if self.sequence_max >= SEQUENCE_MAX:
             pulse.become_resetting(self, now)
         else:
+            self.patience.begin(now, self.config.declaration_wait)
             self._become_gathering(ElectionId(self.sequence_max + 1, self.me, self.life), None, 0, now)
 
     def _become_gathering(self, election: ElectionId, parent: NodeId | None, depth: int, now: Instant) -> None:
         """Joining is losing the leader; my quality is frozen from here on."""
         self.forget_leader("election")
+        self.patience.join(now, self.config.declaration_wait)
         self.election, self.joined_at = election, now
         self.saw(election.sequence)
         self.phase = Phase.GATHERING
@@ -303,7 +317,7 @@ class Spanning:
 
     def await_answers(self, g: Gathering, now: Instant) -> None:
         g.answers_no += 1
-        self.out.set_timer(AnswersOverdue(g.election, g.answers_no), now + self.config.answer_wait)
+        self.out.set_timer(AnswersOverdue(g.election, g.answers_no), now + self.answer_wait)
 
     def _await_reports(self, g: Gathering, now: Instant) -> None:
         g.wait_no += 1
@@ -455,6 +469,7 @@ class Spanning:
         self.links.remove(peer)
         self.gained_at.pop(peer, None)
         self.watch.forget(peer)
+        self.patience.forget(peer)
         g = self.gathering
         if self.phase is Phase.RETURNING:
             self.answers.pop(peer, None)

@@ -31,6 +31,7 @@ def _corrupt_all(experiment: Experiment, rng: Random) -> None:
         machine.leader = _candidate(rng, names) if rng.random() < 0.6 else None
         machine.sequence_max = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
         machine.watch.distance = rng.randrange(-1, experiment.config.diameter_max)
+        machine.patience.strain = rng.randrange(-2, 40)
         machine.joined_at = rng.randrange(-longest, 2 * longest)
         machine.deadline_at = rng.randrange(-longest, 2 * longest)
         machine.answers = {peer: None for peer in machine.links if rng.random() < 0.5}
