@@ -72,6 +72,7 @@ class Watch:
         self.departures: list[tuple[Instant, LeftRing]] = []
         self.recoveries: list[tuple[Instant, Name, Name]] = []
         self.joins: list[JoinedRing] = []
+        self.lives: dict[NodeId, int] = {}  # As far as they told.
         self.aborts = 0
         self.uncertain = 0
         self.requests: Counter[Name] = Counter()
@@ -129,9 +130,8 @@ class Watch:
             self._on_leadership(node, fact, now)
         handle = _HANDLERS.get(fact.__class__)
         if handle is not None and channel == CHANNEL:
-            machine = self.machine(node.name)
-            if machine is not None:
-                handle(self, machine.seat.name, fact, now)
+            # By the life in which it was said: a step may end one.
+            handle(self, (node.name, self.lives.get(node.name, 1)), fact, now)
 
     def _fail(self, theorem: str, text: str) -> None:
         self.violations[theorem] += 1
@@ -220,9 +220,11 @@ class Watch:
 
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
+        self.lives[me[0]] = fact.seat.life + 1
 
     def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
         self.joins.append(fact)
+        self.lives[me[0]] = fact.seat.life
 
     def _on_aborted(self, me: Name, fact: UpgradeAborted, now: Instant) -> None:
         self.aborts += 1

@@ -1,0 +1,195 @@
+"""Many real ring members on one machine: one process that forks them, watches how late timers are, and ends them all.
+
+Each member is a process with a socket of its own and runs the machine that the simulator runs, under the same driver as
+everything else.  What it tells goes to the nursery's standard output, a JSON line each, with instants of the clock that
+all processes of a machine share.  The nursery itself only naps: how much it oversleeps is the lateness of the machine.
+"""
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import time
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.codec import Codec
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.election.by_key import ByKeyConfig, LeaderByKey
+from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
+from doyen.membership.arbitration.messages import Condemned, JoinedRing, LeftRing, RecoveryStarted, Suspected
+from doyen.membership.ring import Seat, seat
+from doyen.net.driver import Driver, boot_time_ns
+from doyen.net.udp import UdpConfig, UdpTransport
+
+NAP: Duration = ms(5)
+STAGGER_S = 0.01  # Between two forks.
+TELL_EVERY: Duration = ms(500)  # How often the nursery tells how late it was.
+
+
+class Brood(Struct, frozen=True, kw_only=True):
+    """What to raise."""
+
+    size: int
+    port: int  # The first of as many.
+    config: ArbitrationConfig
+    seed: int = 1
+    leader: bool = False
+    joiners: int = 0  # So many more, which join when they are started by a line on standard input.
+
+
+class Told(Struct, kw_only=True, omit_defaults=True):
+    event: str  # started, suspected, condemned, recovered, left, joined, leads, lost, lateness, ended
+    clock: Instant
+    name: str = ""
+    peer: str = ""
+    pid: int = 0
+    why: str = ""
+    nap_p99: Duration = 0
+    nap_worst: Duration = 0
+    status: int = 0
+
+
+def name_of(index: int) -> NodeId:
+    return NodeId(f"n{index:03d}")
+
+
+def seats(brood: Brood) -> list[Seat]:
+    return [seat(name_of(i), address=f"127.0.0.1:{brood.port + i}") for i in range(brood.size + brood.joiners)]
+
+
+def tell(told: Told) -> None:
+    os.write(1, msgspec.json.encode(told) + b"\n")  # One write of a short line: lines of processes do not mix.
+
+
+def _told(name: str, fact: Any, now: Instant) -> Told | None:
+    match fact:
+        case Suspected():
+            return Told(event="suspected", clock=now, name=name, peer=fact.peer.node)
+        case Condemned():
+            return Told(event="condemned", clock=now, name=name, peer=fact.peer.node)
+        case RecoveryStarted():
+            return Told(event="recovered", clock=now, name=name, peer=fact.peer.node)
+        case LeftRing():
+            return Told(event="left", clock=now, name=name, why=f"{fact.why} {fact.detail}".strip())
+        case JoinedRing():
+            return Told(event="joined", clock=now, name=name)
+        case LeaderElected() if fact.term.leader == name:
+            return Told(event="leads", clock=now, name=name)
+        case LeaderLost() if fact.term.leader == name:
+            return Told(event="lost", clock=now, name=name)
+    return None
+
+
+async def live(brood: Brood, index: int, start_at: Instant) -> int:
+    """One member, until it is killed or leaves for good."""
+    places = seats(brood)
+    me, founders = places[index], places[: brood.size]
+    over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def observe(channel: str, fact: Any, now: Instant) -> None:
+        told = _told(me.node, fact, now)
+        if told is not None:
+            tell(told)
+        if isinstance(fact, LeftRing) and not brood.config.rejoin and not over.done():
+            over.set_result(2 if fact.why == "refused" else 0)
+
+    def fail(error: BaseException) -> None:
+        tell(Told(event="left", clock=boot_time_ns(), name=me.node, why=f"failed: {error}"))
+        if not over.done():
+            over.set_result(3)
+
+    transport = UdpTransport(UdpConfig(bind=Address("127.0.0.1", brood.port + index)))
+    driver = Driver(me.node, Incarnation(1), Codec(f"ring-{brood.port}"), transport, observer=observe, on_failure=fail)
+    rng = Random(f"{brood.seed}/{index}")
+    is_founder = index < brood.size
+    driver.add(
+        "ring",
+        lambda out: Arbitration(
+            me,
+            brood.config,
+            out,
+            rng,
+            founding=founding(founders, brood.config.neighbours) if is_founder else None,
+            contacts=[Address("127.0.0.1", brood.port + i) for i in range(brood.size) if i != index],
+            view=False,
+        ),
+    )
+    if brood.leader:
+        driver.add("leader", lambda out: LeaderByKey(me.node, ByKeyConfig(lease=brood.config.lease), out))
+    await asyncio.sleep(max(0, start_at - boot_time_ns()) / 1e9)
+    await driver.start()
+    tell(Told(event="started", clock=boot_time_ns(), name=me.node, pid=os.getpid()))
+    status = await over
+    await asyncio.sleep(4 * brood.config.lease / 1e9 if brood.config.announced else 0)  # To say that it has left.
+    driver.close()
+    return status
+
+
+def _fork(brood: Brood, index: int, start_at: Instant) -> int:
+    pid = os.fork()
+    if pid == 0:
+        status = 3
+        try:
+            os.close(0)
+            status = asyncio.run(live(brood, index, start_at))
+        except BaseException as error:
+            tell(Told(event="left", clock=boot_time_ns(), name=name_of(index), why=f"failed: {error!r}"))
+        finally:
+            os._exit(status)
+    return pid
+
+
+def main() -> None:
+    brood = msgspec.json.decode(sys.argv[1], type=Brood)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # It ends when its input does.
+    start_at = boot_time_ns() + int((brood.size * STAGGER_S * 2 + 1.0) * 1e9)
+    children: dict[int, str] = {}
+    for index in range(brood.size):
+        children[_fork(brood, index, start_at)] = name_of(index)
+        time.sleep(STAGGER_S)
+    next_joiner = brood.size
+    late: list[Duration] = []
+    told_at = boot_time_ns()
+    try:
+        while True:
+            began = boot_time_ns()
+            asked, _, _ = select.select([0], [], [], NAP / 1e9)
+            now = boot_time_ns()
+            late.append(now - began - NAP if not asked else 0)
+            if asked:
+                line = os.read(0, 4096)
+                if not line:
+                    return
+                for _ in range(min(line.count(b"join"), brood.size + brood.joiners - next_joiner)):
+                    children[_fork(brood, next_joiner, boot_time_ns())] = name_of(next_joiner)
+                    next_joiner += 1
+            if now - told_at >= TELL_EVERY:
+                late.sort()
+                tell(Told(event="lateness", clock=now, nap_p99=late[int(0.99 * (len(late) - 1))], nap_worst=late[-1]))
+                told_at, late = now, []
+            _reap(children)
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            os.waitpid(pid, 0)
+
+
+def _reap(children: dict[int, str]) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        name = children.pop(pid)
+        tell(Told(event="ended", clock=boot_time_ns(), name=name, pid=pid, status=os.waitstatus_to_exitcode(status)))
+
+
+if __name__ == "__main__":
+    main()

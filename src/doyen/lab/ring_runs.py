@@ -1,0 +1,64 @@
+"""Figures 8 and 11 of [ARB] on real processes: groups killed at once, and how soon their monitors noticed.
+
+A kill during which the machine did not keep time says nothing about the protocol: the run is made again, so often.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration
+from doyen.lab.ring_cluster import Kill, RingCluster
+from doyen.membership.arbitration import ArbitrationConfig
+
+TRIES_MAX = 3
+
+
+class RealRun(Struct, frozen=True, kw_only=True):
+    size: int
+    lease: Duration
+    arbitration: Duration
+    kills: tuple[Kill, ...]
+    tries: int
+    started: int
+
+    @property
+    def valid(self) -> bool:
+        return all(kill.valid for kill in self.kills)
+
+    @property
+    def worst_late(self) -> float:
+        """Share of T_l, at the 99th percentile."""
+        return max(kill.late_p99 for kill in self.kills)
+
+
+def config_for(lease: Duration) -> ArbitrationConfig:
+    """T_a is half of T_l; nobody comes back, so that survivors can be counted."""
+    return ArbitrationConfig(lease=lease, arbitration=lease // 2, neighbours=3, rejoin=False)
+
+
+def kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries_max: int = TRIES_MAX) -> RealRun:
+    """A ring of real processes loses groups of these sizes, one after another; again, if the machine was too late."""
+    run = asyncio.run(_kill_groups(size, lease, groups, seed, 1))
+    while not run.valid and run.tries < tries_max:
+        run = asyncio.run(_kill_groups(size, lease, groups, seed + run.tries, run.tries + 1))
+    return run
+
+
+async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries: int) -> RealRun:
+    rng, config = Random(seed), config_for(lease)
+    kills = []
+    async with RingCluster(size, config, seed=seed) as cluster:
+        await cluster.until_started()
+        started = len(cluster.pids)
+        await asyncio.sleep(max(3 * lease / 1e9, 1.0))
+        for count in groups:
+            await asyncio.sleep(rng.random() * lease / 1e9)
+            if len(cluster.alive()) <= 2 * size // 3:
+                break
+            kills.append(await cluster.kill(cluster.apart(count, rng)))
+    return RealRun(
+        size=size, lease=lease, arbitration=config.arbitration, kills=tuple(kills), tries=tries, started=started
+    )
