@@ -20,7 +20,7 @@ SEEDS_MAX = 150
 
 @pytest.mark.parametrize("nodes", [3, 5, 7])
 def test_a_sample_of_seeds(nodes: int) -> None:
-    for seed in range(40):
+    for seed in range(25):
         outcome = run(1_000_000 + seed, node_count=nodes)
         assert not outcome.complaints, describe(outcome)
 
@@ -36,11 +36,11 @@ def test_ten_thousand_seeds(nodes: int, runs: int) -> None:
 
 
 def test_every_fault_fires_and_nothing_comes_of_it() -> None:
-    summary = study(5, runs=40, seed=3, jobs=1)
+    summary = study(5, runs=25, seed=3, jobs=1)
     assert not summary.complaints, summary.complaints[0]
     assert (summary.leaders_per_epoch_max, summary.overlap, summary.epochs_back, summary.unfinished) == (1, 0.0, 0, 0)
     assert summary.settled_max < summary.settle_bound
-    assert summary.reigns > 100
+    assert summary.reigns > 60
     assert all(summary.faults[name] for name in FAULTS), summary.faults
 
 

@@ -41,7 +41,7 @@ def check(run: Run, place: Deployment, dead: NodeId | None, leader: NodeId) -> N
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_leaders_and_latencies_are_as_predicted(name: str, oracle: str) -> None:
     place = deployment(name)
-    run = simulate(Setting(deployment=name, oracle=oracle, requests_per_s=3), 1)
+    run = simulate(Setting(deployment=name, oracle=oracle, requests_per_s=2), 1)
     wanted = score_all(CHOICES[oracle], place.matrix(), place.rates(), exclude=P5, reattribute=True)
     assert (run.leader_before, run.leader_after) == (P5, wanted.leader)
     check(run, place, None, P5)
@@ -50,7 +50,7 @@ def test_leaders_and_latencies_are_as_predicted(name: str, oracle: str) -> None:
 
 @pytest.mark.parametrize("name", ["1", "2", "3", "two-dc"])
 def test_rotating_elects_the_next_id(name: str) -> None:
-    run = simulate(Setting(deployment=name, oracle="rotating", requests_per_s=3), 1)
+    run = simulate(Setting(deployment=name, oracle="rotating", requests_per_s=2), 1)
     assert run.leader_after == "p1"
     check(run, deployment(name), P5, NodeId("p1"))
 
@@ -64,7 +64,7 @@ def test_rotating_elects_the_next_id(name: str) -> None:
     ],
 )
 def test_latency_follows_the_requests(name: str, share: float, leader: str) -> None:
-    run = simulate(Setting(deployment=name, oracle="latency", share=share, requests_per_s=3), 2)
+    run = simulate(Setting(deployment=name, oracle="latency", share=share, requests_per_s=2), 2)
     assert run.leader_after == leader
     check(run, deployment(name).with_share(share), P5, NodeId(leader))
 
@@ -84,7 +84,7 @@ def test_pole_4_4_the_fattest_leader_recovers_in_no_time_in_two_data_centres() -
             outdated=("p1",),
             snapshot_bytes=megabytes * 10**6,
             rtt_ms=rtt,
-            requests_per_s=3,
+            requests_per_s=2,
         )
         run = simulate(setting, 1)
         assert run.recovery_time is not None and run.leader_after == ("p4" if oracle == "history" else "p1")

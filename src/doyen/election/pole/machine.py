@@ -23,6 +23,7 @@ from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.config import PoleConfig
@@ -114,7 +115,7 @@ class Pole:
         return self.status is Status.LEADING
 
     def leads(self, now: Instant) -> bool:
-        """Whether it may act at this very instant: true also of a process whose timers are late."""
+        """Whether it may act at this very instant: right also where timers are late."""
         return self.status is Status.LEADING and self.lease is not None and now < self.lease.until
 
     # Inputs.
@@ -504,10 +505,16 @@ class Pole:
 
     # Watching.
 
-    def _on_overdue(self, now: Instant) -> None:
+    def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
+        """The process of the leader is gone: the election need not wait for its silence.  Its lease is waited for
+        all the same, by every voter that is bound to it: nobody else is granted before."""
+        if fact.gone and fact.member == self.chosen and self.status in (Status.CHOSEN, Status.FOLLOWING):
+            self._on_overdue(now, "gone")
+
+    def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._gone = self.chosen
-            self._lose("silent")
+            self._lose(reason)
             self._new_election(now)
         elif self.status is Status.CLAIMING:  # Too few grants in time.
             self._new_election(now)

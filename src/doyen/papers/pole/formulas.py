@@ -31,14 +31,14 @@ def _scores(results: Results) -> Outcome:
 
 
 def _changes_at(name: str) -> float:
-    """The greatest share at which it still is the leader of p just above 0."""
-    low, high = 1e-6, 1.0
-    first = leader_of(Setting(deployment=name, share=low))
+    """From which share on it is the leader of p = 1.  (At p = 0 of Deployment 1, p2, p3 and p4 are equal.)"""
+    low, high = 0.0, 1.0
+    last = leader_of(Setting(deployment=name, share=high))
     for _ in range(STEPS):
         middle = (low + high) / 2
-        same = leader_of(Setting(deployment=name, share=middle)) == first
-        low, high = (middle, high) if same else (low, middle)
-    return low
+        same = leader_of(Setting(deployment=name, share=middle)) == last
+        low, high = (low, middle) if same else (middle, high)
+    return high
 
 
 def _leaders(results: Results) -> Outcome:
