@@ -9,15 +9,15 @@ from msgspec import Struct
 from doyen.agent.presets import Preset
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.election.announce import STANDING_MAX, AnnounceConfig
-from doyen.election.ctolerant import CTolerantConfig
+from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.pole.config import PoleConfig
-from doyen.election.spanning import SpanningConfig
+from doyen.election.spanning.config import SpanningConfig
 from doyen.errors import ConfigError
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
 from doyen.membership.notes import check_words
-from doyen.membership.swim import SwimConfig
+from doyen.membership.swim.config import SwimConfig
 
 MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
 RankKind = Literal["hash", "score"]

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, ms, seconds
 from doyen.election.announce import AnnounceConfig
-from doyen.election.ctolerant import CTolerantConfig
+from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.pole.config import PoleConfig
-from doyen.election.spanning import SpanningConfig
+from doyen.election.spanning.config import SpanningConfig
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
-from doyen.membership.swim import SwimConfig
+from doyen.membership.swim.config import SwimConfig
 
 Preset = Literal["local", "lan", "wan", "iot"]
 

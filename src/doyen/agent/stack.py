@@ -162,7 +162,7 @@ class Stack:
         from doyen.membership.ring import seat
 
         place, ring = self.place, self.config.ring
-        mine = seat(place.node, place.incarnation, place.address)
+        mine = seat(place.node, place.incarnation, str(place.address or ""))
         begun = None if place.seeds else founding([mine], ring.neighbours)
         rng = place.rng(MEMBERSHIP)
         self._add(MEMBERSHIP, lambda port: Arbitration(mine, ring, port, rng, founding=begun, contacts=place.seeds))

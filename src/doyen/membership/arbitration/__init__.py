@@ -12,8 +12,24 @@ spread.py          what rides on the leases
 machine.py         the machine
 """
 
-from doyen.membership.arbitration.central import CentralArbitrator as CentralArbitrator
-from doyen.membership.arbitration.config import ArbitrationConfig as ArbitrationConfig
-from doyen.membership.arbitration.machine import Arbitration as Arbitration
-from doyen.membership.arbitration.machine import Founding as Founding
-from doyen.membership.arbitration.machine import founding as founding
+from typing import TYPE_CHECKING
+
+from doyen.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from doyen.membership.arbitration.central import CentralArbitrator as CentralArbitrator
+    from doyen.membership.arbitration.config import ArbitrationConfig as ArbitrationConfig
+    from doyen.membership.arbitration.machine import Arbitration as Arbitration
+    from doyen.membership.arbitration.machine import Founding as Founding
+    from doyen.membership.arbitration.machine import founding as founding
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "CentralArbitrator": "central",
+        "ArbitrationConfig": "config",
+        "Arbitration": "machine",
+        "Founding": "machine",
+        "founding": "machine",
+    },
+)
