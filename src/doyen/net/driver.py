@@ -38,6 +38,7 @@ log = logging.getLogger("doyen")
 PEERS_MAX = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
 FAN_OUT_MAX = 256  # Addresses, besides the seeds, that a multicast goes to where there is no multicast.
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
+NAMESAKE_AFTER = 3_000_000_000  # Beyond what a packet of our own former life may have been on its way.
 LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
@@ -81,6 +82,7 @@ class Driver:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
+        self._namesake: tuple[Incarnation, Instant] | None = None  # An earlier process of our name: since when heard.
         self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
         self.recorder: Recorder | None = None  # Set by `Recorder.attach`.
@@ -265,8 +267,7 @@ class Driver:
             return
         if envelope.sender == self.host.node:
             if envelope.incarnation != self.incarnation:
-                self.refused["namesake"] += 1
-                self.complain("namesake", f"another process at {source} is called {envelope.sender!r} too: rename one")
+                self._on_namesake(envelope.incarnation, source)
             else:
                 self.refused["echo"] += 1  # Our own multicast, heard back.
             return
@@ -275,6 +276,19 @@ class Driver:
         if envelope.incarnation > self._lives.get(envelope.sender, -1):
             self._lives[envelope.sender] = envelope.incarnation
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+
+    def _on_namesake(self, theirs: Incarnation, source: Address) -> None:
+        """Two of one name would both lead.  The later one gives up: what it hears is no last word of a former life."""
+        self.refused["namesake"] += 1
+        what = f"another process at {source} is called {self.host.node!r} too: rename one"
+        self.complain("namesake", what)
+        if theirs > self.incarnation:
+            return  # It will hear us, and give up.
+        now = self.clock()
+        if self._namesake is None or self._namesake[0] != theirs:
+            self._namesake = (theirs, now)
+        elif now - self._namesake[1] > NAMESAKE_AFTER:
+            self._fail(TransportError(what))
 
     def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
         """What the codec can read; None for what was between the seals alone."""

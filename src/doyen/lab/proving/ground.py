@@ -198,7 +198,7 @@ class Ground:
         await self.until(lambda: running.process.poll() is not None, timeout_s)
         running.life.read()
         del self.running[label]
-        self.note(f"after {label} had ended", self.failover)
+        self.note(f"after {label} had ended", self.merging)
         return running.life.failure or tail(running.log)
 
     def set_wall_clock_back(self, label: str) -> None:
@@ -306,12 +306,6 @@ class Ground:
         """What a scenario itself asks for."""
         if not holds:
             self.violations.append(otherwise)
-
-    def check_one_of(self, *labels: str) -> None:
-        """Of these, no two act now."""
-        now = time.monotonic_ns()
-        acting = [label for label in labels if now - self.running[label].life.acted_at < ACTING]
-        self.check(len(acting) < 2, f"{' and '.join(acting)} both act")
 
     @property
     def failover(self) -> Duration:
