@@ -18,7 +18,7 @@ from doyen.papers.item import Item, Paper
 
 __all__ = ["KEYS", "all_items", "chosen", "paper"]
 
-KEYS = ("le", "madm", "ctol", "pole")  #: One folder each.
+KEYS = ("le", "madm", "ctol", "pole", "arb")  #: One folder each.
 
 
 def paper(key: str) -> Paper:

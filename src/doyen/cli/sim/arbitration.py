@@ -8,7 +8,10 @@ import msgspec
 from doyen.cli.options import chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress
 from doyen.core.clock import format_duration
+from doyen.errors import ConfigError
 from doyen.sim.studies.arbitration import ArbitrationSetting, Spread, Summary, study
+from doyen.sim.studies.arbitration_scenarios import SCENARIOS, play
+from doyen.sim.studies.runs import run_seed
 
 
 @click.command("arbitration", help="A ring whose members watch and arbitrate each other.  Times in T_l.  [ARB]")
@@ -16,8 +19,15 @@ from doyen.sim.studies.arbitration import ArbitrationSetting, Spread, Summary, s
 @click.option("--runs", type=int, default=10, show_default=True, help="Each with a seed of its own.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
 @click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.")
+@click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="One of the scenarios that must pass, instead.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(runs: int, seed: int, jobs: int, as_json: bool, **given: Any) -> None:
+def command(runs: int, seed: int, jobs: int, scenario: str | None, as_json: bool, **given: Any) -> int:
+    if runs < 1:
+        raise ConfigError(f"--runs {runs} is too few: give at least 1")
+    if scenario is not None:
+        if any(value is not None for value in given.values()):
+            raise ConfigError("--scenario brings its own setting: give only --runs, --seed and --json besides")
+        return _play(scenario, runs, seed, as_json)
     setting = chosen(ArbitrationSetting, given)
     with named_by_flag(ArbitrationSetting), progress("arbitration", runs) as advance:
         summary = study(setting, runs, seed, jobs=jobs, progress=advance)
@@ -26,6 +36,19 @@ def command(runs: int, seed: int, jobs: int, as_json: bool, **given: Any) -> Non
         print_json({"setting": msgspec.structs.asdict(setting)} | result)
     else:
         _print(summary)
+    return 0
+
+
+def _play(scenario: str, runs: int, seed: int, as_json: bool) -> int:
+    """Exit code 1 if it did not pass."""
+    failed = {number: wrong for number in range(runs) if (wrong := play(scenario, run_seed(seed, number))) is not None}
+    if as_json:
+        print_json({"scenario": scenario, "runs": runs, "seed": seed, "passed": not failed, "failed": failed})
+    else:
+        click.echo(f"{scenario}: {runs - len(failed)} of {runs} runs passed")
+        for number, wrong in failed.items():
+            click.echo(f"  run {number}: {wrong}")
+    return 1 if failed else 0
 
 
 def _print(summary: Summary) -> None:
