@@ -27,7 +27,6 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.lease import Beats, Lease
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionOver,
@@ -51,7 +50,7 @@ from doyen.election.pole.messages import (
     Vote,
 )
 from doyen.election.pole.promise import Promise, Voter
-from doyen.election.pole.resignation import Rivals
+from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.election.pole.status import Status
 from doyen.election.pole.watch import Deadline, WatchDue
@@ -91,12 +90,7 @@ class Pole:
         self._gone: NodeId | None = None  # The leader that fell silent: scores are without it.
         self._modest_in = 0  # The epoch in which it does not want to lead, having resigned.
         self._claimed: tuple[NodeId, Heartbeat] | None = None  # A claim or heartbeat that waits for us.
-        self._beats = Beats(config.lease)
-        self._claim: Lease | None = None  # Of `epoch`,
-        self.lease: Lease | None = None  # and of the reign.
-        self._tenure = 0
-        self._led_since: Instant = 0
-        self.rivals = Rivals(config)
+        self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline(out)  # Of a claim, a lease, or a leader's silence.
 
     # Queries.
@@ -116,7 +110,8 @@ class Pole:
 
     def leads(self, now: Instant) -> bool:
         """Whether it may act at this very instant: right also where timers are late."""
-        return self.status is Status.LEADING and self.lease is not None and now < self.lease.until
+        lease = self.reign.lease
+        return self.status is Status.LEADING and lease is not None and now < lease.until
 
     # Inputs.
 
@@ -150,14 +145,17 @@ class Pole:
             case ScoreQuery() if sender == self.chosen:
                 self._out.send(sender, ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
             case ScoreReply():
-                self.rivals.reply(sender, message.number, message.standing)
+                self.reign.rivals.reply(sender, message.number, message.standing)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         self._look(now)
         match timer:
             case WatchDue() if self._deadline.is_over(timer, now):
                 self._on_overdue(now)
-            case HeartbeatDue() if timer.tenure == self._tenure and self.status in (Status.CLAIMING, Status.LEADING):
+            case HeartbeatDue() if timer.tenure == self.reign.tenure and self.status in (
+                Status.CLAIMING,
+                Status.LEADING,
+            ):
                 self._beat(now)
                 self._out.set_timer(timer, now + self.config.heartbeat_interval)
             case ElectionOver():
@@ -170,7 +168,7 @@ class Pole:
                 self._measured((), now)
             case Unbound() if timer.epoch == self.epoch:
                 self._on_unbound(now)
-            case QueryDue() if timer.tenure == self._tenure and self.status is Status.LEADING:
+            case QueryDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
                 self._compare(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
@@ -195,7 +193,7 @@ class Pole:
             raise LocalProtocolError(f"cannot hand over to {to}: it is not another voter")
         if self.status is not Status.LEADING:
             return
-        epoch, heir = self.epoch, to or self.rivals.best
+        epoch, heir = self.epoch, to or self.reign.rivals.best
         self._stop_leading("resigned")
         self._promise(epoch + 1)  # The barrier: nobody hears of the end before this node's own application does.
         self._out.multicast(Resigned(epoch, heir))
@@ -207,7 +205,7 @@ class Pole:
         self._look(now)
         if self.status is Status.LEADING:
             self._stop_leading("left")
-            self._out.multicast(Resigned(self.epoch, self.rivals.best))
+            self._out.multicast(Resigned(self.epoch, self.reign.rivals.best))
         self._become(Status.LEFT, None)
 
     # Elections.
@@ -324,8 +322,7 @@ class Pole:
 
     def _claim_epoch(self, now: Instant) -> None:
         self._become(Status.CLAIMING, self.me)
-        self._claim = None
-        self._tenure += 1
+        self.reign.end()
         patience = self.config.claim_timeout + int(self._rng.random() * self.config.election_timeout)
         self._deadline.move(now + patience)
         free_at = self.voter.free_at(self.me)
@@ -333,34 +330,26 @@ class Pole:
             self._out.set_timer(Unbound(self.epoch), free_at)
         else:
             self._grant_self(now)
-            self._out.set_timer(HeartbeatDue(self._tenure), now + self.config.heartbeat_interval)
 
     def _grant_self(self, now: Instant) -> None:
         """The first grant of a claim is its own."""
-        self._claim = Lease(len(self.voters), self.config.lease)
+        self.reign.open_claim(now)
         self._promise(self.epoch, self.me)
         self.voter.bound_until = now
         self._beat(now)
 
     def _on_unbound(self, now: Instant) -> None:
         """An earlier leader's lease is over: whom we chose can have its grant."""
-        if self.status is Status.CLAIMING and self._claim is None:
+        if self.status is Status.CLAIMING and self.reign.claim is None:
             self._grant_self(now)
-            self._out.set_timer(HeartbeatDue(self._tenure), now + self.config.heartbeat_interval)
         elif self._claimed is not None and (self._claimed[0], self._claimed[1].epoch) == (self.chosen, self.epoch):
             (leader, heartbeat), self._claimed = self._claimed, None
             self._acknowledge(leader, heartbeat, now)
 
     def _beat(self, now: Instant) -> None:
-        if self._claim is None:
-            return
-        number = self._beats.send(now)
-        self._out.multicast(Heartbeat(self.epoch, number, self._established))
+        established = self.status is Status.LEADING and self.term is not None and self.term.number == self.epoch
+        self.reign.beat(self.epoch, established, now)
         self._on_answered(self.me, now, now)
-
-    @property
-    def _established(self) -> bool:
-        return self.status is Status.LEADING and self.term is not None and self.term.number == self.epoch
 
     def _on_heartbeat(self, sender: NodeId, beat: Heartbeat, now: Instant) -> None:
         mine = self.chosen == sender and self.status in (Status.CHOSEN, Status.FOLLOWING)
@@ -424,8 +413,8 @@ class Pole:
         if self.status not in (Status.CLAIMING, Status.LEADING):
             return
         if ack.granted:
-            sent_at = self._beats.sent_at(ack.number)
-            if ack.epoch == self.epoch and sent_at is not None:
+            sent_at = self.reign.sent_at(ack.number)
+            if ack.epoch == self.epoch and sent_at is not None and self.reign.claim is not None:
                 self._on_answered(sender, sent_at, now)
         elif ack.epoch >= self.epoch and self.status is Status.LEADING:
             self._establish_above(ack.epoch, now)
@@ -433,28 +422,21 @@ class Pole:
             self._begin_epoch(ack.epoch, now)
 
     def _on_answered(self, voter: NodeId, sent_at: Instant, now: Instant) -> None:
-        claim = self._claim
-        assert claim is not None
-        claim.answered(voter, sent_at)
-        if self.lease is not None and self.lease is not claim:
-            self.lease.answered(voter, sent_at)  # Bound to this leader, whatever the epoch.
-        if self.lease is not claim and claim.until > now:
+        if self.reign.answered(voter, sent_at, now):
             self._lead(now)
-        if self.lease is not None:
-            self._deadline.move(self.lease.until)
+        if self.reign.lease is not None:
+            self._deadline.move(self.reign.lease.until)
 
     # Leading.
 
     def _lead(self, now: Instant) -> None:
         """A majority has granted the epoch, and is bound."""
-        first = self.status is not Status.LEADING
-        self.lease, self.term = self._claim, Term(self.epoch, self.me)
+        if self.status is not Status.LEADING:
+            self._out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
+        self.reign.begin(now)
+        self.term, self._gone = Term(self.epoch, self.me), None
         self._become(Status.LEADING, self.me)
-        self._gone = None
         self._out.emit(LeaderElected(self.term))
-        if first:
-            self._led_since, self.rivals = now, Rivals(self.config)
-            self._out.set_timer(QueryDue(self._tenure), now + self.config.resign_interval)
         self._beat(now)
 
     def _establish_above(self, epoch: int, now: Instant) -> None:
@@ -465,8 +447,8 @@ class Pole:
 
     def _stop_leading(self, reason: str) -> None:
         assert self.status is Status.LEADING and self.term is not None
-        term, self.term, self.lease, self._claim = self.term, None, None, None
-        self._tenure += 1
+        term, self.term = self.term, None
+        self.reign.end()
         self._become(Status.ELECTING, None)
         self._out.emit(LeaderLost(term, reason))
 
@@ -477,17 +459,17 @@ class Pole:
             self._new_election(now)
 
     def _lease_is_over(self, now: Instant) -> bool:
-        assert self.lease is not None
-        return now >= self.lease.until
+        assert self.reign.lease is not None
+        return now >= self.reign.lease.until
 
     def _compare(self, now: Instant) -> None:
         """[POLE §5] Is there a better leader?  Scores include the present one."""
-        winner = self.rivals.winner(self.scores.look(self.epoch, None) or ())
-        if winner is not None and now - self._led_since >= self.config.cool_down:
+        winner = self.reign.rivals.winner(self.scores.look(self.epoch, None) or ())
+        if winner is not None and now - self.reign.since >= self.config.cool_down:
             self.resign(now, winner)
             return
-        self._out.multicast(ScoreQuery(self.rivals.ask()))
-        self._out.set_timer(QueryDue(self._tenure), now + self.config.resign_interval)
+        self._out.multicast(ScoreQuery(self.reign.rivals.ask()))
+        self._out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
 
     def _on_resigned(self, sender: NodeId, message: Resigned, now: Instant) -> None:
         self.voter.release(sender, message.epoch)

@@ -245,7 +245,7 @@ class _Experiment:
             election_time=None if elected_at is None else (elected_at - CRASH_AT) / 1e9,
             recovery_time=None if recovery is None else recovery / 1e9,
             messages={name: traffic.messages for name, traffic in self.sim.traffic.items()}
-            | {"total": self.sim.message_count, "before the crash": sum(sent.values())},
+            | {"total": self.sim.message_count, "before_crash": sum(sent.values())},
             timeline=self._timeline(),
             trace_hash=self.sim.trace.digest(),
         )

@@ -171,6 +171,7 @@ class Ordeal:
             streams,
             trace=trace,
             disk_delay=plan.disk_delay,
+            wire=plan.seed % 4 == 0,
         )
         self.watch = Watch(self)
         sim.watchers.append(self.watch.on_fact)
