@@ -74,6 +74,10 @@ class LocalCluster:
         """`wrap` goes before the command, e.g. `ip netns exec NAME`."""
         command = [*wrap, sys.executable, "-m", "doyen", "agent", "--group", self.group, "--name", name]
         command += [*(config_flags(self.config) if self.config else []), *self._flags, *flags]
+        return await self.launch(name, command)
+
+    async def launch(self, name: str, command: Sequence[str]) -> MemberState:
+        """Any command that tells as an agent does."""
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
         )

@@ -88,19 +88,8 @@ class MeshCluster(LocalCluster):
 
     async def start(self, name: str, *flags: str, wrap: Sequence[str] = ()) -> MemberState:
         plan = msgspec.json.encode(self.plans[name]).decode()
-        command = [*wrap, sys.executable, "-m", "doyen.lab.spanning_node", plan]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
-        )
         self.up[name] = frozenset()
-        return self.watch(MemberState(name, process))
-
-    def watch(self, member: MemberState) -> MemberState:
-        self.members[member.name] = member
-        reader = asyncio.create_task(self._read(member))
-        self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
-        return member
+        return await self.launch(name, [*wrap, sys.executable, "-m", "doyen.lab.spanning_node", plan])
 
     async def _read(self, member: MemberState) -> None:
         assert member.process.stdout is not None

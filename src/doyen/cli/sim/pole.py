@@ -6,11 +6,11 @@ from typing import Any, Final
 import click
 
 from doyen.cli.output import print_json, progress
+from doyen.cli.sim.tracing import tracing
 from doyen.errors import ConfigError
 from doyen.sim.studies import pole_chaos
 from doyen.sim.studies.pole import CHOICES, Latency, Run, Setting, simulate
 from doyen.sim.studies.pole_places import NAMES
-from doyen.sim.trace import Trace
 
 UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -79,11 +79,8 @@ def command(
         )
     except ConfigError as error:
         raise ConfigError(f"--{error.field} {error.complaint}" if error.field else str(error)) from None
-    if trace_path is None:
-        run = simulate(setting, seed)
-    else:
-        with open(trace_path, "w", encoding="utf-8") as lines:
-            run = simulate(setting, seed, trace=Trace(lines))
+    with tracing(trace_path) as trace:
+        run = simulate(setting, seed, trace=trace)
     if as_json:
         print_json(as_object(run))
     else:

@@ -10,12 +10,12 @@ import click
 
 from doyen.cli.output import print_json
 from doyen.cli.score.files import read_text
+from doyen.cli.sim.tracing import tracing
 from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.score.topsis import rows_of
 from doyen.sim.studies.spanning import Edge, Failure, Graph, Run, Setting, What, graph, simulate
-from doyen.sim.trace import Trace
 
 _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 
@@ -79,11 +79,8 @@ def command(
     except ConfigError as error:
         flag = {"pulse_interval": "pulse"}.get(error.field or "", error.field or "").replace("_", "-")
         raise ConfigError(f"--{flag} {error.complaint}" if flag else error.complaint) from None
-    if trace_path is None:
-        run = simulate(setting, seed)
-    else:
-        with open(trace_path, "w", encoding="utf-8") as lines:
-            run = simulate(setting, seed, trace=Trace(lines))
+    with tracing(trace_path) as trace:
+        run = simulate(setting, seed, trace=trace)
     if as_json:
         print_json(_as_json(run))
     else:
