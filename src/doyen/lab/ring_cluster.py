@@ -162,6 +162,10 @@ class RingCluster:
         found = [t for t in self.told if t.event == "lateness" and since <= t.clock and t.clock - 600_000_000 <= until]
         return max((t.nap_p99 for t in found), default=0), max((t.nap_worst for t in found), default=0)
 
+    def lateness(self, since: Instant) -> Duration:
+        """The worst 99th percentile since then."""
+        return self._lateness(since, boot_time_ns())[0]
+
     async def join(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(b"join\n")

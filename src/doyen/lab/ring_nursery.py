@@ -30,6 +30,7 @@ from doyen.net.udp import UdpConfig, UdpTransport
 
 NAP: Duration = ms(5)
 STAGGER_S = 0.01  # Between two forks.
+START_IN: Duration = ms(500)  # After the last is ready.
 TELL_EVERY: Duration = ms(500)  # How often the nursery tells how late it was.
 
 
@@ -87,7 +88,7 @@ def _told(name: str, fact: Any, now: Instant) -> Told | None:
     return None
 
 
-async def live(brood: Brood, index: int, start_at: Instant) -> int:
+async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
     """One member, until it is killed or leaves for good."""
     places = seats(brood)
     me, founders = places[index], places[: brood.size]
@@ -123,7 +124,8 @@ async def live(brood: Brood, index: int, start_at: Instant) -> int:
     )
     if brood.leader:
         driver.add("leader", lambda out: LeaderByKey(me.node, ByKeyConfig(lease=brood.config.lease), out))
-    await asyncio.sleep(max(0, start_at - boot_time_ns()) / 1e9)
+    if gate is not None:
+        await asyncio.sleep(max(0, gate.wait() - boot_time_ns()) / 1e9)
     await driver.start()
     tell(Told(event="started", clock=boot_time_ns(), name=me.node, pid=os.getpid()))
     status = await over
@@ -132,13 +134,31 @@ async def live(brood: Brood, index: int, start_at: Instant) -> int:
     return status
 
 
-def _fork(brood: Brood, index: int, start_at: Instant) -> int:
+class Gate:
+    """Founders begin together: each says that it is ready, and hears when."""
+
+    def __init__(self) -> None:
+        self._ready, self._say_ready = os.pipe()
+        self._go, self._say_go = os.pipe()
+
+    def wait(self) -> Instant:
+        os.write(self._say_ready, b".")
+        return int.from_bytes(os.read(self._go, 8), "big")
+
+    def open(self, count: int) -> None:
+        ready = 0
+        while ready < count:
+            ready += len(os.read(self._ready, count - ready))
+        os.write(self._say_go, (boot_time_ns() + START_IN).to_bytes(8, "big") * count)
+
+
+def _fork(brood: Brood, index: int, gate: Gate | None) -> int:
     pid = os.fork()
     if pid == 0:
         status = 3
         try:
             os.close(0)
-            status = asyncio.run(live(brood, index, start_at))
+            status = asyncio.run(live(brood, index, gate))
         except BaseException as error:
             tell(Told(event="left", clock=boot_time_ns(), name=name_of(index), why=f"failed: {error!r}"))
         finally:
@@ -149,11 +169,12 @@ def _fork(brood: Brood, index: int, start_at: Instant) -> int:
 def main() -> None:
     brood = msgspec.json.decode(sys.argv[1], type=Brood)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # It ends when its input does.
-    start_at = boot_time_ns() + int((brood.size * STAGGER_S * 2 + 1.0) * 1e9)
+    gate = Gate()
     children: dict[int, str] = {}
     for index in range(brood.size):
-        children[_fork(brood, index, start_at)] = name_of(index)
+        children[_fork(brood, index, gate)] = name_of(index)
         time.sleep(STAGGER_S)
+    gate.open(brood.size)
     next_joiner = brood.size
     late: list[Duration] = []
     told_at = boot_time_ns()
@@ -168,7 +189,7 @@ def main() -> None:
                 if not line:
                     return
                 for _ in range(min(line.count(b"join"), brood.size + brood.joiners - next_joiner)):
-                    children[_fork(brood, next_joiner, boot_time_ns())] = name_of(next_joiner)
+                    children[_fork(brood, next_joiner, None)] = name_of(next_joiner)
                     next_joiner += 1
             if now - told_at >= TELL_EVERY:
                 late.sort()

@@ -18,7 +18,7 @@ from doyen.errors import ConfigError
 from doyen.membership.arbitration.central import CentralArbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig, Partition
 from doyen.membership.arbitration.machine import Arbitration, founding
-from doyen.membership.ring import Seat, seat
+from doyen.membership.ring import POINTS, Seat, seat
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
@@ -292,7 +292,8 @@ class Ring:
         return sides
 
     def join(self, place: Seat | None = None) -> SimNode:
-        node = self._add(place or seat(NodeId(f"j{len(self.joiners):03d}")), founder=False)
+        place = place or Seat(self.rng.randrange(POINTS), NodeId(f"j{len(self.joiners):03d}"))
+        node = self._add(place, founder=False)
         self.joiners.append(node)
         self.sim.start(node)
         return node

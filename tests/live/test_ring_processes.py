@@ -1,0 +1,94 @@
+"""A ring of real processes on loopback."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from doyen.core.clock import ms
+from doyen.lab.ring_cluster import RingCluster
+from doyen.lab.ring_runs import kill_groups
+from doyen.membership.arbitration import ArbitrationConfig
+from doyen.net.driver import boot_time_ns
+
+LEASE = ms(400)
+
+
+def test_killed_processes_are_noticed_in_time_and_nobody_else_leaves() -> None:
+    run = kill_groups(12, LEASE, (1, 2), seed=1)
+    if not run.valid:
+        pytest.skip(f"the machine did not keep time: {run.worst_late:.0%} of T_l")
+    assert [kill.alive for kill in run.kills] == [11, 9]
+    for kill in run.kills:
+        assert kill.extra == 0 and kill.missing == 0
+        assert all(1 - kill.late_worst <= took < 2 + kill.late_worst for took in kill.per_monitor)
+
+
+def test_t_a_below_the_measured_round_trip_is_refused_with_the_numbers() -> None:
+    async def refused() -> list[str]:
+        config = ArbitrationConfig(lease=LEASE, arbitration=20_000, neighbours=3, rejoin=False)
+        async with RingCluster(4, config) as cluster:
+            await cluster.until_started()
+            async with asyncio.timeout(20):
+                while not any(told.why.startswith("refused") for told in cluster.departures()):
+                    await asyncio.sleep(0.05)
+            return [told.why for told in cluster.departures() if told.why.startswith("refused")]
+
+    why = asyncio.run(refused())[0]
+    assert "20us" in why and "round trip" in why
+
+
+def test_the_leader_by_key_is_followed_by_the_next_only_after_the_wait() -> None:
+    async def follow() -> tuple[float, list[str]]:
+        config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2, rejoin=False)
+        async with RingCluster(7, config, leader=True) as cluster:
+            await cluster.until_started()
+            async with asyncio.timeout(20):
+                while not any(told.event == "leads" for told in cluster.told):
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(1)
+            first = next(told.name for told in cluster.told if told.event == "leads")
+            at = boot_time_ns()
+            await cluster.kill([first], settle_leases=7)
+            led = [(told.clock, told.name) for told in cluster.told if told.event == "leads"]
+            assert led[0][1] == first
+            return (led[-1][0] - at) / LEASE, [name for _, name in led]
+
+    took, leaders = asyncio.run(follow())
+    assert len(leaders) == 2 and leaders[0] != leaders[1]
+    assert took >= 1 + 2.5  # Detection, at least T_l, and Corollary 3's wait.
+
+
+def test_a_process_joins_a_running_ring() -> None:
+    async def join() -> bool:
+        config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2)
+        async with RingCluster(5, config, joiners=1) as cluster:
+            await cluster.until_started()
+            await cluster.join()
+            async with asyncio.timeout(30):
+                while not any(told.event == "joined" for told in cluster.told):
+                    await asyncio.sleep(0.05)
+            return not cluster.departures()
+
+    assert asyncio.run(join())
+
+
+@pytest.mark.soak
+def test_64_processes_lose_only_those_who_were_killed() -> None:
+    run = kill_groups(64, ms(256), (1, 2, 3, 3, 3), seed=2)
+    if not run.valid:
+        pytest.skip(f"the machine did not keep time: {run.worst_late:.0%} of T_l")
+    killed = 0
+    for kill in run.kills:
+        killed += len(kill.killed)
+        assert kill.alive == 64 - killed and kill.extra == 0
+        assert all(1 - kill.late_worst <= took < 2 + kill.late_worst for took in kill.per_monitor)
+
+
+def test_groups_that_are_drawn_apart_are() -> None:
+    cluster = RingCluster(20, ArbitrationConfig())
+    cluster.pids = {s.node: 1 for s in cluster.ring}
+    living = cluster.alive()
+    for _ in range(20):
+        places = sorted(living.index(name) for name in cluster.apart(3, Random(1)))
+        assert min((b - a) % 20 for a, b in zip(places, [*places[1:], places[0]], strict=True)) > 3
