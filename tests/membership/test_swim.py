@@ -762,3 +762,17 @@ def test_the_papers_preset_has_every_extension_off() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         SwimConfig(**wrong)
+
+
+def test_a_death_is_passed_on_at_once_and_only_once_where_so_many_are_to_be_told(out: RecordingOut) -> None:
+    machine = member(out, msgspec.structs.replace(PLAIN, tell_death_count=2))
+    news = Gossip((said(B, 1, Word.FAILED),))
+    machine.on_message(C, news, ms(1))
+    told = [effect for effect in out.take() if isinstance(effect, Send)]
+    assert len({send.to for send in told} & {C, D, E}) == len(told) == 2
+    assert all(isinstance(send.message, Gossip) and said(B, 1, Word.FAILED) in send.message.updates for send in told)
+    machine.on_message(D, news, ms(2))
+    assert [effect for effect in out.take() if isinstance(effect, Send)] == []
+    plain = member(out)
+    plain.on_message(C, news, ms(1))
+    assert [effect for effect in out.take() if isinstance(effect, Send)] == []

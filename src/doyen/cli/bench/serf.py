@@ -19,7 +19,13 @@ from doyen.lab.ours import MeshGroup, Setting
 from doyen.lab.peers.process import need_commands
 from doyen.lab.peers.serf import PACKAGES, Serf
 
-SETTING = Setting(membership="swim", period=ms(1000), ack_timeout=ms(300), suspicion_timeout=ms(2000))
+SETTING = Setting(
+    membership="swim",
+    period=ms(700),
+    ack_timeout=ms(250),
+    suspicion_timeout=ms(1500),
+    flags=("--swim-suspicion-max-mult", "2", "--swim-tell-death-count", "3"),
+)
 
 
 @click.command("serf", help="Our processes beside real serf agents: how soon a death is known, at what traffic (root).")

@@ -24,6 +24,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confirmation_count: int = 3  #: K: so many independent accusers bring the time to refute down to its least.
     health_max: int = 8  #: S: a node that doubts itself waits up to S+1 times longer.  0: off (plain SWIM).
     tell_suspect: bool = True  #: Lifeguard's buddy system: whoever speaks to a suspect tells it so first.
+    tell_death_count: int = 0  #: Members told of a death at once by whoever learns of it.  0: piggybacked only (plain).
     sync_interval: Duration = seconds(30)  #: Digests are compared with one member.  FOREVER: never (plain SWIM).
     join_interval: Duration = seconds(1)  #: Seeds and lost members are tried so often while alone; for ever.
     failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again, for so long.
@@ -44,6 +45,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         need(self.suspicion_timeout >= 0, "0 <= suspicion_timeout")
         need(1 <= self.suspicion_max_mult <= 100, "1 <= suspicion_max_mult <= 100")
         need(0 <= self.confirmation_count <= 64, "0 <= confirmation_count <= 64")
+        need(0 <= self.tell_death_count <= 64, "0 <= tell_death_count <= 64")
         need(0 <= self.health_max <= 64, "0 <= health_max <= 64")
         need(0 < self.join_interval <= self.sync_interval, "0 < join_interval <= sync_interval")
         need(min(self.failed_kept, self.left_kept, self.tombstone_kept) > 0, "failed, left, tombstones kept > 0")
@@ -72,7 +74,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @classmethod
     def lan(cls, group_size: int) -> "SwimConfig":
         """Sixteen members know of a failure after four seconds; each sends four small datagrams a second."""
-        return cls(period=ms(500), ack_timeout=ms(200))
+        return cls(period=ms(500), ack_timeout=ms(200), tell_death_count=3)
 
     @classmethod
     def wan(cls, group_size: int) -> "SwimConfig":
@@ -87,6 +89,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             confirmation_count=0,
             health_max=0,
             tell_suspect=False,
+            tell_death_count=0,
             sync_interval=FOREVER,
         )
 

@@ -372,6 +372,10 @@ class Swim:
             told = roster.update(node, by)
             assert told is not None
             self._post.rumours.put(told)
+            if word == Word.FAILED and self.config.tell_death_count:
+                # Rare, and worth knowing: it does not wait for probes to carry it.
+                for other in roster.random_present(self._rng, self.config.tell_death_count, frozenset()):
+                    self._post.send(other, Gossip)
         self._changed.append(node)
 
     def _report(self) -> None:
