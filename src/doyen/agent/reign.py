@@ -6,6 +6,8 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 
+LEASED = ("pole",)
+
 
 class Reign:
     """Follows what an election tells.  `mine` is the term under which this node itself leads, if it does."""
@@ -36,8 +38,10 @@ class Reign:
 
     def lease_until(self) -> Instant | None:
         """Until when this node may act without hearing anything further; None: the election gives no lease."""
-        lease = getattr(self.machine, "lease", None)
-        return getattr(lease, "until", None)
+        if self.kind not in LEASED:
+            return None
+        lease = self.machine.lease  # Not by getattr: whoever renames it must hear of it, or watchdogs would sleep.
+        return None if lease is None else int(lease.until)
 
     def is_leader(self, now: Instant) -> bool:
         """By the clock alone, where there is a lease."""

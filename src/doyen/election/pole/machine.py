@@ -27,6 +27,7 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionOver,
@@ -112,6 +113,11 @@ class Pole:
         """Whether it may act at this very instant: right also where timers are late."""
         lease = self.reign.lease
         return self.status is Status.LEADING and lease is not None and now < lease.until
+
+    @property
+    def lease(self) -> Lease | None:
+        """Of the reign under way: what a watchdog outside must end by."""
+        return self.reign.lease
 
     # Inputs.
 

@@ -1,0 +1,239 @@
+"""`doyen run` under kills, pauses and cuts: no second command starts before the first has stopped."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.lab.proving import beater
+from doyen.lab.proving.combination import COMBINATIONS, GROUP, PORT
+from doyen.lab.proving.history import Life, Record
+from doyen.lab.proving.judge import two_at_once
+from doyen.lab.switch import Switch
+
+HOSTS: Final = 5
+POLL_S: Final = 0.01
+FRESH: Final = 200_000_000  # Who beat so lately still lives.
+LONG_AGO: Final = 5_000_000_000  # Who beat last so long ago has ended.
+FAULTS: Final = ("runner killed", "guard killed", "command killed", "runner stopped", "runner paused", "host cut off")
+KILLS: Final = ("runner killed", "guard killed", "command killed")
+
+
+class Singleton(Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    holds: bool
+    violations: tuple[str, ...]
+    faults: dict[str, int]
+    commands: int  # Started, all in all.
+    beats: int
+    takeovers_s: tuple[float, ...]
+    seconds: float
+    seed: int
+    histories: str = ""
+
+
+class Runners:
+    """One `doyen run` per host, and the commands that they start."""
+
+    def __init__(self, network: Switch, folder: Path) -> None:
+        self.network, self.folder = network, folder
+        self.acts = folder / "acts"
+        self.acts.mkdir(parents=True)
+        self.hosts = [f"n{i}" for i in range(len(network.nodes))]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.lives: dict[str, Life] = {}  # By file.
+        self._environment = os.environ | {"DOYEN_RUNTIME_DIR": str(folder / "run"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def start(self, host: str, *, first: bool = False) -> None:
+        here = self.hosts.index(host)
+        flags = ["--group", GROUP, "--name", host, "--preset", "local", "--election", "pole", "--grace", "100ms"]
+        flags += ["--voters", ",".join(self.hosts), "--state", str(self.folder / "state")]
+        flags += ["--bind", f"{self.network.nodes[here].ipv4}:{PORT}", *(["--newcomer"] if first else [])]
+        flags += ["--pole-retry-max", "1s", "--pole-score-timeout", "500ms"]
+        for i, node in enumerate(self.network.nodes):
+            flags += ["--seed", f"{node.ipv4}:{PORT}"] if i != here else []
+        command = [sys.executable, "-S", "-E", beater.__file__, str(self.acts), host]
+        line = [*self.network.nodes[here].wrap, sys.executable, "-m", "doyen", "run", *flags, "--", *command]
+        with open(self.folder / f"{host}.log", "ab") as log:
+            self.processes[host] = subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+
+    def restart_the_dead(self) -> None:
+        for host, process in list(self.processes.items()):
+            if process.poll() is not None:
+                self.start(host)
+
+    def look(self) -> None:
+        for name in os.listdir(self.acts):
+            if name not in self.lives:
+                role, identity, _ = name.split(".")
+                self.lives[name] = Life(role, identity, 1, self.acts / name, durable=False)
+        for life in self.lives.values():
+            if not life.acted_at or time.monotonic_ns() - life.acted_at < LONG_AGO:
+                life.read()
+
+    def acting(self) -> Life | None:
+        """The command that beats now, not its child."""
+        self.look()
+        now = time.monotonic_ns()
+        fresh = [life for life in self.lives.values() if now - life.acted_at < FRESH and life.label in self.hosts]
+        return max(fresh, key=lambda life: life.acted_at, default=None)
+
+    async def next_command(self, since: Instant, timeout_s: float) -> Life | None:
+        """One that began after the instant; None if none does in time."""
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            self.restart_the_dead()
+            found = self.acting()
+            if found is not None and begun_at(found) > since:
+                return found
+            await asyncio.sleep(POLL_S)
+        return None
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def begun_at(life: Life) -> Instant:
+    return next((record.at for record in life.records if record.kind == "begin"), 0)
+
+
+async def prove_singleton(
+    kills: int, *, seed: int = 1, keep: bool = False, on_step: Callable[[str], None] = lambda _: None
+) -> Singleton:
+    folder = Path(tempfile.mkdtemp(prefix="doyen-lab-singleton-"))
+    began, rng = time.monotonic(), Random(seed)
+    faults: Counter[str] = Counter()
+    takeovers: list[float] = []
+    violations: list[str] = []
+    bound_s = COMBINATIONS["pole"].failover([f"n{i}" for i in range(HOSTS)]) / 1e9 + 10
+    with Switch(HOSTS, seed=seed) as network:
+        runners = Runners(network, folder)
+        try:
+            for host in runners.hosts:
+                runners.start(host, first=True)
+            current = await runners.next_command(0, 60)
+            number = 0
+            while current is not None and sum(faults[kill] for kill in KILLS) < kills:
+                fault = FAULTS[number % len(FAULTS)] if number < 2 * len(FAULTS) else rng.choice(FAULTS)
+                await asyncio.sleep(rng.uniform(0.0, 0.3))
+                number += 1
+                at = time.monotonic_ns()
+                undo = do(fault, current, runners)
+                if undo is None:
+                    current = await runners.next_command(begun_at(current) - 1, bound_s)
+                    continue
+                faults[fault] += 1
+                successor = await runners.next_command(at, bound_s)
+                undo()
+                if successor is None:
+                    violations.append(f"no command ran {bound_s:.0f} s after {current.label}: {fault}")
+                    break
+                takeovers.append((begun_at(successor) - at) / 1e9)
+                current = successor
+                if number % 10 == 0:
+                    on_step(f"{number} faults, {len(runners.lives) // 2} commands")
+            if current is None:
+                violations.append("no command ran at all")
+        finally:
+            runners.end()
+        faults["packets refused"] = sum(link.refused for link in network.traffic().links.values())
+    runners.look()
+    for life in runners.lives.values():
+        life.read()
+    violations += judge_commands(list(runners.lives.values()))
+    violations += [f"the fault never happened: {fault}" for fault in FAULTS if kills >= 12 and not faults[fault]]
+    kept = bool(violations) or keep
+    if not kept:
+        subprocess.run(["rm", "-rf", str(folder)], check=False)
+    return Singleton(
+        holds=not violations,
+        violations=tuple(violations),
+        faults=dict(faults),
+        commands=sum(life.label in runners.hosts for life in runners.lives.values()),
+        beats=sum(record.kind == "act" for life in runners.lives.values() for record in life.records),
+        takeovers_s=tuple(round(takeover, 3) for takeover in takeovers),
+        seconds=round(time.monotonic() - began, 1),
+        seed=seed,
+        histories=str(folder) if kept else "",
+    )
+
+
+def do(fault: str, current: Life, runners: Runners) -> Callable[[], None] | None:
+    """Does it to whoever runs the command; how to undo it.  None: it was over already, so nothing was done."""
+    host, command = current.label, int(current.name.partition("-")[0])
+    guard = next((int(record.reason) for record in current.records if record.kind == "begin"), 0)
+    runner = runners.processes[host]
+    here = runners.hosts.index(host)
+    try:
+        match fault:
+            case "runner killed":
+                runner.kill()
+            case "guard killed":
+                if Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1] != str(runner.pid):
+                    return None
+                os.kill(guard, signal.SIGKILL)
+            case "command killed":
+                if beater.identity(command) != current.name:
+                    return None
+                os.kill(command, signal.SIGKILL)
+            case "runner stopped":
+                runner.terminate()
+            case "runner paused":
+                runner.send_signal(signal.SIGSTOP)
+                return lambda: runner.send_signal(signal.SIGCONT)
+            case "host cut off":
+                runners.network.isolate(here)
+                return runners.network.heal
+    except (ProcessLookupError, FileNotFoundError):
+        return None
+    return lambda: None
+
+
+def judge_commands(lives: list[Life]) -> list[str]:
+    """By what each saw when it began, and by its beats; parents and children are one command."""
+    found = [f"{life.label} began while {text} lived" for life in lives for text in beside(life.records)]
+    families: dict[tuple[str, int], Life] = {}
+    for life in lives:
+        host = life.label.removesuffix("-child")
+        parent = begin_word(life) if life.label != host else life.name.partition("-")[0]
+        with suppress(ValueError):
+            family = families.setdefault((host, int(parent)), Life(host, host, int(parent), life.path, durable=False))
+            for record in life.records:
+                family.add(record)
+    stretches = [stretch for family in families.values() for stretch in family.stretches()]
+    found += two_at_once(sorted(stretches, key=lambda stretch: stretch.first))
+    hosts: dict[int, set[str]] = {}
+    for stretch in stretches:
+        hosts.setdefault(stretch.term, set()).add(stretch.life.partition("#")[0])
+    return found + [f"term {term} ran on two hosts: {sorted(who)}" for term, who in hosts.items() if len(who) > 1]
+
+
+def beside(records: list[Record]) -> list[str]:
+    return [record.reason for record in records if record.kind == "beside"]
+
+
+def begin_word(life: Life) -> str:
+    return next((record.reason for record in life.records if record.kind == "begin"), "")
