@@ -6,6 +6,7 @@ all processes of a machine share.  The nursery itself only naps: how much it ove
 """
 
 import asyncio
+import gc
 import os
 import select
 import signal
@@ -23,7 +24,14 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
 from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
-from doyen.membership.arbitration.messages import Condemned, JoinedRing, LeftRing, RecoveryStarted, Suspected
+from doyen.membership.arbitration.messages import (
+    Condemned,
+    JoinedRing,
+    LeaseRequest,
+    LeftRing,
+    RecoveryStarted,
+    Suspected,
+)
 from doyen.membership.ring import Seat, seat
 from doyen.net.driver import Driver, boot_time_ns
 from doyen.net.udp import UdpConfig, UdpTransport
@@ -31,6 +39,7 @@ from doyen.net.udp import UdpConfig, UdpTransport
 NAP: Duration = ms(5)
 STAGGER_S = 0.01  # Between two forks.
 START_IN: Duration = ms(500)  # After the last is ready.
+GRACE: Duration = ms(1500)  # And then they begin to watch each other.
 TELL_EVERY: Duration = ms(500)  # How often the nursery tells how late it was.
 
 
@@ -119,11 +128,13 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
             rng,
             founding=founding(founders, brood.config.neighbours) if is_founder else None,
             contacts=[Address("127.0.0.1", brood.port + i) for i in range(brood.size) if i != index],
+            grace=GRACE,
             view=False,
         ),
     )
     if brood.leader:
         driver.add("leader", lambda out: LeaderByKey(me.node, ByKeyConfig(lease=brood.config.lease), out))
+    await _warm_up(brood)
     if gate is not None:
         await asyncio.sleep(max(0, gate.wait() - boot_time_ns()) / 1e9)
     await driver.start()
@@ -132,6 +143,25 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
     await asyncio.sleep(4 * brood.config.lease / 1e9 if brood.config.announced else 0)  # To say that it has left.
     driver.close()
     return status
+
+
+async def _warm_up(brood: Brood) -> None:
+    """A forked process pays for its first steps; better now than when a lease runs."""
+    heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    transport = UdpTransport(UdpConfig())
+    await transport.open(lambda data, source: None if heard.done() else heard.set_result(None))
+    codec = Codec("warm")
+    codec.speak("ring", Arbitration.MESSAGES)
+    data = codec.encode(NodeId("w"), Incarnation(1), "ring", LeaseRequest(1, 1, 1, 1))
+    codec.decode(data)
+    transport.send(data, transport.address)
+    try:
+        async with asyncio.timeout(1):
+            await heard
+    except TimeoutError:
+        return
+    finally:
+        transport.close()
 
 
 class Gate:
@@ -170,6 +200,8 @@ def main() -> None:
     brood = msgspec.json.decode(sys.argv[1], type=Brood)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # It ends when its input does.
     gate = Gate()
+    gc.freeze()  # What is there stays, and stays shared.
+    gc.disable()
     children: dict[int, str] = {}
     for index in range(brood.size):
         children[_fork(brood, index, gate)] = name_of(index)

@@ -9,8 +9,9 @@ from random import Random
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration
+from doyen.core.clock import Duration, seconds
 from doyen.lab.ring_cluster import LATE_SHARE_MAX, Kill, RingCluster
+from doyen.lab.ring_nursery import GRACE
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 
@@ -50,8 +51,9 @@ async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: 
     kills = []
     async with RingCluster(size, config, seed=seed) as cluster:
         await cluster.until_started()
-        started, began_at = len(cluster.pids), boot_time_ns()
-        await asyncio.sleep(max(3 * lease / 1e9, 1.0))
+        started = len(cluster.pids)
+        await asyncio.sleep((GRACE + max(3 * lease, seconds(1))) / 1e9)
+        began_at = boot_time_ns()
         for count in groups:
             await asyncio.sleep(rng.random() * lease / 1e9)
             if len(cluster.alive()) <= 2 * size // 3:

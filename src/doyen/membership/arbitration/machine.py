@@ -101,6 +101,7 @@ class Arbitration:
         founding: Founding | None = None,
         contacts: Sequence[NodeId | Address] = (),
         central: Iterable[Seat] = (),  # The arbitrators, where they are not the neighbours.
+        grace: Duration = 0,  # Founders that start one after another begin to watch so much later.
         view: bool = True,  # Whether to keep a view of all members; large simulations do without.
     ) -> None:
         self.seat, self.config, self.out, self.rng = seat, config, out, rng
@@ -110,7 +111,7 @@ class Arbitration:
         self.round_trip_max: Duration = 0
         self.proven = False  # Whether a round trip has ever been shorter than T_a.
         self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
-        self._founding = founding
+        self._founding, self._grace = founding, grace
         self._left_for_good = self._forced_for_good = False
         self._heard_at: Instant = 0  # The last input: a long gap means that we slept.
         self._complete = founding is not None  # Whether the member list is all there.
@@ -138,7 +139,7 @@ class Arbitration:
         for seat in sorted(mine.members):
             pair = self.pairs[seat.name] = Pair(seat, Stage.ACTIVE, mine, Version(1, hoods[seat.name]), 0)
             pair.session = 2  # None of these is an invitation.
-            self.leases.begin_sometime(pair, now)
+            self.leases.begin_sometime(pair, now + self._grace)
         if self._editor is not None:
             self._show(self._founding.seats)
         self.neighbourhood.tend(now)
