@@ -43,7 +43,8 @@ def test_the_command_works(page: str, command: str, playground: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_snippets_run(page: Path) -> None:
+def test_the_snippets_run(page: Path, playground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(playground)
     scope: dict[str, object] = {"__name__": "docs"}
     for kind, body in BLOCK.findall(page.read_text()):
         if kind == "python":
