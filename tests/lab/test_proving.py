@@ -83,4 +83,5 @@ def test_the_list_names_every_scenario_of_the_issue() -> None:
         "stale-key",
         "clock-step",
         "full-disk",
+        "singleton",
     }

@@ -10,6 +10,7 @@ from doyen.cli.output import print_json
 from doyen.lab.proving.combination import COMBINATIONS, chosen
 from doyen.lab.proving.runner import Result, pairs, prove_all
 from doyen.lab.proving.scenarios import SCENARIOS
+from doyen.lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
 
 _WIDTHS = (16, 9, 8, 44, 14, 9, 8)
 _HEAD = ("SCENARIO", "ELECTION", "PROMISE", "FAULTS", "TAKEOVER S", "TWO AT S", "VERDICT")
@@ -23,15 +24,16 @@ def command() -> None:
 @command.command("list", help="The scenarios, by name.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_scenarios(as_json: bool) -> None:
+    shown: list[dict[str, Any]] = [
+        {"name": s.name, "text": s.text, "faults": s.faults, "elections": s.combinations} for s in SCENARIOS.values()
+    ]
+    text = "doyen run, whose runners, guards and commands are killed, stopped, paused and cut off"
+    shown.append({"name": SINGLETON, "text": text, "faults": FAULTS, "elections": ("pole",)})
     if as_json:
-        shown = [
-            {"name": s.name, "text": s.text, "faults": s.faults, "elections": s.combinations}
-            for s in SCENARIOS.values()
-        ]
         print_json({"scenarios": shown})
         return
-    for scenario in SCENARIOS.values():
-        click.echo(f"{scenario.name:16} {scenario.text} ({', '.join(scenario.combinations)})")
+    for scenario in shown:
+        click.echo(f"{scenario['name']:16} {scenario['text']} ({', '.join(scenario['elections'])})")
 
 
 @command.command("run", help="Run scenarios, all of them unless some are named; exit 1 if a promise is broken (root).")
@@ -39,14 +41,29 @@ def list_scenarios(as_json: bool) -> None:
 @click.option(
     "--election", "elections", multiple=True, help=f"Only with this: {', '.join(COMBINATIONS)}; may be repeated."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses.")
+@click.option(
+    "--kills",
+    type=click.IntRange(1),
+    default=12,
+    show_default=True,
+    help="singleton: so many, and as many other faults.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses, and of chance here.")
 @click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def run_scenarios(names: tuple[str, ...], elections: tuple[str, ...], seed: int, keep: bool, as_json: bool) -> None:
-    wanted = pairs(names, [combination.name for combination in chosen(elections)])
+def run_scenarios(
+    names: tuple[str, ...], elections: tuple[str, ...], kills: int, seed: int, keep: bool, as_json: bool
+) -> None:
+    named = tuple(name for name in names if name != SINGLETON)
+    kinds = [combination.name for combination in chosen(elections)]
+    wanted = pairs(named, kinds) if named or not names else []
     if not as_json:
         _row(_HEAD)
-    results = run(prove_all(wanted, seed=seed, keep=keep, on_result=_ignore if as_json else print_result))
+    on_result = _ignore if as_json else print_result
+    results = run(prove_all(wanted, seed=seed, keep=keep, on_result=on_result))
+    if (SINGLETON in names or not names) and "pole" in kinds:
+        results.append(run(prove_singleton(kills, seed=seed, keep=keep)))
+        on_result(results[-1])
     broken = sum(not result.holds for result in results)
     if as_json:
         print_json({"results": results, "holds": not broken})

@@ -14,35 +14,21 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from doyen.core.clock import Instant
 from doyen.lab.proving import beater
 from doyen.lab.proving.combination import COMBINATIONS, GROUP, PORT
 from doyen.lab.proving.history import Life, Record
 from doyen.lab.proving.judge import two_at_once
+from doyen.lab.proving.runner import Result
 from doyen.lab.switch import Switch
 
+SINGLETON: Final = "singleton"
 HOSTS: Final = 5
 POLL_S: Final = 0.01
 FRESH: Final = 200_000_000  # Who beat so lately still lives.
 LONG_AGO: Final = 5_000_000_000  # Who beat last so long ago has ended.
 FAULTS: Final = ("runner killed", "guard killed", "command killed", "runner stopped", "runner paused", "host cut off")
 KILLS: Final = ("runner killed", "guard killed", "command killed")
-
-
-class Singleton(Struct, frozen=True, kw_only=True):
-    """What came of it."""
-
-    holds: bool
-    violations: tuple[str, ...]
-    faults: dict[str, int]
-    commands: int  # Started, all in all.
-    beats: int
-    takeovers_s: tuple[float, ...]
-    seconds: float
-    seed: int
-    histories: str = ""
 
 
 class Runners:
@@ -122,7 +108,7 @@ def begun_at(life: Life) -> Instant:
 
 async def prove_singleton(
     kills: int, *, seed: int = 1, keep: bool = False, on_step: Callable[[str], None] = lambda _: None
-) -> Singleton:
+) -> Result:
     folder = Path(tempfile.mkdtemp(prefix="doyen-lab-singleton-"))
     began, rng = time.monotonic(), Random(seed)
     faults: Counter[str] = Counter()
@@ -168,14 +154,21 @@ async def prove_singleton(
     kept = bool(violations) or keep
     if not kept:
         subprocess.run(["rm", "-rf", str(folder)], check=False)
-    return Singleton(
+    records = [record for life in runners.lives.values() for record in life.records]
+    faults["commands started"] = sum(life.label in runners.hosts for life in runners.lives.values())
+    return Result(
+        scenario=SINGLETON,
+        election="pole",
+        promise="quorum",
         holds=not violations,
         violations=tuple(violations),
         faults=dict(faults),
-        commands=sum(life.label in runners.hosts for life in runners.lives.values()),
-        beats=sum(record.kind == "act" for life in runners.lives.values() for record in life.records),
         takeovers_s=tuple(round(takeover, 3) for takeover in takeovers),
+        together_s=0.0,
+        acts=sum(record.kind == "act" for record in records),
+        terms=len({record.term for record in records}),
         seconds=round(time.monotonic() - began, 1),
+        lateness_ms=0.0,
         seed=seed,
         histories=str(folder) if kept else "",
     )
