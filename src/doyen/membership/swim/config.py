@@ -74,7 +74,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @classmethod
     def lan(cls, group_size: int) -> "SwimConfig":
         """Sixteen members know of a failure after four seconds; each sends four small datagrams a second."""
-        return cls(period=ms(500), ack_timeout=ms(200), tell_death_count=3)
+        return cls(period=ms(500), ack_timeout=ms(200))
 
     @classmethod
     def wan(cls, group_size: int) -> "SwimConfig":
