@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: up setup test lint soak bench-sim bench-kill bench-zookeeper bench-serf papers clean
+.PHONY: up setup test lint lab soak bench-sim bench-kill bench-zookeeper bench-serf papers clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -36,6 +36,9 @@ bench-zookeeper: .venv/.all  ## Beside a real ZooKeeper ensemble, 10 minutes (MI
 bench-serf: .venv/.all  ## Beside real serf agents; needs root.
 	@bash scripts/peers.sh serf iptables
 	.venv/bin/doyen bench serf $(ARGS)
+
+lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
+	.venv/bin/doyen lab run $(ARGS)
 
 papers: .venv/.all  ## Every table and figure, beside the published one.
 	.venv/bin/doyen papers run $(ARGS)

@@ -1,16 +1,19 @@
 """`doyen lab`: real processes under faults, judged by what their election promises."""
 
 import sys
+from math import isfinite
 from typing import Any
 
 import click
 
 from doyen.cli.bench import run
 from doyen.cli.output import print_json
+from doyen.errors import ConfigError
 from doyen.lab.proving.combination import COMBINATIONS, chosen
 from doyen.lab.proving.runner import Result, pairs, prove_all
 from doyen.lab.proving.scenarios import SCENARIOS
 from doyen.lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
+from doyen.lab.proving.soak import Soak, soak
 
 _WIDTHS = (16, 9, 8, 44, 14, 9, 8)
 _HEAD = ("SCENARIO", "ELECTION", "PROMISE", "FAULTS", "TAKEOVER S", "TWO AT S", "VERDICT")
@@ -71,6 +74,43 @@ def run_scenarios(
         click.echo(f"{len(results) - broken} of {len(results)} hold")
     if broken:
         sys.exit(1)
+
+
+@command.command("soak", help="A large group for long, with losses and random kills; nothing may grow or fail (root).")
+@click.option("--agents", type=click.IntRange(3, 200), default=64, show_default=True, help="How many processes.")
+@click.option("--minutes", type=float, default=10.0, show_default=True, help="How long, once all have joined.")
+@click.option("--loss", type=float, default=0.05, show_default=True, help="The chance that a packet is lost.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of losses, and of who is killed when.")
+@click.option("--keep", is_flag=True, help="Keep histories and logs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def run_soak(agents: int, minutes: float, loss: float, seed: int, keep: bool, as_json: bool) -> None:
+    if not (isfinite(minutes) and minutes > 0):
+        raise ConfigError(f"--minutes {minutes} is out of range: give a number above 0")
+    if not 0 < loss < 1:
+        raise ConfigError(f"--loss {loss} is out of range: give a number above 0 and below 1")
+    found = run(soak(agents, minutes, loss=loss, seed=seed, keep=keep, on_step=lambda text: click.echo(text, err=True)))
+    if as_json:
+        print_json(found)
+    else:
+        print_soak(found)
+    if not found.holds:
+        sys.exit(1)
+
+
+def print_soak(found: Soak) -> None:
+    faults = ", ".join(f"{name} {count}" for name, count in found.faults.items())
+    click.echo(f"{found.agents} agents, {found.minutes:g} min, {found.loss:.0%} loss: {faults}")
+    takeovers = sorted(found.takeovers_s)
+    middle = f"median {takeovers[len(takeovers) // 2]:.2f} s, worst {takeovers[-1]:.2f} s" if takeovers else "none"
+    click.echo(f"leaders     {found.leaders} reigns, {found.leader_kills} leaders killed; takeovers: {middle}")
+    click.echo(f"two at once {found.together_s:.2f} s")
+    click.echo(f"memory      {found.rss_mb} MB; grew by {found.rss_growth_max:.1%} at the worst, of {found.rss_lives}")
+    click.echo(f"decisions   {found.decisions}, {found.unexplained} without a reason")
+    for violation in found.violations:
+        click.echo(f"  {violation}")
+    if found.histories:
+        click.echo(f"  histories: {found.histories}")
+    click.echo("holds" if found.holds else "DOES NOT HOLD")
 
 
 def print_result(result: Result) -> None:

@@ -66,6 +66,8 @@ class Ground:
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
         self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
+        self.look_every_s = max(POLL_S, len(self.labels) / 500)  # Many files are read less often.
+        self.status_every_s = 0.5
         self._ticker: asyncio.Task[None] | None = None
         self._mounted: list[Path] = []
 
@@ -88,8 +90,8 @@ class Ground:
 
     async def _measure_lateness(self) -> None:
         while True:
-            due = time.monotonic_ns() + int(POLL_S * 1e9)
-            await asyncio.sleep(POLL_S)
+            due = time.monotonic_ns() + int(self.look_every_s * 1e9)
+            await asyncio.sleep(self.look_every_s)
             self.lateness = max(self.lateness, time.monotonic_ns() - due)
             self.look()
 
@@ -131,7 +133,13 @@ class Ground:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:
             told["newcomer"] = True
-        plan = Plan(join=told, history=str(life.path), wall_offset_s=wall_offset_s, explain=True)
+        plan = Plan(
+            join=told,
+            history=str(life.path),
+            wall_offset_s=wall_offset_s,
+            explain=True,
+            status_every_s=self.status_every_s,
+        )
         askew = ["unshare", "--time", "--boottime", str(boot_offset_s)] if boot_offset_s else []
         log = self.folder / f"{label}.{number}.log"
         with open(log, "wb") as errors:
@@ -163,6 +171,7 @@ class Ground:
         running.process.kill()
         if running.process.wait() == -signal.SIGKILL:
             self.faults["killed"] += 1
+        running.life.read()
         self.note(f"after {label} was killed", self.failover)
         return at
 
@@ -351,15 +360,13 @@ class Ground:
     # What is seen.
 
     def look(self) -> None:
-        for life in self.lives:
-            if str(life) in {str(running.life) for running in self.running.values()} or not life.records:
-                life.read()
+        for running in self.running.values():
+            running.life.read()
 
     async def until(self, holds: Any, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             while not holds():
                 await asyncio.sleep(POLL_S)
-                self.look()
 
     def leader_of(self, region: Iterable[str]) -> Life | None:
         """Who acts in it now, if it is one and all name it."""
@@ -391,7 +398,6 @@ class Ground:
             if leader is None and over > 0:
                 raise NotSettled(f"{self._who_names_whom(region)} {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
-            self.look()
         truth.settled_at[region] = time.monotonic_ns()
         return leader.label
 
@@ -413,7 +419,6 @@ class Ground:
             if time.monotonic_ns() - truth.at > truth.bound + self.slack:
                 raise NotSettled(f"nobody but {old} acts {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
-            self.look()
 
     def _who_names_whom(self, region: Iterable[str]) -> str:
         inside = [running.life for running in self.running.values() if str(running.life) in region]

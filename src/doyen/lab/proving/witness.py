@@ -20,7 +20,6 @@ from msgspec import Struct
 from doyen.lab.proving.history import Record
 
 HOUR_S = 3600
-STATUS_EVERY_S = 0.5
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -31,6 +30,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     act_every_s: float = 0.02
     wall_offset_s: float = 0.0  # Its wall clock is off by so much from the start.
     explain: bool = False  # Write down why, too.
+    status_every_s: float = 0.5
 
 
 class Witness:
@@ -97,7 +97,7 @@ class Witness:
             with open("/proc/self/statm", encoding="ascii") as file:
                 resident = int(file.read().split()[1]) * page
             self.write("status", rss=resident, refused=dict(node.agent.driver.refused))
-            await asyncio.sleep(STATUS_EVERY_S)
+            await asyncio.sleep(self.plan.status_every_s)
 
 
 def set_wall_clock(offset_s: float) -> Callable[[], None]:

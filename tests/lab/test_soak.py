@@ -1,0 +1,57 @@
+"""What a long run is measured by."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from doyen.core.clock import seconds
+from doyen.lab.proving.history import Life, Record
+from doyen.lab.proving.soak import decisions, growth, soak, trouble
+
+
+def agent(label: str, *sizes: tuple[float, int]) -> Life:
+    made = Life(label, label, 1, Path("nowhere"), durable=False)
+    for at_s, rss in sizes:
+        made.add(Record(kind="status", at=seconds(at_s), rss=rss))
+    return made
+
+
+def test_growth_is_from_the_end_of_warming_up_to_the_end() -> None:
+    lives = [
+        agent("flat", *((at, 50 if at < 20 else 100) for at in range(0, 101, 5))),
+        agent("grows", *((at, 100 + at) for at in range(0, 101, 5))),
+    ]
+    found, sizes = growth(lives, 0, seconds(100))
+    assert found["flat#1"] == 0
+    assert found["grows#1"] == pytest.approx((100 + 92.5) / (100 + 35) - 1, abs=0.02)
+    assert len(sizes) == 2
+
+
+def test_who_was_killed_or_came_late_is_not_measured() -> None:
+    lives = [agent("killed", (0, 1), (35, 1), (60, 1)), agent("late", (30, 1), (40, 1), (95, 9))]
+    assert growth(lives, 0, seconds(100)) == ({}, [])
+
+
+def test_a_decision_without_a_reason_is_counted() -> None:
+    life = agent("n0")
+    life.add(Record(kind="elected", at=0, term=1, leader="n0", reason="it has the best score"))
+    life.add(Record(kind="lost", at=1, term=1, leader="n0"))
+    assert decisions([life]) == (2, 1)
+
+
+def test_exceptions_in_logs_are_found_and_warnings_are_not(tmp_path: Path) -> None:
+    (tmp_path / "n0.1.log").write_text("n0: no key: packets of group 'g' are NOT authenticated\n")
+    assert trouble(tmp_path) == []
+    (tmp_path / "n1.1.log").write_text("Task exception was never retrieved\nTraceback (most recent call last):\n")
+    assert trouble(tmp_path) == [
+        "n1.1: Task exception was never retrieved",
+        "n1.1: Traceback (most recent call last):",
+    ]
+
+
+@pytest.mark.live
+@pytest.mark.root
+@pytest.mark.soak
+def test_a_large_group_lives_through_losses_and_kills() -> None:
+    assert asyncio.run(soak(64, 10)).violations == ()
