@@ -38,7 +38,7 @@ def test_a_second_that_begins_too_early_is_caught_by_its_beats() -> None:
 def test_a_child_that_outlives_its_parent_is_part_of_the_command() -> None:
     lives = [
         command("n0", 10, 0, 100, 1),
-        command("n0-child", 20, 1, 150, 1, parent=10),
+        command("n0-child", 20, 0, 150, 1, parent=10),
         command("n1", 11, 120, 200, 2),
     ]
     assert judge_commands(lives) == ["two at once: n0#10 (term 1) acted 30 ms after n1#11 (term 2) had begun"]
