@@ -27,6 +27,7 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.grants import Grants
 from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
     MESSAGES,
@@ -90,7 +91,7 @@ class Pole:
         self.ballot = Ballot(self.epoch, len(self.voters))
         self._gone: NodeId | None = None  # The leader that fell silent: scores are without it.
         self._modest_in = 0  # The epoch in which it does not want to lead, having resigned.
-        self._claimed: tuple[NodeId, Heartbeat] | None = None  # A claim or heartbeat that waits for us.
+        self.grants = Grants(self.voter, config.guard, out, self._promise)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline(out)  # Of a claim, a lease, or a leader's silence.
 
@@ -224,7 +225,7 @@ class Pole:
         """[POLE Alg. 1, start-epoch] With nobody chosen, both sets empty, and the maximum of ours and theirs."""
         self._become(Status.MEASURING, None)
         self._promise(epoch)
-        self._claimed = None
+        self.grants.forget()
         self.ballot = Ballot(epoch, len(self.voters))
         if rival is not None:
             self.ballot.offer(rival.standing, rival.node)
@@ -322,9 +323,9 @@ class Pole:
             return
         self._become(Status.CHOSEN, leader)
         self._deadline.move(now + self.config.guard)
-        claimed, self._claimed = self._claimed, None
-        if claimed is not None and claimed[0] == leader and claimed[1].epoch == self.epoch:
-            self._heed(leader, claimed[1], now)
+        kept = self.grants.kept(leader, self.epoch)
+        if kept is not None:
+            self._heed(leader, kept, now)
 
     def _claim_epoch(self, now: Instant) -> None:
         self._become(Status.CLAIMING, self.me)
@@ -348,9 +349,10 @@ class Pole:
         """An earlier leader's lease is over: whom we chose can have its grant."""
         if self.status is Status.CLAIMING and self.reign.claim is None:
             self._grant_self(now)
-        elif self._claimed is not None and (self._claimed[0], self._claimed[1].epoch) == (self.chosen, self.epoch):
-            (leader, heartbeat), self._claimed = self._claimed, None
-            self._acknowledge(leader, heartbeat, now)
+        elif self.chosen is not None:
+            kept = self.grants.kept(self.chosen, self.epoch)
+            if kept is not None:
+                self.grants.acknowledge(self.chosen, kept, now)
 
     def _beat(self, now: Instant) -> None:
         established = self.status is Status.LEADING and self.term is not None and self.term.number == self.epoch
@@ -362,7 +364,7 @@ class Pole:
         if beat.epoch < self.epoch:
             if mine:
                 self._deadline.move(now + self.config.guard)
-            self._out.send(sender, HeartbeatAck(self.epoch, beat.number, False))
+            self.grants.refuse(sender, beat)
             return
         if beat.epoch > self.epoch:
             if beat.acting or mine:
@@ -374,12 +376,12 @@ class Pole:
                 return
             else:
                 self._begin_epoch(beat.epoch, now)
-                self._claimed = (sender, beat)
+                self.grants.keep(sender, beat)
                 return
         elif self.chosen != sender:
             if not beat.acting:
                 if self.chosen is None:
-                    self._claimed = (sender, beat)  # It may yet be chosen here, too.
+                    self.grants.keep(sender, beat)  # It may yet be chosen here, too.
                 return
             self._choose(sender, now)
         self._heed(sender, beat, now)
@@ -389,7 +391,7 @@ class Pole:
         self._deadline.move(now + self.config.guard)
         if beat.acting:
             self._follow(Term(beat.epoch, leader))
-        self._acknowledge(leader, beat, now)
+        self.grants.acknowledge(leader, beat, now)
 
     def _follow(self, term: Term) -> None:
         self._become(Status.FOLLOWING, term.leader)
@@ -397,23 +399,6 @@ class Pole:
         if self.term != term:
             self.term = term
             self._out.emit(LeaderElected(term))
-
-    def _acknowledge(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
-        """A grant the first time: durable before the ack leaves, and not while bound to another."""
-        voter = self.voter
-        if not voter.may_grant(beat.epoch, leader):
-            self._out.send(leader, HeartbeatAck(self.epoch, beat.number, False))
-            return
-        if not voter.has_granted(beat.epoch, leader):
-            free_at = voter.free_at(leader)
-            if now < free_at:
-                if self._claimed is None or self._claimed[1].epoch != beat.epoch:
-                    self._out.set_timer(Unbound(beat.epoch), free_at)
-                self._claimed = (leader, beat)
-                return
-            self._promise(beat.epoch, leader)
-        voter.bound_until = now + self.config.guard
-        self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True))
 
     def _on_ack(self, sender: NodeId, ack: HeartbeatAck, now: Instant) -> None:
         if self.status not in (Status.CLAIMING, Status.LEADING):

@@ -1,0 +1,53 @@
+"""A voter's answers to heartbeats: the first in an epoch is its grant, durable before it leaves.
+
+A heartbeat may come too early: from one that is not chosen here yet, or while the voter is still bound to somebody
+else.  The last such one is kept, and answered when its time has come.
+"""
+
+from collections.abc import Callable
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId
+from doyen.election.pole.messages import Heartbeat, HeartbeatAck, Unbound
+from doyen.election.pole.promise import Voter
+
+
+class Grants:
+    """`promise(epoch, leader)` makes a grant durable; it belongs to the machine, which alone writes promises."""
+
+    def __init__(self, voter: Voter, guard: Duration, out: Out, promise: Callable[[int, NodeId], None]) -> None:
+        self._voter, self._guard, self._out, self._promise = voter, guard, out, promise
+        self._kept: tuple[NodeId, Heartbeat] | None = None
+
+    def keep(self, leader: NodeId, beat: Heartbeat) -> None:
+        self._kept = (leader, beat)
+
+    def forget(self) -> None:
+        self._kept = None
+
+    def kept(self, leader: NodeId | None, epoch: int) -> Heartbeat | None:
+        """That leader's, of that epoch; it is not kept any longer."""
+        kept, self._kept = self._kept, None
+        return kept[1] if kept is not None and (kept[0], kept[1].epoch) == (leader, epoch) else None
+
+    def refuse(self, leader: NodeId, beat: Heartbeat) -> None:
+        """Not in this epoch: ours is told, so that a leader can take one above it."""
+        self._out.send(leader, HeartbeatAck(self._voter.promise.epoch, beat.number, False))
+
+    def acknowledge(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
+        """Whom we chose, in the epoch that we promised."""
+        voter = self._voter
+        if not voter.may_grant(beat.epoch, leader):
+            self.refuse(leader, beat)
+            return
+        if not voter.has_granted(beat.epoch, leader):
+            free_at = voter.free_at(leader)
+            if now < free_at:
+                if self._kept is None or self._kept[1].epoch != beat.epoch:
+                    self._out.set_timer(Unbound(beat.epoch), free_at)
+                self.keep(leader, beat)
+                return
+            self._promise(beat.epoch, leader)
+        voter.bound_until = now + self._guard
+        self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True))
