@@ -67,7 +67,7 @@ class Ours:
         since, _ = await group.agreement(PATIENCE_S, unchanged_s=1.0)
         if fault == "kill":
             await group.start_one(group.names.index(leader))
-            await group.cluster.until_started()
+            await group.cluster.until_started(PATIENCE_S)
         else:
             group.mend(leader)
         await self.settled()
@@ -205,12 +205,17 @@ async def measure(
     await sample_all(meters, steady_s, every_s)
     steady = _parts(mesh, meters, hops, skipped, steady_s)
     processes = [process(system.tenant, *entry) for system in systems for entry in system.processes()]
+    taken: float | None
     fell: dict[str, dict[Fault, list[float | None]]] = {s.tenant: {"kill": [], "cut": []} for s in systems}
     for round_no in range(takeovers):
         for fault in FAULTS:
             for system in systems:
-                fell[system.tenant][fault].append(taken := await _takeover(system, fault))
-                shown = "never" if taken is None else f"{taken:.2f} s"
+                try:
+                    taken = await system.takeover(fault)
+                    shown = f"{taken:.2f} s"
+                except TransportError as error:
+                    taken, shown = None, f"never ({error})"
+                fell[system.tenant][fault].append(taken)
                 on_step(f"{fault} {round_no + 1} of {takeovers}, {system.tenant}: {shown}")
     figures = {
         system.tenant: Figures(
@@ -251,13 +256,6 @@ def _parts(
         name: Part.of(meter.samples[skipped[name] :], mesh.hop_counters(name).since(before[name]), seconds)
         for name, meter in meters.items()
     }
-
-
-async def _takeover(system: System, fault: Fault) -> float | None:
-    try:
-        return await system.takeover(fault)
-    except TransportError:
-        return None
 
 
 def _takeovers(found: Sequence[float | None]) -> Takeovers:

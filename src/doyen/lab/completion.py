@@ -95,7 +95,7 @@ async def _elect(group: MeshGroup, scribe: Scribe) -> Election:
     since, leader = await group.agreement(PATIENCE_S, unchanged_s=2.0)
     election = judge(scribe.lines, killed, leader, since)
     await group.start_one(group.names.index(killed))
-    await group.cluster.until_started()
+    await group.cluster.until_started(PATIENCE_S)
     await group.agreement(PATIENCE_S, unchanged_s=2.0)
     return election
 

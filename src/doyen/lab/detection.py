@@ -145,7 +145,7 @@ async def _lose_ours(group: MeshGroup, watch: Watch, fault: Fault, rng: Random) 
     known = [watch.failed[name][other] for other in others]
     if fault == "kill":
         await group.start_one(group.names.index(name))
-        await group.cluster.until_started()
+        await group.cluster.until_started(PATIENCE_S)
     else:
         group.mend(name)
     await group.cluster.until(lambda: not watch.failed.get(name), PATIENCE_S)
