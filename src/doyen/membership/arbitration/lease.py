@@ -33,7 +33,7 @@ class Leases:
         pair.started_at, pair.established = at, False
         if pair.initiator and pair.session == 2 and pair.stage is Stage.DORMANT:
             pair.stage = Stage.COMMITTED
-        if pair.release:
+        if pair.release and not pair.keep_from:
             self._m.out.send(pair.to, Release(self._m.seat.life, pair.seat.life))
         self._request(pair, now)
         self._m.out.set_timer(
@@ -132,6 +132,8 @@ class Leases:
                 m.on_slow_round_trip(now - pair.sent_at, now)
             else:
                 m.proven = True
+            if pair.release and 0 < pair.keep_from <= pair.session:
+                m.neighbourhood.keep(pair, now)
             if pair.stage is Stage.COMMITTED:
                 if pair.join:
                     m.joiner.on_second_ack(pair, now)

@@ -115,12 +115,21 @@ class Neighbourhood:
         """Only once everybody who ought to be there is."""
         m = self._m
         pairs = m.pairs
+        for pair in pairs.values():
+            if pair.release:
+                # It is wanted again.  It has heard our last word by the session after next: if it acks then, it stays.
+                pair.keep_from = (pair.keep_from or pair.session + 2) if pair.seat in desired else 0
         if any(seat.name not in pairs or pairs[seat.name].stage is not Stage.ACTIVE for seat in desired):
             return
         for pair in list(pairs.values()):
             if pair.stage is Stage.ACTIVE and pair.watching and not pair.release and pair.seat not in desired:
                 pair.release = True
                 m.out.send(pair.to, Release(m.seat.life, pair.seat.life))
+
+    def keep(self, pair: Pair, now: Instant) -> None:
+        """Not released after all."""
+        pair.release, pair.keep_from = False, 0
+        self._m.upgrades.plan_all(now)
 
     def on_invitation(self, pair: Pair | None, message: LeaseRequest, now: Instant) -> Pair | None:
         """LR(1) of somebody who would watch us; the pair, if it may be one."""

@@ -58,6 +58,7 @@ class Pair:
         "heard",
         "initiator",
         "join",
+        "keep_from",
         "mine",
         "name",
         "owes",
@@ -95,6 +96,7 @@ class Pair:
         self.proposal: Proposal | None = None
         self.upgrade_at: Instant = -1  # When an upgrade is next due; -1: none is planned.
         self.release = False  # We asked to be released.
+        self.keep_from = 0  # … and would rather not be: from this session on, an ack says that we are not.
         # What rides on the lease.
         self.told, self.heard, self.owes = told, 0, False
 
