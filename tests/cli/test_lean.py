@@ -7,9 +7,9 @@ PROBE = """
 import sys
 from doyen.cli.lean import lean
 lean()
-import asyncio, hashlib, hmac, msgspec
+import asyncio, msgspec, doyen.agent.node, doyen.net.leaderlink, doyen.agent.http
 loaded = [name for name in ("ssl", "_ssl", "_hashlib", "typing_extensions") if name in sys.modules]
-print(loaded, hashlib.sha256(b"x").hexdigest()[:8], hmac.new(b"k", b"m", "sha256").hexdigest()[:8])
+print(loaded)
 async def main():
     server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
     await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -22,4 +22,4 @@ print(ssl.create_default_context().verify_mode.name)
 
 def test_what_a_node_never_uses_is_not_loaded_and_can_be_later() -> None:
     done = subprocess.run([sys.executable, "-c", PROBE], check=True, capture_output=True, text=True, timeout=30)
-    assert done.stdout.splitlines() == ["[] 2d711642 b60090e3", "CERT_REQUIRED"]
+    assert done.stdout.splitlines() == ["[]", "CERT_REQUIRED"]

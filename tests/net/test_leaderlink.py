@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from net_nodes import PATIENT, Node, until
 
-from doyen.core.clock import ms
-from doyen.core.effects import Send, SetTimer
+from doyen.core.clock import ms, seconds
+from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.election.announce import Announce, Announcement
+from doyen.election.pole import Pole, PoleConfig
+from doyen.election.pole.messages import Heartbeat
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig
 from doyen.membership.swim.messages import Ping, SuspicionOverdue, Word
 from doyen.net.keys import Keyring, key_text, new_key
@@ -302,3 +304,26 @@ def test_swim_gives_one_who_is_gone_no_longer_than_an_ack_takes() -> None:
     assert suspect_after(LinkBroken(LEADER, Incarnation(5), gone=True), patience - 1) is Status.SUSPECTED
     assert suspect_after(LinkBroken(LEADER, Incarnation(5)), patience) is Status.SUSPECTED
     assert suspect_after(LinkBroken(LEADER, Incarnation(8), gone=True), patience) is Status.SUSPECTED  # Another life.
+
+
+def test_pole_elects_at_once_when_its_leader_is_gone_and_grants_nobody_before_the_lease_is_over() -> None:
+    config = PoleConfig()
+    out = RecordingOut()
+    voters = (LEADER, MEMBER, NodeId("third"))
+    machine = Pole(
+        MEMBER, config, out, Random(1), voters=voters, newcomer=True, durable=False, score=lambda epoch, gone: (1.0,)
+    )
+    machine.start(0)
+    beat = Heartbeat(epoch=5, number=1, acting=True)
+    machine.on_message(LEADER, beat, seconds(30))
+    assert machine.leader == LEADER
+    before = len(out.effects)
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5)), seconds(31))
+    assert len(out.effects) == before  # The connection alone may have died.
+    bound_until = machine.voter.bound_until
+    assert bound_until > seconds(31)
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5), gone=True), seconds(31))
+    facts = [effect.fact for effect in out.effects[before:] if isinstance(effect, Emit)]
+    assert [fact.reason for fact in facts if isinstance(fact, LeaderLost)] == ["gone"]
+    assert any(isinstance(effect, Multicast) for effect in out.effects[before:])  # It proposes.
+    assert machine.voter.bound_until == bound_until and machine.voter.free_at(NodeId("third")) >= bound_until

@@ -1,8 +1,8 @@
 """A node's process without what it never uses.
 
-asyncio loads OpenSSL for TLS, hashlib for a second copy of hashes that Python has itself, msgspec typing_extensions for
-older Pythons: together 6 of 33 MB.  Each of them does without where the import fails, so for a moment it does.  Whoever
-imports them later gets them; only asyncio's own TLS stays off, and a node's process has no use for it.
+asyncio loads OpenSSL for TLS, msgspec typing_extensions for older Pythons: together 6 of 33 MB.  Each does without
+where the import fails, so for a moment it does.  Whoever imports them later gets them; only asyncio's own TLS stays
+off, and a node's process has no use for it.
 """
 
 import sys
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-UNUSED = ("ssl", "_ssl", "_hashlib", "typing_extensions")
-WITHOUT_THEM = ("hashlib", "hmac", "asyncio", "msgspec")
+UNUSED = ("ssl", "_ssl", "typing_extensions")
+WITHOUT_THEM = ("asyncio", "msgspec")
 
 
 def lean() -> None:

@@ -13,7 +13,6 @@ Members that most views lack are taken for gone, and count for nothing.
 
 from collections import deque
 from functools import lru_cache
-from hashlib import blake2b
 from math import ceil, comb
 from random import Random
 from typing import Any, ClassVar, Final
@@ -22,6 +21,7 @@ from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, seconds
 from doyen.core.effects import Out
+from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.errors import ConfigError

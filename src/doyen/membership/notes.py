@@ -9,7 +9,6 @@ member is asked whether it knows the same, so that whoever missed one gets it in
 """
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from random import Random
 from typing import Annotated, Any, ClassVar, Final
 
@@ -18,6 +17,7 @@ from msgspec.msgpack import Encoder
 
 from doyen.core.clock import FOREVER, Duration, Instant, seconds
 from doyen.core.effects import Out
+from doyen.core.hashes import blake2b
 from doyen.core.ids import NAME_MAX, Incarnation, NodeId
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.errors import ConfigError

@@ -11,11 +11,11 @@ By neighbours alone a hop covers k nodes, and the shorter way round is at most h
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
 
+from doyen.core.hashes import blake2b
 from doyen.core.ids import Address, NodeId, parse_address
 
 BITS: Final = 32  # m: 2^m points.  The paper does not say; at 2^32 two of 1,000 nodes meet once in 10,000 rings.

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -31,6 +30,8 @@ from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from doyen.net.recorder import Recorder
 
 log = logging.getLogger("doyen")
@@ -193,6 +194,8 @@ class Driver:
         if self.storage is None:
             raise TransportError(f"channel {port.channel!r} must keep a record, but no state directory is configured")
         if self._disk is None:
+            from concurrent.futures import ThreadPoolExecutor  # Most nodes keep nothing.
+
             self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
         if self.recorder is not None:
             self.recorder.note(port, "persist", record)

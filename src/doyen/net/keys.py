@@ -9,10 +9,10 @@ Rotation: add the new key everywhere, then make it primary everywhere, then remo
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from doyen.core.hashes import blake2b
 from doyen.errors import ConfigError, RemoteProtocolError
 
 KEY_BYTES: Final = 32

@@ -23,9 +23,9 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Final
 
+from doyen.core.hashes import blake2b
 from doyen.core.ids import Address
 from doyen.errors import RemoteProtocolError
 from doyen.net.keys import ID_BYTES, TAG_BYTES, Keyring

@@ -247,7 +247,9 @@ def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
 
 def _resolve(family: int, host: str, port: int) -> Any:
     """With the scope of a link-local one as a number, which the socket calls want."""
-    return socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
+    # As bytes: text would load the tables for international names, for addresses that have none.
+    name = host.encode("ascii")
+    return socket.getaddrinfo(name, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha3_256
 from math import ceil
 from typing import Final, TypeAlias
 
 from doyen.core.clock import Duration
+from doyen.core.hashes import sha3_256
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
 from doyen.election.ctolerant.config import CTolerantConfig

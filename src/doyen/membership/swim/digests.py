@@ -8,9 +8,9 @@ the dead: who has forgotten them already is not behind.
 
 from bisect import bisect_left, insort
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Final
 
+from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
 
 ROOT: Final = 1  # A branch is a 1 followed by its bits.
