@@ -1,5 +1,6 @@
 """One process of a group: a stack of machines on a driver, and what it tells the outside."""
 
+import asyncio
 import ipaddress
 import os
 import socket
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from doyen.agent.attachments import Attachments, attach, check, record, seal_of
 from doyen.agent.config import NodeConfig
@@ -16,18 +17,21 @@ from doyen.agent.reign import Reign
 from doyen.agent.stack import MEMBERSHIP, Place, Stack
 from doyen.agent.told import Told as Told
 from doyen.agent.told import encode_told as encode_told
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import ViewChanged
 from doyen.errors import TransportError
+from doyen.membership.swim.messages import MemberSuspected
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
+
+DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 
 class Agent:
@@ -108,14 +112,17 @@ class Agent:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
 
-    def leave(self) -> None:
-        """In order: whoever leads says so, then the membership, then silence."""
+    async def leave(self) -> None:
+        """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
         if self.driver.running:
             for channel, machine in self.stack.machines.items():
                 if channel != MEMBERSHIP and hasattr(machine, "leave"):
                     self.driver.command(channel, "leave")
             if self.stack.membership is not None:
                 self.driver.command(MEMBERSHIP, "leave")
+            deadline = self.driver.clock() + DISK_PATIENCE
+            while self.driver.running and self.driver.host.is_writing and self.driver.clock() < deadline:
+                await asyncio.sleep(0.002)
         self.driver.close()
 
     # What it tells.
@@ -164,6 +171,8 @@ class Agent:
                 if self._tell is not None:
                     for node in changed:
                         self._tell_of_member(view.members.get(node), node)
+            case MemberSuspected(member, by):
+                self.told("suspected", member=member, by=(by,))
             case ScoreWanted(number) if self.answers_scores:
                 self.driver.tell(ScoreGiven(number, self.config.standing), channel=channel)
             case _ if type(fact).__name__ == "CannotElect":

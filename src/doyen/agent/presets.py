@@ -156,9 +156,9 @@ def worst_case(election: str, membership: str, made: Timers, group_size: int) ->
     if election == "by-key":
         r = made.ring
         return WorstCase(
-            detection=r.lease + r.arbitration,
-            failover=r.lease + r.arbitration + r.recent + 2 * delay,
-            because="T_l and T_a until it is voted out, T_arb until it must have left [ARB Cor. 3], a claim",
+            detection=2 * r.lease + r.arbitration,
+            failover=2 * r.lease + r.arbitration + r.recent + r.lease * _ring_hops(r, n) + 2 * delay,
+            because="2·T_l + T_a until it is voted out, T_arb until it must have left [ARB Cor. 3], T_l a hop of news",
         )
     detection, why = _membership_worst_case(membership, made, n)
     if election == "spanning":
@@ -176,12 +176,19 @@ def worst_case(election: str, membership: str, made: Timers, group_size: int) ->
     )
 
 
+def _ring_hops(ring: ArbitrationConfig, n: int) -> int:
+    """News ride on leases, to k neighbours on either side at a time."""
+    return -(-n // (2 * ring.neighbours))
+
+
 def _membership_worst_case(membership: str, made: Timers, n: int) -> tuple[Duration, str]:
     """Until everybody knows of a death."""
     if membership == "heartbeat":
         return made.heartbeat.fail_after(n) + made.heartbeat.period, "fail_after and a period"
     if membership == "ring":
-        return made.ring.lease + made.ring.arbitration + made.ring.recent, "T_l, T_a and T_arb [ARB Cor. 3]"
+        r = made.ring
+        known = 2 * r.lease + r.arbitration + r.recent + r.lease * _ring_hops(r, n)
+        return known, "2·T_l + T_a, T_arb [ARB Cor. 3], T_l per hop of news"
     if membership == "medley":
         m = made.medley
         rounds = int(m.turn_max_mult * max(1, n - 1))

@@ -9,7 +9,7 @@
 A `Place` is where the machines go: a driver on real sockets, or a node of the simulator.  Nothing here knows which.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -96,10 +96,9 @@ class Stack:
         found = self._suspicions().get(node)
         return None if found is None else int(found.deadline)
 
-    def _suspicions(self) -> dict[NodeId, Any]:
+    def _suspicions(self) -> Mapping[NodeId, Any]:
         swim = getattr(self.membership, "swim", self.membership)  # Medley has one.
-        suspicions = getattr(swim, "_suspicions", None)
-        return {} if suspicions is None else suspicions.by_node
+        return getattr(swim, "suspicions", None) or {}
 
     # What is told.
 

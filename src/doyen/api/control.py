@@ -59,11 +59,12 @@ class Control:
     async def attach(cls, node: "Node") -> "Control | None":
         """None where there is no place for a socket: a node must run without it, too."""
         path = socket_path(node.config.group, node.agent.name)
-        control = cls(node, path)
         try:
             _make_private(path.parent)
-            if path.exists() and not _answers(path):
-                path.unlink()
+            if path.exists() and _answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
+                path = path.with_name(f"{path.stem}-{os.getpid()}.sock")
+            path.unlink(missing_ok=True)
+            control = cls(node, path)
             if len(os.fsencode(path)) > PATH_MAX:
                 raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
             control._server = await asyncio.start_unix_server(control._accept, path, limit=REQUEST_MAX)
@@ -154,6 +155,7 @@ class Control:
             "is_leader": node.is_leader,
             "sealed": driver.seal is not None,
             "durable": driver.storage is not None,
+            "round_trip_s": node.round_trip_s,
             "sent": driver.transport.sent_count,
             "received": driver.received_count,
             "refused": dict(driver.refused),

@@ -33,6 +33,7 @@ from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.notes import NotesChanged, check_words
+from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 log = logging.getLogger("doyen")
 
@@ -145,6 +146,7 @@ class Node:
         self._since: dict[str, tuple[Status, Instant]] = {}
         self._told_score: float | None = None
         self._signalled = self._left = False
+        self.round_trip_s: float | None = None  # Of the membership's pings, on average.
         self.agent: Agent
 
     # Life.
@@ -177,7 +179,7 @@ class Node:
         self.ended.set()
         for campaign in self._campaigns.values():
             campaign.stir("left")
-        self.agent.leave()
+        await self.agent.leave()
         self._put(Event(kind="stopped", at=time.time()))
         for campaign in self._campaigns.values():
             campaign.stir("left")
@@ -331,6 +333,8 @@ class Node:
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
+            case RoundTripEstimated(mean, _):
+                self.round_trip_s = to_seconds(mean)
             case NotesChanged(changed):
                 for node in changed:
                     self._put(Event(kind="changed", at=time.time(), member=node))

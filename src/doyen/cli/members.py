@@ -24,6 +24,7 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
         f"{told['group']} · {present} member{'s' * (present != 1)}"
         + (f", {suspected} suspected" if suspected else "")
         + f" · {leader if told['leader'] else 'no leader'} · as {told['node']} sees it"
+        + (f" · round trip {told['round_trip_s'] * 1000:.1f} ms" if told["round_trip_s"] else "")
         + ("" if told["sealed"] else " · no key: packets are NOT authenticated")
     )
     if told["membership"] == "none":

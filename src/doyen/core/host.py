@@ -183,6 +183,11 @@ class Host:
         """Facts are being carried: what comes now from an observer waits its turn."""
         return self._settling
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything that a machine said still waits for a disk."""
+        return any(port.persist != port._close for port in self.ports.values())
+
     # Inputs.
 
     def start(self, now: Instant) -> None:

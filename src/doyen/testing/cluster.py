@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from doyen.agent.config import NodeConfig
 from doyen.agent.layers import by_path, configure
 from doyen.agent.stack import NOTES, Place, Stack
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
@@ -77,6 +78,7 @@ class Cluster:
         self._scores: dict[str, float] = {}
         self._cut_no = 0
         self._acting_max = 0
+        self._believers: set[str] = set()  # Whose election says that it leads, lease or no lease.
         self.sim.watchers.append(self._on_fact)
         self.sim.checks.append(self._on_event)
         for name in self.names:
@@ -151,6 +153,13 @@ class Cluster:
     def members(self, name: str) -> dict[str, str]:
         """What that node believes: states by name."""
         return {member.node: member.status.value for member in self._stacks[name].members()}
+
+    def stack(self, name: str) -> Stack:
+        """That node's machines."""
+        return self._stacks[name]
+
+    def config(self, name: str) -> NodeConfig:
+        return self._stacks[name].config
 
     # Commands.
 
@@ -279,10 +288,14 @@ class Cluster:
                 self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
 
     def _tell(self, seen: Seen) -> None:
+        if self._stacks[seen.node].reigns[""].mine is None:
+            self._believers.discard(seen.node)
+        else:
+            self._believers.add(seen.node)
         self.history.append(seen)
         for watch in self.watchers:
             watch(seen)
 
     def _on_event(self, now: Instant) -> None:
-        count = len(self.acting())
-        self._acting_max = max(self._acting_max, count)
+        if len(self._believers) > self._acting_max:  # Only they can act; so nearly every event costs a comparison.
+            self._acting_max = max(self._acting_max, sum(map(self.is_leader, self._believers)))

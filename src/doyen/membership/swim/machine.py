@@ -18,7 +18,7 @@ Deviation: that somebody *else* holds a member for failed, learnt by anti-entrop
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -59,7 +59,7 @@ from doyen.membership.swim.messages import (
 )
 from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
-from doyen.membership.swim.suspicion import Suspicions
+from doyen.membership.swim.suspicion import Suspicion, Suspicions
 
 MakeTargets = Callable[[list[NodeId], Random], Targets]
 
@@ -242,6 +242,11 @@ class Swim:
     @property
     def view(self) -> MembershipView:
         return self._roster.view
+
+    @property
+    def suspicions(self) -> Mapping[NodeId, Suspicion]:
+        """Who is suspected, by whom, and until when it may refute."""
+        return self._suspicions.by_node
 
     @property
     def has_left(self) -> bool:

@@ -1,0 +1,126 @@
+"""Configuration in layers, presets and their worst cases, combinations that make no sense."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from doyen.agent.config import ElectionKind, NodeConfig
+from doyen.agent.layers import by_path, configure, flag_name, node_options, variable_name, worst_case_of
+from doyen.agent.presets import Preset
+from doyen.core.clock import ms, seconds, to_seconds
+from doyen.errors import ConfigError
+from doyen.testing import Cluster
+
+
+def configured(
+    flags: dict[str, Any] | None = None, env: dict[str, str] | None = None, file: Path | None = None
+) -> NodeConfig:
+    return configure(by_path({"group": "g"} | (flags or {})), environment=env or {}, file=file)
+
+
+def test_the_later_wins_preset_file_environment_flags(tmp_path: Path) -> None:
+    file = tmp_path / "doyen.toml"
+    file.write_text('preset = "local"\n[swim]\nperiod = "5s"\nhelper_count = 5\n[announce]\nlisten_timeout = "9s"\n')
+    plain = configured({"preset": "local"})
+    assert plain.swim.period == ms(200)
+    from_file = configured(file=file)
+    assert (from_file.swim.period, from_file.swim.helper_count) == (seconds(5), 5)
+    assert from_file.swim.ack_timeout == ms(80)  # Still the preset's.
+    env = {"DOYEN_SWIM_PERIOD": "6s", "DOYEN_LISTEN_TIMEOUT": "8s"}
+    from_env = configured(env=env, file=file)
+    assert (from_env.swim.period, from_env.announce.listen_timeout) == (seconds(6), seconds(8))
+    from_flags = configured({"swim": {"period": "7s"}}, env=env, file=file)
+    assert (from_flags.swim.period, from_flags.swim.helper_count) == (seconds(7), 5)
+
+
+def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
+    flags = [flag_name(option) for option in node_options()]
+    variables = [variable_name(option) for option in node_options()]
+    assert len(flags) > 80
+    assert len(set(flags)) == len(flags)
+    assert len(set(variables)) == len(variables)
+    assert {"--listen-timeout", "--swim-period", "--seed", "--key-file"} <= {*flags}
+    assert "DOYEN_TERM" not in variables  # `doyen run` sets it for its command.
+
+
+@pytest.mark.parametrize(
+    ("env", "text", "said"),
+    [
+        ({"DOYEN_SWIM_PERIOD": "soon"}, "", "DOYEN_SWIM_PERIOD: 'soon' is not a duration"),
+        ({"DOYEN_ELECTION": "democracy"}, "", "DOYEN_ELECTION: one of"),
+        ({}, "[swim]\nperiods = 1\n", "[swim] has no field 'periods'"),
+        ({}, "colour = 1\n", "has no field 'colour'"),
+        ({}, "group = [\n", "is not TOML"),
+        ({}, 'preset = "moon"\n', 'preset = "moon": one of local, lan, wan, iot'),
+    ],
+)
+def test_what_is_wrong_names_its_place(tmp_path: Path, env: dict[str, str], text: str, said: str) -> None:
+    file = tmp_path / "doyen.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        configure({("group",): "g"}, environment=env, file=file)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"membership": "none", "election": "base"}, "it elects from a list of members"),
+        ({"membership": "none", "election": "spanning"}, "it speaks to its neighbours"),
+        ({"membership": "swim", "election": "by-key"}, "the owner of a key is known on the ring only"),
+        ({"election": "pole"}, "voters must name all members that vote"),
+        ({"election": "pole", "voters": ("a",)}, "state must name a directory"),
+        ({"election": "none"}, "leaves nothing to do"),
+        ({"elections": ("x", "x")}, "must have names that differ"),
+        ({"elections": ("x=magic",)}, "'magic' is no election"),
+        ({"elections": ("x=hybrid",), "membership": "none", "election": "le-s"}, "cannot carry --election hybrid"),
+    ],
+)
+def test_combinations_without_sense_say_why(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        configured(fields)
+    assert said in str(raised.value)
+
+
+def test_auto_membership_is_what_the_elections_need() -> None:
+    def kind(**fields: Any) -> str:
+        return configured(fields).membership_kind()
+
+    assert kind(election="le-s") == "none"
+    assert kind(election="hybrid") == "swim"
+    assert kind(election="le-s", elections=("x=hybrid",)) == "swim"
+    assert kind(election="by-key") == "ring"
+    assert kind(election="pole", voters=("a",), volatile=True) == "none"
+
+
+def test_where_it_listens_follows_from_its_seeds() -> None:
+    def bound(*seeds: str) -> str:
+        return str(configured({"seeds": seeds}).bind_address())
+
+    assert bound() == "127.0.0.1:0"
+    assert bound("127.0.0.1:7601") == "127.0.0.1:0"
+    assert bound("10.0.0.2") == "0.0.0.0:7600"
+    assert bound("[fd00::2]") == "[::]:7600"
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(ElectionKind) if kind != "none"])
+def test_every_preset_works_with_every_election_and_says_its_worst_case(preset: str, kind: str) -> None:
+    config = configured({"preset": preset, "election": kind, "voters": ("a",), "volatile": True})
+    worst = worst_case_of(config)
+    assert 0 < worst.detection <= worst.failover < seconds(3600)
+    assert worst.because
+
+
+@pytest.mark.parametrize("election", ["le-a", "le-s", "le-m", "hybrid", "base", "spanning", "pole", "by-key"])
+@pytest.mark.parametrize("seed", range(3))
+def test_takeovers_in_made_up_time_keep_to_the_worst_case(election: str, seed: int) -> None:
+    cluster = Cluster(5, election=election, seed=seed, preset="local", group_size=5)
+    cluster.run_until_leader()
+    cluster.run_for("5s")
+    first = cluster.run_until_leader()
+    cluster.crash(first)
+    took_s = cluster.run_until(lambda: cluster.leader() not in (None, first))
+    worst = worst_case_of(cluster.config("n1"))
+    assert took_s <= to_seconds(worst.failover) + 0.01  # `run_until` looks every 10 ms.

@@ -1,0 +1,93 @@
+"""What members say of themselves: newest wins, everybody hears, sizes are bounded."""
+
+from random import Random
+
+import msgspec
+import pytest
+
+from doyen.core import Emit, Member, NodeId, Send, SetTimer, ViewChanged
+from doyen.core.clock import seconds
+from doyen.core.ids import Incarnation
+from doyen.core.view import ViewEditor
+from doyen.errors import ConfigError
+from doyen.membership.notes import META_BYTES_MAX, AskDue, News, Note, Notes, NotesChanged, NotesConfig, Sum
+from doyen.testing import Cluster, RecordingOut
+
+A, B = NodeId("a"), NodeId("b")
+
+
+def notes(*others: NodeId) -> tuple[Notes, RecordingOut]:
+    out = RecordingOut()
+    machine = Notes(Note(A, Incarnation(1), 0), NotesConfig(), out, Random(1))
+    editor = ViewEditor()
+    for node in (A, *others):
+        editor.put(Member(node=node))
+    machine.start(now=0)
+    machine.on_view_changed(ViewChanged(editor.view, (A, *others)), now=0)
+    out.take()
+    return machine, out
+
+
+def test_what_is_said_goes_to_the_others_and_is_a_fact() -> None:
+    machine, out = notes(B)
+    machine.say(5, score=2.0, words={"zone": "eu"})
+    said = Note(A, Incarnation(1), 1, 2.0, True, "", {"zone": "eu"})
+    assert out.take() == [Send(B, News((said,))), Emit(NotesChanged((A,)))]
+    machine.say(6, eligible=False)  # What is not given stays.
+    assert machine.own == Note(A, Incarnation(1), 2, 2.0, False, "", {"zone": "eu"})
+
+
+def test_the_newest_wins_also_over_a_greater_version_of_an_earlier_life() -> None:
+    machine, _ = notes(B)
+    machine.on_message(B, News((Note(B, Incarnation(1), 9, 1.0),)), 1)
+    machine.on_message(B, News((Note(B, Incarnation(2), 0, 3.0),)), 2)
+    machine.on_message(B, News((Note(B, Incarnation(1), 10, 5.0),)), 3)
+    assert machine.notes[B].score == 3.0
+
+
+def test_nobody_else_knows_better_what_i_say() -> None:
+    machine, out = notes(B)
+    machine.on_message(B, News((Note(A, Incarnation(9), 9, 1.0),)), 1)
+    assert machine.own.score is None
+    assert out.take() == []
+
+
+def test_equal_sums_cost_one_small_message_and_different_ones_are_mended() -> None:
+    machine, out = notes(B)
+    machine.on_timer(AskDue(), 1)
+    (asked, again) = out.take()
+    assert isinstance(asked, Send) and isinstance(asked.message, Sum)
+    assert again == SetTimer(AskDue(), 1 + seconds(5))
+    machine.on_message(B, asked.message, 2)
+    assert out.take() == []
+    machine.on_message(B, Sum(4711), 3)
+    assert out.take() == [Send(B, News((machine.own,), True))]
+    machine.on_message(B, News((Note(A, Incarnation(1), -0, None),), True), 4)  # It knows my present one.
+    assert out.take() == []
+
+
+def test_words_are_bounded_here_and_on_the_wire() -> None:
+    machine, _ = notes(B)
+    with pytest.raises(ConfigError, match="512 at the most"):
+        machine.say(1, words={"k": "v" * META_BYTES_MAX})
+    assert machine.own.version == 0
+    wild = msgspec.msgpack.encode(News((Note(B, Incarnation(1), 1),)))
+    assert msgspec.msgpack.decode(wild, type=Notes.MESSAGES)
+    body = msgspec.msgpack.decode(wild)
+    body[1][0] = [*body[1][0][:6], {"k": "v" * 600}]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(body), type=Notes.MESSAGES)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_everybody_hears_everybody_also_over_a_lossy_network(seed: int) -> None:
+    cluster = Cluster(12, election="hybrid", rank="score", loss=0.2, seed=seed)
+    for i, name in enumerate(cluster.names):
+        cluster.set_score(name, float(i))
+    wanted = {name: float(i) for i, name in enumerate(cluster.names)}
+
+    def heard(name: str) -> dict[str, float | None]:
+        stack = cluster.stack(name)
+        return {other: note.score for other in cluster.names if (note := stack.note(NodeId(other))) is not None}
+
+    cluster.run_until(lambda: all(heard(name) == wanted for name in cluster.names), within="120s")
