@@ -1,7 +1,6 @@
 """Configuration in layers: preset < TOML file < DOYEN_… in the environment < flags."""
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -87,6 +86,8 @@ def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
 
 
 def read_toml(file: Path) -> dict[str, Any]:
+    import tomllib  # Most nodes have no file.
+
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
