@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from doyen.agent.config import NodeConfig
 from doyen.agent.layers import configure, worst_case_of
@@ -24,6 +24,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     election: str
     preset: str = "local"
     multicast: bool = False
+    founded: bool = False  # The first member begins alone, and the others join it.
+    timed: bool = False  # Never two at once while the machine keeps to its time bounds, and nobody is stopped.
     tables: dict[str, dict[str, Any]] = {}
 
     @property
@@ -38,7 +40,7 @@ class Combination(Struct, frozen=True, kw_only=True):
 
     def with_preset(self, preset: str) -> "Combination":
         """The preset's own timers instead of the quick ones."""
-        return Combination(name=self.name, election=self.election, preset=preset, multicast=self.multicast)
+        return structs.replace(self, preset=preset, tables={})
 
     def fields(self, names: list[str]) -> dict[str, Any]:
         """What every node of this group is told."""
@@ -70,6 +72,8 @@ class Combination(Struct, frozen=True, kw_only=True):
         config = self.config(names)
         if self.strong:
             return config.pole.settle_max
+        if config.membership_kind() == "ring":  # Who was forced out tries again, ever later, and is let in.
+            return int(config.ring.lease * 2**config.ring.backoff_max) + self.failover(names)
         if config.membership_kind() == "none":  # Two leaders hear each other; the lesser one yields.
             announce = config.announce
             return 2 * (announce.announce_interval + announce.suppress_interval) + self.failover(names)
@@ -108,6 +112,13 @@ COMBINATIONS: Final = {
             election="le-s",
             multicast=True,
             tables={"announce": {"listen_timeout": "1s"}},
+        ),
+        Combination(
+            name="ring",
+            election="by-key",
+            founded=True,
+            timed=True,
+            tables={"ring": {"lease": "1s", "arbitration": "500ms", "backoff_max": 2}},
         ),
     )
 }

@@ -103,7 +103,10 @@ class Ground:
     # Processes.
 
     async def start_all(self, *, first: bool = True) -> None:
-        await asyncio.gather(*(self.start(label, first=first) for label in self.labels))
+        alone = self.labels[:1] if self.combination.founded else []
+        for label in alone:
+            await self.start(label, first=first)
+        await asyncio.gather(*(self.start(label, first=first) for label in self.labels if label not in alone))
 
     async def start(
         self,
@@ -125,7 +128,8 @@ class Ground:
         life = Life(label, name or label, number, self.folder / f"{label}.{number}.jsonl", durable=durable)
         told = self.combination.fields(self.voters) | self.fields | fields
         told |= {"name": life.name, "bind": f"{self.network.nodes[index].ipv4}:{PORT}"}
-        if not self.combination.multicast:
+        founds = self.combination.founded and first and index == 0
+        if not self.combination.multicast and not founds:
             told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.network.nodes) if i != index]
         if durable:
             told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)

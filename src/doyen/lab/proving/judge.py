@@ -1,5 +1,6 @@
 """Judges what witnesses wrote by what the combination promises.
 
+    timed       never two acting at once
     quorum      never two acting at once; never two processes of one term; terms never back, in the order of acts;
                 nobody acts a lease after the majority was cut away
     weak        once a region has settled, or the stated bound is over, one of it acts, not two
@@ -36,6 +37,7 @@ class Promise(Struct, frozen=True, kw_only=True):
     strong: bool
     voter_count: int
     lease: Duration | None = None
+    alone: bool = False  # Never two acting at once; so does a strong one, and more.
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -67,6 +69,8 @@ def judge(
     if promise.strong:
         violations += two_at_once(stretches) + shared_terms(stretches) + acts_of_older_terms(lives)
         violations += acts_without_majority(lives, truths, promise, ended_at)
+    elif promise.alone:
+        violations += two_at_once(stretches)
     violations += unsettled(lives, truths, promise, ended_at, slack)
     violations += [f"{life}: {life.failure}" for life in lives if life.failure.startswith("witness:")]
     return Verdict(
@@ -184,13 +188,10 @@ def unsettled(
                 continue
             due_at = truth.at + truth.bound + slack
             begin = truth.settled_at.get(region, due_at)
-            if end - begin < PAUSE_MIN:
-                continue
             stretches = [stretch for life in lives if str(life) in region for stretch in life.stretches()]
-            inside = [part for stretch in stretches if (part := _clipped(stretch, begin, end)) is not None]
-            if not inside:
-                found.append(f"nobody acted in {_shown(region)} for {(end - begin) / 1e9:.1f} s, {truth.why}")
-            both = together(inside)
+            if end - due_at > PAUSE_MIN and not _clipped(stretches, due_at, end):
+                found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
+            both = together(_clipped(stretches, begin, end))
             if both > slack:
                 found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
     return found
@@ -208,9 +209,10 @@ def together(stretches: Sequence[Stretch]) -> Duration:
     return total
 
 
-def _clipped(stretch: Stretch, begin: Instant, end: Instant) -> Stretch | None:
-    first, last = max(stretch.first, begin), min(stretch.last, end)
-    return Stretch(stretch.life, stretch.term, first, last) if first < last else None
+def _clipped(stretches: Iterable[Stretch], begin: Instant, end: Instant) -> list[Stretch]:
+    """What of them lies between."""
+    parts = [Stretch(s.life, s.term, max(s.first, begin), min(s.last, end)) for s in stretches]
+    return [part for part in parts if part.first < part.last]
 
 
 def _shown(region: Iterable[str]) -> str:

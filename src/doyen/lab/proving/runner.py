@@ -70,7 +70,7 @@ async def prove(
     verdict = judge(
         ground.lives,
         ground.truths,
-        Promise(strong=combination.strong, voter_count=len(ground.voters), lease=combination.lease(ground.voters)),
+        promise_in(ground),
         ended_at=ended_at,
         faults=ground.faults,
         wanted=scenario.faults,
@@ -83,7 +83,7 @@ async def prove(
     return Result(
         scenario=scenario.name,
         election=combination.name,
-        promise="quorum" if combination.strong else "weak",
+        promise="quorum" if combination.strong else "timed" if combination.timed else "weak",
         holds=not violations,
         violations=violations,
         faults={name: count for name, count in ground.faults.items() if count},
@@ -95,6 +95,18 @@ async def prove(
         lateness_ms=round(ground.lateness / 1e6, 1),
         seed=seed,
         histories=str(folder) if kept else "",
+    )
+
+
+def promise_in(ground: Ground) -> Promise:
+    """Timed ones are held to it as long as this machine kept to the bound, and no process was stopped."""
+    combination, names = ground.combination, ground.voters
+    in_time = ground.lateness < combination.config(names).ring.arbitration and not ground.faults["paused"]
+    return Promise(
+        strong=combination.strong,
+        voter_count=len(names),
+        lease=combination.lease(names),
+        alone=combination.timed and in_time,
     )
 
 

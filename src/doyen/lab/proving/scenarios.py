@@ -24,6 +24,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     combinations: tuple[str, ...] = ("pole", "hybrid", "announce")
 
 
+ALL: Final = ("pole", "hybrid", "announce", "ring")
 SCENARIOS: Final[dict[str, Scenario]] = {}
 
 
@@ -40,7 +41,7 @@ async def hold(seconds: float = 1.0) -> None:
     await asyncio.sleep(seconds)
 
 
-@scenario("kill-leader", "the leader is killed twice, and comes back", ("killed",))
+@scenario("kill-leader", "the leader is killed twice, and comes back", ("killed",), combinations=ALL)
 async def kill_leader(ground: Ground) -> None:
     await ground.start_all()
     for _ in range(2):
@@ -53,7 +54,7 @@ async def kill_leader(ground: Ground) -> None:
         await hold()
 
 
-@scenario("cut-leader", "the leader is cut off silently, and comes back", ("packets refused",))
+@scenario("cut-leader", "the leader is cut off silently, and comes back", ("packets refused",), combinations=ALL)
 async def cut_leader(ground: Ground) -> None:
     await ground.start_all()
     leader = await ground.settled()
@@ -139,7 +140,7 @@ async def partition(ground: Ground) -> None:
     await hold()
 
 
-@scenario("rolling-restart", "one after the other leaves in order and comes back", ("stopped",))
+@scenario("rolling-restart", "one after the other leaves in order and comes back", ("stopped",), combinations=ALL)
 async def rolling_restart(ground: Ground) -> None:
     await ground.start_all()
     leader = await ground.settled()
