@@ -180,6 +180,16 @@ def test_a_proposal_is_rejected_while_the_other_side_accuses_or_proposes() -> No
     assert not arbitrator.consider(Q.name, P.name, version, 1, T_ARB + 2)
 
 
+def test_a_withdrawn_proposal_stands_in_nobodys_way() -> None:
+    arbitrator, version = Arbitrator(PRACTICAL), Version(2, frozenset({R}))
+    assert arbitrator.consider(P.name, Q.name, version, 1, 0)
+    assert not arbitrator.consider(Q.name, P.name, version, 1, 1)
+    arbitrator.withdraw(P.name, Q.name, 1)  # Another version.
+    assert not arbitrator.consider(Q.name, P.name, version, 1, 2)
+    arbitrator.withdraw(P.name, Q.name, 2)
+    assert arbitrator.consider(Q.name, P.name, version, 1, 3)
+
+
 def test_staleness_looks_at_the_suspects_version_and_tells_the_new_neighbourhood() -> None:
     arbitrator, version = Arbitrator(CONFIG), Version(2, frozenset({R}))
     assert arbitrator.consider(P.name, Q.name, version, 1, 0)

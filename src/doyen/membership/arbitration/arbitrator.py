@@ -84,6 +84,12 @@ class Arbitrator:
             self._versions[proposer, peer] = Recorded(version, now)
         return True
 
+    def withdraw(self, proposer: Name, peer: Name, version: int) -> None:
+        """The proposer says that it has given this version up."""
+        found = self._versions.get((proposer, peer))
+        if found is not None and found.version.number == version:
+            del self._versions[proposer, peer]
+
     def entry_count(self, a: Name, b: Name) -> int:
         return len(self._failed.get((min(a, b), max(a, b)), {}))
 

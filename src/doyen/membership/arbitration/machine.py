@@ -58,6 +58,7 @@ from doyen.membership.arbitration.messages import (
     UpgradeDue,
     Vote,
     Why,
+    Withdraw,
 )
 from doyen.membership.arbitration.neighbourhood import Neighbourhood
 from doyen.membership.arbitration.pair import Pair, Stage
@@ -184,6 +185,8 @@ class Arbitration:
             case Propose():
                 if self.is_member or self.joiner.phase == 4:
                     self.upgrades.on_propose(sender, message, now)
+            case Withdraw():
+                self.upgrades.on_withdraw(sender, message)
             case ProposeReply():
                 self.upgrades.on_reply(sender, message, now)
             case ArbUpgrd():

@@ -186,6 +186,15 @@ class RosterPart(Struct, frozen=True, array_like=True, tag=17):
     more: bool
 
 
+class Withdraw(Struct, frozen=True, array_like=True, tag=18):
+    """A proposal that was given up: it will never be taken."""
+
+    life: int
+    to: int
+    peer: Seat
+    version: int
+
+
 Messages = (
     LeaseRequest
     | LeaseAck
@@ -204,6 +213,7 @@ Messages = (
     | Leave
     | RosterWanted
     | RosterPart
+    | Withdraw
 )
 
 

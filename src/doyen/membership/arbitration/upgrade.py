@@ -17,6 +17,7 @@ from doyen.membership.arbitration.messages import (
     UpgradeAborted,
     Upgraded,
     UpgradeDue,
+    Withdraw,
 )
 from doyen.membership.arbitration.pair import Pair, Proposal, Stage
 from doyen.membership.ring import Seat, to
@@ -144,7 +145,20 @@ class Upgrades:
         else:
             m.out.emit(UpgradeAborted(pair.seat, proposal.version.number))
             m.neighbourhood.renumber()  # A version that was proposed is not proposed again.
+            if m.config.abort_silent:
+                self._withdraw(pair, proposal)
             self.plan(pair, now, m.config.recent)
+
+    def _withdraw(self, pair: Pair, proposal: Proposal) -> None:
+        """Deviation: else two that collide would stand in each other's way until T_arb has passed, again and again."""
+        m, number = self._m, proposal.version.number
+        m.arbitrator.withdraw(m.seat.name, pair.name, number)
+        for seat in sorted(proposal.group):
+            if seat.name != m.seat.name:
+                m.out.send(to(seat), Withdraw(m.seat.life, seat.life, pair.seat, number))
+
+    def on_withdraw(self, sender: NodeId, message: Withdraw) -> None:
+        self._m.arbitrator.withdraw((sender, message.life), message.peer.name, message.version)
 
     def on_upgraded(self, sender: NodeId, message: ArbUpgrd, now: Instant) -> None:
         pair = self._m.pairs.get((sender, message.life))
