@@ -170,14 +170,15 @@ class Watch:
             machine = self.member(monitor)
             pair = None if machine is None else machine.pairs.get(name)
             self.looked["detection"] += 1
-            if pair is not None and pair.watching:
+            if pair is not None and pair.watching and pair.stage is Stage.ACTIVE:
                 self._fail("detection", f"{monitor} has not noticed the crash of {name} in 2·T_l")
 
     def _check_consistent(self, name: Name) -> None:
         for monitor in self.monitors[name]:
             machine = self.member(monitor)
             self.looked["consistency"] += 1
-            if machine is not None and name in machine.pairs:
+            pair = None if machine is None else machine.pairs.get(name)
+            if pair is not None and pair.stage is Stage.ACTIVE:  # A dormant one is a new attempt to reach it.
                 self._fail("consistency", f"{monitor} still lists {name} after 4·T_l + T_a")
 
     def _on_condemned(self, me: Name, fact: Condemned, now: Instant) -> None:
