@@ -1,4 +1,4 @@
-"""Witnesses of nodes that are broken on purpose: `python mutants.py MUTANT PLAN`.  For tests only."""
+"""Nodes broken on purpose, for tests only: `python mutants.py MUTANT PLAN`, or `MUTANT run …` as `doyen run`."""
 
 import sys
 from typing import Any
@@ -25,8 +25,24 @@ def never_yields() -> None:
     Term._stop = lambda self, reason: None  # type: ignore[method-assign]
 
 
-MUTANTS: dict[str, Any] = {made.__name__: made for made in (outlives_its_lease, never_yields)}
+def sleeping_watchdog() -> None:
+    """`doyen run`: the guard of a command is never told of the lease."""
+    from doyen.agent.ward import Ward
+
+    start = Ward.start
+
+    async def start_unwatched(self: Ward, term: int, until: object) -> None:
+        await start(self, term, None)
+
+    Ward.start = start_unwatched  # type: ignore[assignment,method-assign]
+
+
+MUTANTS: dict[str, Any] = {made.__name__: made for made in (outlives_its_lease, never_yields, sleeping_watchdog)}
 
 if __name__ == "__main__":
     MUTANTS[sys.argv.pop(1)]()
+    if sys.argv[1] == "run":
+        from doyen.cli import main
+
+        main()
     sys.exit(witness.main())

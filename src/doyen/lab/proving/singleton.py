@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -34,8 +34,8 @@ KILLS: Final = ("runner killed", "guard killed", "command killed")
 class Runners:
     """One `doyen run` per host, and the commands that they start."""
 
-    def __init__(self, network: Switch, folder: Path) -> None:
-        self.network, self.folder = network, folder
+    def __init__(self, network: Switch, folder: Path, doyen: Sequence[str]) -> None:
+        self.network, self.folder, self.doyen = network, folder, tuple(doyen)
         self.acts = folder / "acts"
         self.acts.mkdir(parents=True)
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
@@ -52,7 +52,7 @@ class Runners:
         for i, node in enumerate(self.network.nodes):
             flags += ["--seed", f"{node.ipv4}:{PORT}"] if i != here else []
         command = [sys.executable, "-S", "-E", beater.__file__, str(self.acts), host]
-        line = [*self.network.nodes[here].wrap, sys.executable, "-m", "doyen", "run", *flags, "--", *command]
+        line = [*self.network.nodes[here].wrap, *self.doyen, "run", *flags, "--", *command]
         with open(self.folder / f"{host}.log", "ab") as log:
             self.processes[host] = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
@@ -107,7 +107,12 @@ def begun_at(life: Life) -> Instant:
 
 
 async def prove_singleton(
-    kills: int, *, seed: int = 1, keep: bool = False, on_step: Callable[[str], None] = lambda _: None
+    kills: int,
+    *,
+    seed: int = 1,
+    keep: bool = False,
+    doyen: Sequence[str] = (sys.executable, "-m", "doyen"),
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Result:
     folder = Path(tempfile.mkdtemp(prefix="doyen-lab-singleton-"))
     began, rng = time.monotonic(), Random(seed)
@@ -116,7 +121,7 @@ async def prove_singleton(
     violations: list[str] = []
     bound_s = COMBINATIONS["pole"].failover([f"n{i}" for i in range(HOSTS)]) / 1e9 + 10
     with Switch(HOSTS, seed=seed) as network:
-        runners = Runners(network, folder)
+        runners = Runners(network, folder, doyen)
         try:
             for host in runners.hosts:
                 runners.start(host, first=True)
