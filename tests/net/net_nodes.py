@@ -69,3 +69,10 @@ async def until(holds: Callable[[], bool], timeout_s: float = 10.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not holds():
             await asyncio.sleep(0.005)
+
+
+async def leave(agent: Any) -> None:
+    """In order, however an agent does it."""
+    going = agent.leave()
+    if going is not None:
+        await going

@@ -4,11 +4,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from net_nodes import leave, until
 
+from doyen.agent.config import NodeConfig
+from doyen.agent.node import Agent
 from doyen.core.clock import ms, seconds
+from doyen.core.leadership import LeaderLost
 from doyen.election.announce import AnnounceConfig
 from doyen.lab.local import LocalCluster, multicast_on_loopback
-from doyen.net.keys import write_keys
+from doyen.membership.swim import SwimConfig
+from doyen.net.keys import key_id, write_keys
 
 pytestmark = pytest.mark.live
 
@@ -29,5 +35,66 @@ def test_a_killed_leader_is_replaced_long_before_its_silence_would_be_noticed(tm
             at = cluster.kill("c")
             since = await cluster.agreement(10, on="b", unchanged_s=0.4)
             assert since - at < seconds(5)
+
+    asyncio.run(main())
+
+
+def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    old, new = bytes(32), bytes(range(32))
+    write_keys(path, [old])
+    flags = multicast_on_loopback()
+
+    async def main() -> None:
+        config = NodeConfig(
+            group="rotate",
+            multicast=flags[flags.index("--multicast") + 1],
+            key_file=str(path),
+            announce=AnnounceConfig(announce_interval=ms(100), listen_timeout=ms(1500), suppress_interval=ms(50)),
+        )
+        agents = [Agent(replace(config, name=name)) for name in ("a", "b", "c")]
+        lost: list[LeaderLost] = []
+        for agent in agents:
+            await agent.start()
+        await until(lambda: {agent.reign.leader for agent in agents if agent.reign} == {"c"})
+        for agent in agents:
+            agent.observers.append(lambda _, fact, now: lost.append(fact) if isinstance(fact, LeaderLost) else None)
+        for keys in ([old, new], [new, old], [new]):
+            write_keys(path, keys)
+            seals = [agent.driver.seal for agent in agents]
+            await until(lambda seals=seals, keys=keys: all(s and s.keyring.keys == tuple(keys) for s in seals))
+            before = agents[0].driver.received_count
+            await until(lambda before=before: agents[0].driver.received_count >= before + 3)
+        assert lost == [] and all(agent.driver.refused["key"] == 0 for agent in agents)
+        assert agents[0].driver.seal is not None and agents[0].driver.seal.keyring.primary == key_id(new)
+        for agent in agents:
+            await leave(agent)
+
+    asyncio.run(main())
+
+
+def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds"
+
+    async def main() -> None:
+        swim = SwimConfig(period=ms(100), ack_timeout=ms(40))
+        first = Agent(NodeConfig(group="find", name="a", election="hybrid", swim=swim))
+        await first.start()
+        port = first.driver.transport.address.port
+        second = Agent(
+            NodeConfig(
+                group="find", name="b", election="hybrid", swim=swim, bind="127.0.0.1:0", seeds=(f"localhost:{port}",)
+            )
+        )
+        third = Agent(NodeConfig(group="find", name="c", election="hybrid", swim=swim, seeds_file=str(seeds)))
+        agents = [first, second, third]
+        for agent in agents[1:]:
+            await agent.start()
+        await until(lambda: all(len(agent.stack.members()) == 2 for agent in agents[:2]), 20)
+        assert len(third.stack.members()) == 1
+        seeds.write_text(f"127.0.0.1:{port}\n")
+        await until(lambda: all(len(agent.stack.members()) == 3 for agent in agents), 20)
+        for agent in agents:
+            await leave(agent)
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from net_nodes import Node, until
+from net_nodes import Node, leave, until
 
 from doyen.agent.config import NodeConfig
 from doyen.agent.node import Agent
@@ -79,11 +79,11 @@ def test_a_group_that_elects_and_loses_its_leader_runs_again_the_same(tmp_path: 
         await asyncio.sleep(0.3)
         gone = next(agent for agent in made if agent.name in leaders())
         made.remove(gone)
-        gone.leave()
+        await leave(gone)
         await asyncio.sleep(0.5)
         for agent in made:
             agent.driver.tell(ScoreGiven(0, 5))
-            agent.leave()
+            await leave(agent)
 
     asyncio.run(main())
     kinds: set[str] = set()
