@@ -61,6 +61,7 @@ KINDS = [
     {"election": "le-m"},
     {"election": "announce", "membership": "heartbeat"},
     {"election": "hybrid"},
+    {"election": "hybrid", "membership": "medley", "hops": ("n1=2",)},
     {"election": "optimistic", "elections": ("mail=le-s",)},
     {"election": "spanning"},
     {"election": "pole", "voters": ("n0", "n1", "n2"), "state": "state", "newcomer": True},

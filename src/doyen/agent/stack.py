@@ -140,10 +140,9 @@ class Stack:
 
                 self._add(MEMBERSHIP, lambda port: Swim(place.node, config.swim, port, rng, **common))
             case "medley":
-                from doyen.membership.medley import Medley
+                from doyen.membership.medley import Hops, Medley
 
-                hops = hops_of(config.hops)
-                distance = lambda node: hops.get(node, 1.0)  # noqa: E731
+                distance = Hops(hops_of(config.hops))
                 self._add(
                     MEMBERSHIP,
                     lambda port: Medley(place.node, config.medley, port, rng, distance=distance, **common),

@@ -17,7 +17,7 @@ published).
 Deviation: no member's turn comes more seldom than every `turn_max_mult`·N periods, however far it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, ClassVar, Final
@@ -237,6 +237,16 @@ class NearFirst:
 
 
 # ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Hops:
+    """Distances that were given; everybody else is a neighbour."""
+
+    def __init__(self, hops: Mapping[str, float]) -> None:
+        self._hops = dict(hops)
+
+    def __call__(self, node: NodeId) -> float:
+        return self._hops.get(node, 1.0)
 
 
 class Medley:
