@@ -60,7 +60,11 @@ def test_every_scenario_holds(scenario: str, election: str) -> None:
 
 
 def test_bad_names_are_one_line_and_exit_2() -> None:
-    for arguments, said in ((["no-such"], "no scenario 'no-such'"), (["--election", "local"], "'local' is not proved")):
+    for arguments, said in (
+        (["no-such"], "no scenario 'no-such'"),
+        (["--election", "local"], "'local' is not proved"),
+        (["singleton", "--election", "hybrid"], "is not run with singleton"),
+    ):
         done = subprocess.run([sys.executable, "-m", "doyen", "lab", "run", *arguments], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert said in done.stderr

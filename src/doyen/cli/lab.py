@@ -60,11 +60,14 @@ def run_scenarios(
     named = tuple(name for name in names if name != SINGLETON)
     kinds = [combination.name for combination in chosen(elections)]
     wanted = pairs(named, kinds) if named or not names else []
+    with_singleton = (SINGLETON in names or not names) and "pole" in kinds
+    if not wanted and not with_singleton:
+        raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
     results = run(prove_all(wanted, seed=seed, keep=keep, on_result=on_result))
-    if (SINGLETON in names or not names) and "pole" in kinds:
+    if with_singleton:
         results.append(run(prove_singleton(kills, seed=seed, keep=keep)))
         on_result(results[-1])
     broken = sum(not result.holds for result in results)
