@@ -7,7 +7,8 @@ import pytest
 
 from doyen.core.clock import seconds
 from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.soak import decisions, growth, soak, trouble
+from doyen.lab.proving.logs import trouble
+from doyen.lab.proving.soak import decisions, growth, soak
 
 
 def agent(label: str, *sizes: tuple[float, int]) -> Life:

@@ -12,6 +12,7 @@ from doyen.errors import ConfigError, DoyenError
 from doyen.lab.proving.combination import COMBINATIONS, Combination
 from doyen.lab.proving.ground import WITNESS, Ground, NotSettled
 from doyen.lab.proving.judge import Promise, judge
+from doyen.lab.proving.logs import trouble
 from doyen.lab.proving.scenarios import SCENARIOS, Scenario
 from doyen.lab.switch import Link, Switch
 
@@ -77,6 +78,7 @@ async def prove(
         slack=ground.slack,
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
+    violations += () if scenario.fails else tuple(trouble(folder))
     kept = bool(violations) or keep
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)

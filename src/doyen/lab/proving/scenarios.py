@@ -20,6 +20,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...]  # Each must have happened at least once, or the run proves nothing.
     hosts: int = 5
     delay: Duration = 0  # Of every link, one way.
+    fails: bool = False  # A process is meant to stop with a failure, which its log shows.
     preset: str = ""  # Instead of the quick timers.
     combinations: tuple[str, ...] = ("pole", "hybrid", "announce")
 
@@ -168,6 +169,7 @@ async def mass_restart(ground: Ground) -> None:
     "a second process with the leader's name: on its state directory, then on another host",
     ("started twice",),
     hosts=6,
+    fails=True,
 )
 async def duplicate_name(ground: Ground) -> None:
     spare = ground.labels.pop()
@@ -244,6 +246,7 @@ async def clock_step(ground: Ground) -> None:
     "full-disk",
     "the leader's disk is full when it must promise anew: it stops, and the others go on",
     ("disks filled", "promises refused by the disk"),
+    fails=True,
 )
 async def full_disk(ground: Ground) -> None:
     ground.small_disks()

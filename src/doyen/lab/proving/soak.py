@@ -1,7 +1,6 @@
 """A large group for a long time, with losses and random kills: nothing may grow, fail unseen or lead falsely."""
 
 import asyncio
-import re
 import shutil
 import tempfile
 import time
@@ -18,6 +17,7 @@ from doyen.lab.proving.combination import Combination
 from doyen.lab.proving.ground import Ground, NotSettled
 from doyen.lab.proving.history import Life
 from doyen.lab.proving.judge import Promise, judge
+from doyen.lab.proving.logs import trouble
 from doyen.lab.switch import Link, Switch
 from doyen.net.keys import key_text, new_key
 
@@ -25,7 +25,6 @@ BATCH: Final = 8  # Started at once: more would only wait for each other.
 RSS_GROWTH_MAX: Final = 0.05
 WARM: Final = 0.3  # Of the run: what a process needs it has by then.
 END: Final = 0.15  # Of the run: what it needs in the end.
-TROUBLE: Final = re.compile(r"Traceback|never retrieved|never awaited|\bstops: |Exception ignored|[Ff]atal|failed on")
 
 
 class Soak(Struct, frozen=True, kw_only=True):
@@ -155,12 +154,3 @@ def growth(lives: Sequence[Life], began_at: int, ended_at: int) -> tuple[dict[st
             found[str(life)] = median(late) / median(early) - 1
             sizes.append(int(median(late)))
     return found, sizes
-
-
-def trouble(folder: Path) -> list[str]:
-    """Lines in the agents' logs that nobody handled."""
-    found = []
-    for log in sorted(folder.glob("*.log")):
-        lines = [line for line in log.read_text(errors="replace").splitlines() if TROUBLE.search(line)]
-        found += [f"{log.stem}: {line.strip()[:200]}" for line in lines[:3]]
-    return found
