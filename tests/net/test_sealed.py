@@ -419,3 +419,23 @@ def test_without_a_key_a_node_that_others_can_reach_says_so_loudly(caplog: pytes
         assert "NOT" not in caplog.text
         asyncio.run(main(None))
     assert "packets of group 'orders' are NOT authenticated" in caplog.text and "doyen keys new" in caplog.text
+
+
+def test_a_quiet_start_is_quiet_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Newcomers that prove themselves, and our own multicasts heard back, are nothing to warn of."""
+
+    async def main() -> None:
+        a = sealed_node("a", Keyring([KEY]))
+        await a.driver.start()
+        b = sealed_node("b", Keyring([KEY]), seeds=(a.address,))
+        await b.driver.start()
+        await until(lambda: a.election.leader == b.election.leader == "b" and a.driver.refused["unproven"] > 0)
+        assert b.driver.seal is not None
+        b.driver._on_datagram(b.driver.seal.seal(DATA, None), b.address)
+        assert b.driver.refused["echo"] == 1 and b.driver.refused["replay"] == 0
+        a.driver.close()
+        b.driver.close()
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        asyncio.run(main())
+    assert caplog.text == ""

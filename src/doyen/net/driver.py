@@ -298,6 +298,9 @@ class Driver:
         if self.seal is not None:
             if len(data) > self.codec.datagram_max + OVERHEAD:
                 raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.codec.datagram_max}, sealed")
+            if self.seal.is_own(data):
+                self.refused["echo"] += 1
+                return None
             return self.seal.open(data, source, self.transport.send)
         if data[:1] == MARK and len(data) > OVERHEAD:
             raise UnknownKey(data[1 : 1 + ID_BYTES])
@@ -390,7 +393,9 @@ class Driver:
 
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1
-        self.complain(error.reason, f"dropped a datagram from {source}: {error}")
+        # Whoever is new here is unproven for a moment; that is no reason to worry anybody.
+        level = logging.DEBUG if error.reason == "unproven" else logging.WARNING
+        self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)
 
     def complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:
         now = time.monotonic()

@@ -93,6 +93,10 @@ class Seal:
 
     # In.
 
+    def is_own(self, data: bytes) -> bool:
+        """Our own multicast, heard back, or somebody who plays it back: not for us in either case."""
+        return data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
+
     def open(self, data: bytes, source: Address, send: Send) -> bytes | None:
         """What was sealed, if its sender is believed.  Raises `RemoteProtocolError` for anything else."""
         if data[:1] != MARK:
