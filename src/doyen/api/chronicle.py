@@ -114,7 +114,7 @@ def explain(node: "Node", chronicle: Chronicle) -> Explanation:
     if chronicle.candidates:
         lines.append(("candidates", _candidates_line(node, chronicle)))
     if chronicle.asked and chronicle.initiator == node.name:
-        lines.append(("answered", f"{', '.join(chronicle.asked)}"))
+        lines.append(("answered", f"{', '.join(chronicle.asked)}{_tolerance(reign)}"))
     if chronicle.started and chronicle.elected and chronicle.elected.clock >= chronicle.started.clock:
         took = (chronicle.elected.clock - chronicle.started.clock) / 1e6
         lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
@@ -148,6 +148,16 @@ def _election_line(chronicle: Chronicle, kind: str) -> str:
     if chronicle.ended is not None:
         parts.append(f"after: {chronicle.ended.text}")
     return ", ".join(parts)
+
+
+def _tolerance(reign: Reign) -> str:
+    """Churn-tolerant elections: how many views may lack a member, and how sure that is."""
+    point = getattr(reign.machine, "point", None)
+    if point is None:
+        return ""
+    given = reign.machine.config.missing_max
+    how = f"estimated, {100 * point.confidence:.0f} % sure" if given == "auto" else "as configured"
+    return f" (c+1 = {point.missing_max() + 1}; c = {point.missing_max()} {how})"
 
 
 def _candidates_line(node: "Node", chronicle: Chronicle) -> str:
