@@ -76,8 +76,8 @@ def _figure_8(results: Results) -> Outcome:
     killed = sum(len(kill.killed) for kill in run.kills)
     cells = [
         Measured(where="started", mean=alive[0], note="real processes, T_l = 256ms, T_a = 128ms, k = 3"),
-        Measured(where="alive after 1 killed at once", mean=alive[1] if run.kills else None, note=note),
-        Measured(where="survivors less started plus killed", mean=alive[-1] - run.started + killed, note=note),
+        Measured(where="alive after 1 killed at once", mean=alive[1] if run.kills else float(run.left_over), note=note),
+        Measured(where="survivors less started plus killed", mean=run.left_over - run.started + killed, note=note),
     ]
     for count in (2, 3):
         extra = sum(kill.extra for kill in run.kills if len(kill.killed) == count)
