@@ -401,4 +401,5 @@ class Driver:
         now = time.monotonic()
         if now - self._complained_at.get(reason, -LOG_EVERY_S) >= LOG_EVERY_S:
             self._complained_at[reason] = now
-            log.log(level, "%s: %s (%d so far)", self.host.node, what, self.refused[reason])
+            so_far = f" ({self.refused[reason]} so far)" if reason in self.refused else ""
+            log.log(level, "%s: %s%s", self.host.node, what, so_far)
