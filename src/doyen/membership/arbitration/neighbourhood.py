@@ -59,6 +59,10 @@ class Neighbourhood:
         m = self._m
         if not m.is_member:
             return
+        for name in list(m.spread.lost):
+            pair = m.pairs.get(name)
+            if pair is not None and pair.stage is Stage.ACTIVE and pair.watching:
+                m.spread.tell_reach(pair.seat, lost=False, now=now)  # We know better.
         desired = self.desired()
         wait: Instant | None = None
         for seat in sorted(desired):
