@@ -1,5 +1,6 @@
 """`doyen run`: a command runs only while its runner leads, and never outlives that."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from doyen.agent.ward import Ward
+from doyen.core.clock import seconds
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
@@ -288,3 +292,19 @@ def test_bad_input_is_one_line_and_exit_2(arguments: list[str], said: str) -> No
     done = subprocess.run([*DOYEN, "run", *arguments], capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr
+
+
+def test_a_command_that_would_begin_too_late_is_not_begun_and_the_lease_may_be_renewed_while_it_starts() -> None:
+    async def main(until_ns: int, renewed_ns: int | None) -> Ward:
+        ward = Ward(["sh", "-c", "exit 4"], grace=0, lease=seconds(1))
+        await ward.start(1, until_ns)
+        if renewed_ns is not None:
+            ward.extend(renewed_ns)
+        await ward.ended()
+        return ward
+
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    late = asyncio.run(main(now + 1000, None))
+    assert (late.was_late, late.pid) == (True, None)
+    renewed = asyncio.run(main(now + 1000, now + seconds(30)))
+    assert (renewed.was_late, renewed.pid is not None) == (False, True)

@@ -1,7 +1,7 @@
 """The watchdog of one command: a process of its own, so that the command ends whatever becomes of the runner.
 
     runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its children
-           ◀──"pid N", "term WHY", "exit N"──
+           ◀──"pid N", "term WHY", "exit N", or "late": it was not begun──
 
 The guard is the command's parent.  It ends the command's whole process group, by SIGTERM and then SIGKILL,
     when the runner says so,
@@ -47,8 +47,10 @@ class Guard:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)  # Its orders come by the pipe.
-        if self.until - self.margin <= now():
-            self.say(b"exit 75\n")  # Too late to begin.
+        if select.select([self.orders], [], [], 0)[0]:
+            self.hear()  # While we started, the lease may have been renewed, or the runner gone.
+        if self.runner_gone or self.stop_at < FOREVER or now() >= self.until - self.margin:
+            self.say(b"late\n")
             return 75
         self.pid = self.start(command)
         self.say(b"pid %d\n" % self.pid)
@@ -129,6 +131,8 @@ class Guard:
             self.kill(signal.SIGCONT)  # One that is stopped would not hear it.
 
     def kill(self, number: int) -> None:
+        if not self.pid:
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)  # setsid: the group has the leader's id.
 

@@ -22,6 +22,7 @@ class Ward:
         self.command, self.grace, self.lease = list(command), grace, lease
         self.pid: int | None = None
         self.stopped_because = ""
+        self.was_late = False  # Leadership was over, or about to be, before the command could begin.
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._orders = -1
         self._until: Instant = _guard.FOREVER
@@ -90,6 +91,8 @@ class Ward:
                 self.stopped_because = rest
             elif word == "exit":
                 code = int(rest)
+            elif word == "late":
+                self.was_late, code = True, 75
         pipe.close()
         await self._process.wait()
         if code is None:  # The guard was killed: the kernel ended the command, its children are for us.

@@ -131,6 +131,9 @@ class _Runner:
             await asyncio.wait({over}, timeout=pause_s)
         self.ward = None
         code = over.result()
+        if ward.was_late:
+            self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
+            return None
         if not lost_at and not ward.stopped_because:
             self._say("ended", f"{self.words[0]} ended with {code} (pid {ward.pid})", code=code, pid=ward.pid)
             return code
