@@ -15,8 +15,8 @@ from doyen.lab.proving.scenarios import SCENARIOS
 from doyen.lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
 from doyen.lab.proving.soak import Soak, soak
 
-_WIDTHS = (16, 9, 8, 44, 14, 9, 8)
-_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "FAULTS", "TAKEOVER S", "TWO AT S", "VERDICT")
+_WIDTHS = (16, 9, 8, 7, 16, 12, 0)
+_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "FAULTS")
 
 
 @click.group("lab", help="Real processes in namespaces under faults, judged by what their election promises.")
@@ -120,8 +120,8 @@ def print_result(result: Result) -> None:
     faults = ", ".join(f"{name} {count}" for name, count in result.faults.items()) or "–"
     takeovers = ", ".join(f"{takeover:.2f}" for takeover in result.takeovers_s[:3]) or "–"
     verdict = "holds" if result.holds else "FAILS"
-    cells = (result.scenario, result.election, result.promise, faults, takeovers, f"{result.together_s:.2f}", verdict)
-    _row(cells)
+    together = f"{result.together_s:.2f} s"
+    _row((result.scenario, result.election, result.promise, verdict, takeovers, together, faults))
     for violation in result.violations:
         click.echo(f"  {violation}")
     if result.histories:

@@ -179,6 +179,7 @@ def unsettled(
     lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
 ) -> list[str]:
     found = []
+    by_life = {str(life): life.stretches() for life in lives}
     ends = [*(truth.at for truth in truths[1:]), ended_at]
     for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
         if not truth.quiet:
@@ -188,7 +189,7 @@ def unsettled(
                 continue
             due_at = truth.at + truth.bound + slack
             begin = truth.settled_at.get(region, due_at)
-            stretches = [stretch for life in lives if str(life) in region for stretch in life.stretches()]
+            stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
             if end - due_at > PAUSE_MIN and not _clipped(stretches, due_at, end):
                 found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
             both = together(_clipped(stretches, begin, end))
