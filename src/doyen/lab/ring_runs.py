@@ -34,9 +34,9 @@ class RealRun(Struct, frozen=True, kw_only=True):
         return bool(self.kills) and self.worst_late <= LATE_SHARE_MAX
 
 
-def config_for(lease: Duration) -> ArbitrationConfig:
+def config_for(lease: Duration, size: int) -> ArbitrationConfig:
     """T_a is half of T_l; nobody comes back, so that survivors can be counted."""
-    return ArbitrationConfig(lease=lease, arbitration=lease // 2, neighbours=3, rejoin=False)
+    return ArbitrationConfig.practical(size, lease=lease, arbitration=lease // 2, neighbours=3, rejoin=False)
 
 
 def kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries_max: int = TRIES_MAX) -> RealRun:
@@ -48,7 +48,7 @@ def kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tr
 
 
 async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries: int) -> RealRun:
-    rng, config = Random(seed), config_for(lease)
+    rng, config = Random(seed), config_for(lease, size)
     kills = []
     async with RingCluster(size, config, seed=seed) as cluster:
         await cluster.until_started()
