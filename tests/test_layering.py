@@ -15,6 +15,7 @@ MAY_IMPORT = {  # Of doyen, besides errors and itself.
     "net": {"core"},
     "sim": {"core", "membership", "election", "score", "analysis"},
     "agent": {"core", "membership", "election", "score", "net"},
+    "api": {"core", "membership", "election", "score", "net", "agent"},
     "lab": {"core", "membership", "election", "score", "net", "agent"},
     "bench": {"core", "membership", "election", "score", "net", "agent", "lab", "sim", "analysis"},
     "papers": {"core", "membership", "election", "score", "analysis", "sim", "lab"},
