@@ -119,6 +119,8 @@ async def loss(ground: Ground) -> None:
 async def slow_links(ground: Ground) -> None:
     ground.faults["round trips of 200 ms"] += ground.round_trip(0, 1) >= ms(200)
     await ground.start_all()
+    await ground.settled()
+    await hold(3)  # Connections to the leader take some round trips.
     leader = await ground.settled()
     at = ground.kill(leader)
     await ground.succeeded(leader, at)
