@@ -2,6 +2,7 @@
 
 import pytest
 
+from doyen.core import NodeId
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.testing import Cluster
 from doyen.testing.plugin import MakeCluster, doyen_cluster
@@ -101,3 +102,20 @@ def test_what_cannot_work_is_refused(doyen_cluster: MakeCluster) -> None:
         cluster.crash("x")
     with pytest.raises(AssertionError, match="did not come to hold within 1s: n0 names"):
         cluster.run_until(lambda: False, within="1s")
+
+
+@pytest.mark.parametrize("oracle", ["consensus", "latency", "worst-case", "request", "rotating"])
+def test_the_papers_oracles_elect_with_a_quorum(oracle: str) -> None:
+    cluster = Cluster(5, oracle=oracle, seed=2, pole={"score_timeout": "3s"})
+    first = cluster.run_until_leader()
+    cluster.crash(first)
+    assert cluster.run_until_leader(other_than=first) != first
+    assert cluster.acting_leaders_at_once() == 1
+
+
+def test_the_voter_nearest_to_the_others_leads_by_the_consensus_oracle() -> None:
+    cluster = Cluster(3, oracle="consensus", seed=2, delay="2ms")
+    far = cluster.sim.by_name[NodeId("n2")]
+    cluster.sim.filters.append(lambda sender, channel, to, message: 20_000_000 if far in (sender, to) else 0)
+    cluster.sim.network_changed()
+    assert cluster.run_until_leader() in ("n0", "n1")  # By name alone it would be n2.

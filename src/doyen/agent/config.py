@@ -21,6 +21,7 @@ from doyen.membership.swim.config import SwimConfig
 
 MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
 RankKind = Literal["hash", "score"]
+OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating"]
 ElectionKind = Literal[
     "announce",
     "le-a",
@@ -73,6 +74,8 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     meta: tuple[str, ...] = ()  #: What others should know of this process, as key=value; at most 512 bytes.
     hops: tuple[str, ...] = ()  #: Medley: how far members are, as name=hops; the others are 1 hop away.
     voters: tuple[str, ...] = ()  #: Pole: the names of all voters, the same on every member.
+    oracle: OracleKind = "score"  #: Pole: who ought to lead; the standing, or what is measured between the voters.
+    request_rate: float = 0.0  #: Pole: requests per second from this process's clients, for oracles that weigh them.
     newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
     volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
     links_each_side: int = 3  #: Spanning: neighbours on either side, on the ring of names; few: long ways.
@@ -103,6 +106,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "standing",
             f"{self.standing} is not a standing: give a finite number",
         )
+        need(0 <= self.request_rate <= 1e12, "request_rate", f"{self.request_rate} must be 0 or more, and finite")
         need(1 <= self.links_each_side <= 64, "links_each_side", "must be 1 to 64")
         need(len(self.elections) < ELECTIONS_MAX, "elections", f"are too many: at most {ELECTIONS_MAX}")
         named = self.named_elections()

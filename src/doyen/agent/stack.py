@@ -31,8 +31,10 @@ MEMBERSHIP: Final = "membership"
 MISSING: Final = "missing"
 LINKS: Final = "links"
 NOTES: Final = "notes"
+ORACLE: Final = "oracle"
 ELECTION: Final = "election"
 
+QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
 UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
 INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
 
@@ -264,15 +266,41 @@ class Stack:
         config, place = self.config, self.place
         restored = place.restored(channel, Promise) if place.durable else None
         voters = frozenset(NodeId(name) for name in config.voters)
+        score = None if config.oracle == "score" else self._scorer(voters)
         return lambda port: Pole(
             place.node,
             config.pole,
             port,
             place.rng(channel),
             voters=voters,
+            score=score,
             restored=restored,
             newcomer=restored is None and place.node in voters and (config.newcomer or not place.durable),
             durable=place.durable,
+        )
+
+    def _scorer(self, voters: frozenset[NodeId]) -> Any:
+        """One of [POLE]'s oracles; those that compare round trips have them measured between all voters."""
+        from doyen.score.oracles import MEASURED, ORACLES, quantised
+        from doyen.score.pingpong import PingPong, PingPongConfig
+        from doyen.score.vectors import Scorer
+
+        config, place = self.config, self.place
+        if config.oracle in MEASURED and ORACLE not in self.machines:
+            rng = place.rng(ORACLE)
+            self._add(
+                ORACLE,
+                lambda port: PingPong(
+                    place.node, PingPongConfig(), port, rng, voters=voters, rate=lambda: config.request_rate
+                ),
+            )
+        measured = self.machines.get(ORACLE)
+        return Scorer(
+            quantised(ORACLES[config.oracle], QUANTUM_MS),
+            place.node,
+            sorted(voters),
+            vectors=None if measured is None else measured.vectors,
+            rate=lambda: config.request_rate,
         )
 
     def _by_key(self, name: str) -> Callable[[Any], Any]:
