@@ -87,8 +87,11 @@ def read_panel(data: Any, where: str) -> Panel:
     if len(attributes) < 2:
         raise ConfigError(f"{where}: names {len(attributes)} attributes: there must be at least 2 to prefer between")
     experts = tuple(_expert(name, entry, wanted[name], attributes, where) for name, entry in drafts)
-    if sum(expert.weight for expert in experts) <= 0:
+    total = sum(expert.weight for expert in experts)
+    if total <= 0:
         raise ConfigError(f"{where}: all experts have weight 0: at least one must count")
+    if not isfinite(total):
+        raise ConfigError(f"{where}: the experts' weights are too great to add up: only their proportions matter")
     return Panel(attributes, experts)
 
 
@@ -178,7 +181,12 @@ def _names(value: Any, spot: str) -> tuple[str, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # A whole number beyond what floats hold.
+        return False
 
 
 # Formulas.

@@ -19,7 +19,7 @@ Ambiguity [POLE §3.3]: θ_c is the (⌊N/2⌋+1)-th smallest round trip with th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -73,8 +73,8 @@ class Part(Struct, frozen=True):
         value = self.theta(situation)
         if value is None or not isfinite(value):
             return None
-        steps = round(value / self.quantum) if self.quantum else value
-        rounded = steps * self.quantum if self.quantum else value
+        steps = value / self.quantum if self.quantum else inf
+        rounded = round(steps) * self.quantum if isfinite(steps) else value
         return (rounded if self.higher_wins else -rounded) + 0.0  # No -0.0.
 
 

@@ -40,6 +40,8 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ConfigError(f"{getattr(self, field)} of {self.name} must be a finite number", field=field)
         if not self.min < self.max:
             raise ConfigError(f"{self.min:g} of {self.name} must be less than max ({self.max:g})", field="min")
+        if not isfinite(self.max - self.min):
+            raise ConfigError(f"{self.min:g} of {self.name} is too far from max ({self.max:g})", field="min")
         if not 0 <= self.weight <= 1:
             raise ConfigError(f"{self.weight:g} of {self.name} must be from 0 to 1", field="weight")
 
@@ -101,6 +103,8 @@ def checked(attributes: Iterable[Attribute], where: str) -> tuple[Attribute, ...
     found = tuple(attributes)
     if not found:
         raise ConfigError(f"{where}: has no [[attribute]]: at least one must matter")
+    if not any(attribute.weight for attribute in found):
+        raise ConfigError(f"{where}: every attribute has weight 0: at least one must matter")
     for i, attribute in enumerate(found):
         if attribute.name in [other.name for other in found[:i]]:
             raise ConfigError(f"{where}: [attribute[{i}]] name = {shown(attribute.name)}: is there twice")

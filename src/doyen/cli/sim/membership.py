@@ -1,11 +1,12 @@
 """`doyen sim membership`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
 from doyen.cli.output import print_json
 from doyen.sim.studies.membership import MembershipSetting, Summary, simulate
 from doyen.sim.trace import Trace
@@ -14,9 +15,9 @@ from doyen.sim.trace import Trace
 @click.command("membership", help="Weak membership, simulated: SWIM, Medley, gossiped heartbeats.")
 @flags(MembershipSetting)
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the run, a line an event.")
+@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(seed: int, trace_path: str | None, as_json: bool, **given: Any) -> None:
+def command(seed: int, trace_path: Path | None, as_json: bool, **given: Any) -> None:
     setting = chosen(MembershipSetting, given)
     with named_by_flag(MembershipSetting):
         if trace_path is None:

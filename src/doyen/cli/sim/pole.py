@@ -1,15 +1,18 @@
 """`doyen sim pole`."""
 
 import re
+from math import isfinite
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from doyen.cli.options import OutputFile
 from doyen.cli.output import print_json, progress
 from doyen.cli.sim.tracing import tracing
 from doyen.errors import ConfigError
 from doyen.sim.studies import pole_chaos
-from doyen.sim.studies.pole import CHOICES, Latency, Run, Setting, simulate
+from doyen.sim.studies.pole import CHOICES, SNAPSHOT_MAX, Latency, Run, Setting, simulate
 from doyen.sim.studies.pole_places import NAMES
 
 UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -30,7 +33,7 @@ UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 @click.option("--runs", type=int, help="chaos: how many. [100]")
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same run.")
 @click.option("--jobs", type=int, help="chaos: processes; 0: one per core. [0]")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the run, a line an event.")
+@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; latencies in ms, times in s.")
 def command(
     deployment: str | None,
@@ -45,7 +48,7 @@ def command(
     runs: int | None,
     seed: int,
     jobs: int | None,
-    trace_path: str | None,
+    trace_path: Path | None,
     as_json: bool,
 ) -> None:
     of_service = {
@@ -142,7 +145,8 @@ def _size(text: str | None) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?B)?\s*", text or "0", re.IGNORECASE | re.ASCII)
     if found is None:
         raise ConfigError(f"{text!r} is not a size: give e.g. 100MB", field="snapshot")
-    return round(float(found[1]) * UNITS[(found[2] or "").upper()])
+    size = float(found[1]) * UNITS[(found[2] or "").upper()]
+    return round(size) if isfinite(size) else SNAPSHOT_MAX + 1
 
 
 def _percent(text: str | None) -> float:

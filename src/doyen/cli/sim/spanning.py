@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import click
 
+from doyen.cli.options import OutputFile
 from doyen.cli.output import print_json
 from doyen.cli.score.files import read_text
 from doyen.cli.sim.tracing import tracing
@@ -34,7 +35,7 @@ _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 @click.option("--co-parent-hops", type=int, default=3, show_default=True, help="Patience for co-parents, in hops.")
 @click.option("--pulse", type=float, default=0.0, metavar="HOPS", help="Neighbours compare so often. [never]")
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same run.")
-@click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the run, a line an event.")
+@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     edges: str,
@@ -50,7 +51,7 @@ def command(
     co_parent_hops: int,
     pulse: float,
     seed: int,
-    trace_path: str | None,
+    trace_path: Path | None,
     as_json: bool,
 ) -> None:
     rated = _quality(quality)
@@ -146,8 +147,8 @@ def _is_file(path: Path) -> bool:
 
 def _quality(path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
-    for number, cells in rows_of(read_text(path).splitlines(), str(path)):
-        if number == 1 and cells[0].lower() == "node":
+    for i, (number, cells) in enumerate(rows_of(read_text(path).splitlines(), str(path))):
+        if i == 0 and [cell.lower() for cell in cells] == ["node", "quality"]:
             continue
         spot = f"{path}: line {number}"
         if len(cells) != 2 or not cells[0]:

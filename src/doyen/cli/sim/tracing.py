@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from doyen.sim.trace import Trace
 
 
 @contextmanager
-def tracing(path: str | None) -> Iterator[Trace | None]:
+def tracing(path: Path | None) -> Iterator[Trace | None]:
     if path is None:
         yield None
         return

@@ -33,7 +33,7 @@ from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.studies.pole_places import REQUESTS_PER_S, Deployment, deployment
+from doyen.sim.studies.pole_places import REQUESTS_PER_S, RTT_MAX_MS, Deployment, deployment
 from doyen.sim.studies.runs import Figure, figure, run_many
 from doyen.sim.studies.service import NIC_BITS_PER_S, Recovered, Replica, Served, State, tcp_bits_per_s
 from doyen.sim.topology import Topology
@@ -46,6 +46,7 @@ SERVICE: Final = "service"
 CRASH_AT: Final[Duration] = seconds(60)
 END_AT: Final[Duration] = seconds(120)
 MEASURED_FOR: Final[Duration] = seconds(50)
+SNAPSHOT_MAX: Final = 10**12
 INTERVAL_MAX: Final[Duration] = seconds(2)  # Each server that gets any requests gets some in every window.
 PARETO_SD: Final = 0.75**0.5  # Of a Pareto distribution of shape 3 from 1; its mean is 1.5.
 
@@ -57,7 +58,11 @@ def oracle_of(name: str) -> Oracle:
     """One of `CHOICES`, or `preference:p3,p4`."""
     kind, colon, names = name.partition(":")
     if kind == "preference" and names:
-        return preference([NodeId(node) for node in names.split(",")])
+        listed = [NodeId(node.strip()) for node in names.split(",")]
+        try:
+            return preference(listed)
+        except ConfigError as error:
+            raise ConfigError(f"{name!r}: {error}", field="oracle") from None
     if colon or name not in CHOICES:
         known = ", ".join(CHOICES)
         raise ConfigError(f"{name!r} is none of {known}, and no list like preference:p3,p4", field="oracle")
@@ -81,10 +86,13 @@ class Setting(Struct, frozen=True, kw_only=True):
 
         oracle_of(self.oracle)
         need(0 <= self.jitter <= 0.2, "jitter", f"{self.jitter:g} must be from 0 to 20%")
-        need(0 <= self.snapshot_bytes <= 10**12, "snapshot", "must be 0 to 1 TB")
+        need(0 <= self.snapshot_bytes <= SNAPSHOT_MAX, "snapshot", "must be 0 to 1 TB")
         need(0.1 <= self.requests_per_s <= 10_000, "requests_per_s", "must be 0.1 to 10000")
-        need(self.rtt_ms is None or 0 <= self.rtt_ms <= 10_000, "rtt", "must be 0 to 10000 ms")
+        need(self.rtt_ms is None or 0 <= self.rtt_ms <= RTT_MAX_MS, "rtt", f"must be 0 to {RTT_MAX_MS} ms")
         place = self.place()
+        _, _, preferred = self.oracle.partition(":")
+        for server in preferred.split(",") if preferred else ():
+            need(server.strip() in place.servers, "oracle", f"{server!r}: one of {', '.join(place.servers)}")
         for server in self.outdated or ():
             need(server in place.servers, "outdated", f"{server}: one of {', '.join(place.servers)}")
         well = [s for s in place.servers if s not in place.outdated and s != place.leader]

@@ -44,6 +44,7 @@ KINDS: Final = ("eim", "ack", "agm", "mqfm", "ldm", "request")
 #: What belongs to the requests: their answers, and what is asked after failures, returns and new links.
 _OF_REQUEST: Final = frozenset({"request", "notyet", "enquire", "state", "reset"})
 CALM_PULSES: Final = 4
+HOPS_MAX: Final = 1_000_000
 ROUNDS_MAX: Final = 200  # So many waits for a declaration after the last failure, and a run counts as never ending.
 
 
@@ -120,8 +121,10 @@ class Setting(Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"{shown}: the graph has no such edge", field=failure.what)
             if len(failure.who) == 1 and failure.who[0] not in known:
                 raise ConfigError(f"{shown}: the graph has no such node", field=failure.what)
-            if not (isfinite(failure.at) and failure.at >= 0):
-                raise ConfigError(f"{shown}: the time must be 0 or more", field=failure.what)
+            if not 0 <= failure.at <= HOPS_MAX:
+                raise ConfigError(f"{shown}: the time must be 0 or more, at most {HOPS_MAX}", field=failure.what)
+        if not 0 <= self.pulse_units <= HOPS_MAX:
+            raise ConfigError(f"{self.pulse_units:g} must be from 4 to {HOPS_MAX} hops; 0: none", field="pulse")
 
     def config(self) -> SpanningConfig:
         more = {"pulse_interval": round(self.pulse_units * UNIT)} if self.pulse_units else {}
