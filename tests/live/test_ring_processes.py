@@ -11,7 +11,7 @@ from doyen.lab.ring_runs import kill_groups
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 
-LEASE = ms(400)
+LEASE = ms(800)
 
 
 def test_killed_processes_are_noticed_in_time_and_nobody_else_leaves() -> None:

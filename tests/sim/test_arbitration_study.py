@@ -10,14 +10,13 @@ from doyen.sim.studies.arbitration_scenarios import BROKEN, SCENARIOS, play, see
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(name: str) -> None:
-    for seed in (1, 2):
-        assert play(name, seed) is None
+    assert play(name, 1) is None
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario_with_many_seeds(name: str) -> None:
-    for seed in range(3, 103):
+    for seed in range(2, 102):
         assert play(name, seed) is None, f"seed {seed}"
 
 
@@ -26,7 +25,7 @@ def test_a_broken_variant_is_caught(name: str) -> None:
     assert seeds_to_catch(BROKEN[name], 10) is not None
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_chaos_seed(seed: int) -> None:
     outcome = chaos.run(seed)
     assert outcome.complaint is None, f"chaos.run({seed})"
