@@ -135,6 +135,22 @@ def test_terms_come_one_after_another_and_each_body_ends_with_its_reign() -> Non
     asyncio.run(main())
 
 
+def test_a_body_may_leave_and_is_stopped_by_it() -> None:
+    async def work(node: doyen.Node) -> None:
+        async with node.lead(timeout="10s"):
+            await node.leave()
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with doyen.join("leaves", name="a", preset="local") as node:
+            with pytest.raises(LeadershipLost, match="left"):
+                await work(node)
+            assert not node.running
+            await node.leave()  # Again: nothing happens.
+
+    asyncio.run(main())
+
+
 def test_a_cancellation_from_outside_is_not_swallowed() -> None:
     async def main() -> None:
         async with group(1) as (node,):

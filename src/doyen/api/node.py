@@ -146,6 +146,8 @@ class Node:
         self._since: dict[str, tuple[Status, Instant]] = {}
         self._told_score: float | None = None
         self._signalled = self._left = False
+        self._leaving: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self.round_trip_s: float | None = None  # Of the membership's pings, on average.
         self.agent: Agent
 
@@ -172,10 +174,16 @@ class Node:
         await self.leave()
 
     async def leave(self) -> None:
-        """In order: whoever acts as leader is stopped, the others are told, and then there is silence."""
-        if self._left:
-            return
-        self._left = True
+        """In order: whoever acts as leader is stopped, the others are told, and then there is silence.
+
+        A task of its own does it, for whoever asks may be a body that is stopped by it.
+        """
+        if self._leaving is None:
+            self._left = True
+            self._leaving = asyncio.get_running_loop().create_task(self._leave())
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self) -> None:
         self.ended.set()
         for campaign in self._campaigns.values():
             campaign.stir("left")
@@ -190,8 +198,7 @@ class Node:
         if self._signalled:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
             self._signalled = False
-        current = asyncio.current_task()
-        others = [task for task in self._tasks if task is not current]
+        others = [*self._tasks]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
@@ -443,4 +450,4 @@ class Node:
             await self.leave()
             os.kill(os.getpid(), signal.SIGTERM)  # Its default action, which ends the process.
 
-        self._spawn(leave_and_end())
+        self._ending = asyncio.get_running_loop().create_task(leave_and_end())  # Not one of those that leaving ends.
