@@ -84,8 +84,15 @@ class Leases:
     def on_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
         m = self._m
         pair = m.pairs.get((sender, message.life))
+        if message.seat is not None and pair is not None and pair.release and pair.watching:
+            m.drop(pair)  # It has let go, as we asked, and begins anew.
+            pair = None
         if message.seat is not None and (pair is None or pair.stage is not Stage.ACTIVE):
             pair = m.neighbourhood.on_invitation(pair, message, now)
+        elif pair is not None and pair.stage is Stage.DORMANT and pair.theirs is None and message.session > 1:
+            # Of a pair that we have let go, not of the one that we ask for: an ack would be taken for its life.
+            m.neighbourhood.on_stranger(sender, message.life)
+            return
         if pair is None:
             if message.seat is None:
                 m.neighbourhood.on_stranger(sender, message.life)
