@@ -23,12 +23,15 @@ from doyen.membership.arbitration.messages import (
     PairDropped,
     RecoveryDue,
     RecoveryStarted,
+    Released,
     Requested,
+    Said,
     SessionStep,
     Suspected,
     Verdict,
     Vote,
 )
+from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.ring import Seat
 from doyen.testing import RecordingOut
 
@@ -231,6 +234,24 @@ def test_a_round_trip_above_t_a_is_refused_with_the_numbers() -> None:
     machine.on_message(Q.node, LeaseAck(1, 1, session, 1), ms(30))
     (left,) = [fact for fact in facts(out) if isinstance(fact, LeftRing)]
     assert left.why == "refused" and "20ms" in left.detail and "30ms" in left.detail
+
+
+def test_a_pair_that_begins_anew_does_not_answer_for_the_one_that_was_let_go() -> None:
+    machine, out = member(PRACTICAL)
+    pair = machine.pairs[Q.name] = Pair(Q, Stage.DORMANT, machine.pairs[Q.name].mine, None, 0)
+    pair.initiator = True
+    machine.on_message(Q.node, LeaseRequest(1, 1, 7, 1), ms(1))
+    assert out.take() == [Send(Q.node, Released(1, 1))]
+
+
+def test_who_asked_for_release_and_is_invited_knows_that_it_was_released() -> None:
+    machine, out = member(PRACTICAL)
+    old = machine.pairs[Q.name]
+    old.release = True
+    said = Said((), 0, 0, 3, (P, R))
+    machine.on_message(Q.node, LeaseRequest(1, 1, 1, 0, said, Q), ms(1))
+    new = machine.pairs[Q.name]
+    assert new is not old and new.stage is Stage.DORMANT and not new.certain
 
 
 def test_drift_lengthens_what_arbitrators_remember() -> None:
