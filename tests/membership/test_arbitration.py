@@ -245,7 +245,7 @@ def test_a_pair_that_begins_anew_does_not_answer_for_the_one_that_was_let_go() -
 
 
 def test_who_asked_for_release_and_is_invited_knows_that_it_was_released() -> None:
-    machine, out = member(PRACTICAL)
+    machine, _ = member(PRACTICAL)
     old = machine.pairs[Q.name]
     old.release = True
     said = Said((), 0, 0, 3, (P, R))
