@@ -93,7 +93,7 @@ def test_the_beater_sees_another_that_lives_and_not_one_that_ended(tmp_path: Pat
 @pytest.mark.root
 def test_a_watchdog_that_does_not_know_the_lease_is_caught_when_its_runner_is_paused() -> None:
     mutant = [sys.executable, str(Path(__file__).with_name("mutants.py")), "sleeping_watchdog"]
-    result = asyncio.run(prove_singleton(4, doyen=mutant))
+    result = asyncio.run(prove_singleton(5, doyen=mutant))
     shutil.rmtree(result.histories)
     assert result.faults["runner paused"] == 1
     assert any(text.startswith("two at once") for text in result.violations), result.violations

@@ -7,7 +7,8 @@ The guard is the command's parent.  It ends the command's whole process group, b
     when the runner says so,
     when the runner is gone (its end of the pipe closes, also by SIGKILL),
     when the lease is about to end and was not renewed: SIGTERM `notice` before, SIGKILL `margin` before its end.
-If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG) and the runner its group.
+If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG), and its shadow, a process that waits for
+nothing else, the command's group: also where the runner is paused, or gone as well.
 
 Nothing but the standard library, and little of it: it must start fast and weigh nothing.
 """
@@ -38,6 +39,7 @@ class Guard:
         self.stop_at = FOREVER  # When SIGKILL follows, once SIGTERM was sent.
         self.buffer = b""
         self.runner_gone = False
+        self.shadow = -1  # Where to tell it.
 
     def run(self, command: list[str]) -> int:
         wake_read, wake_write = os.pipe()
@@ -52,7 +54,9 @@ class Guard:
         if self.runner_gone or self.stop_at < FOREVER or now() >= self.until - self.margin:
             self.say(b"late\n")
             return 75
+        self.shadow = self.start_shadow()
         self.pid = self.start(command)
+        self.tell_shadow(self.pid)
         self.say(b"pid %d\n" % self.pid)
         while True:
             code = self.reaped()
@@ -67,6 +71,27 @@ class Guard:
                 os.read(wake_read, 4096)
             if self.orders in ready:
                 self.hear()
+
+    def start_shadow(self) -> int:
+        """It learns by the end of a pipe that the guard is no more, and ends the group last named in it."""
+        told, tell = os.pipe()
+        if os.fork():
+            os.close(told)
+            return tell
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for end in (tell, self.orders, self.words):
+            os.close(end)
+        while words := os.read(told, 256):
+            self.pid = int(words.split()[-1])
+        if self.pid:
+            self.kill(signal.SIGKILL)
+        os._exit(0)
+
+    def tell_shadow(self, pid: int) -> None:
+        """Which group is to be ended; 0: none any more."""
+        with suppress(OSError):  # It was killed: then there is none.
+            os.write(self.shadow, b"%d\n" % pid)
 
     def start(self, command: list[str]) -> int:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -93,6 +118,7 @@ class Guard:
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         self.kill(signal.SIGKILL)  # Whatever it left behind in its group, whose id is its own until it is reaped.
+        self.tell_shadow(0)
         _, status = os.waitpid(self.pid, 0)
         return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 

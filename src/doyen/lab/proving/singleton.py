@@ -27,8 +27,8 @@ HOSTS: Final = 5
 POLL_S: Final = 0.01
 FRESH: Final = 200_000_000  # Who beat so lately still lives.
 LONG_AGO: Final = 5_000_000_000  # Who beat last so long ago has ended.
-FAULTS: Final = ("runner killed", "guard killed", "command killed", "runner stopped", "runner paused", "host cut off")
-KILLS: Final = ("runner killed", "guard killed", "command killed")
+KILLS: Final = ("runner killed", "guard killed", "command killed", "guard of a paused runner killed")
+FAULTS: Final = (*KILLS, "runner stopped", "runner paused", "host cut off")
 
 
 class Runners:
@@ -189,10 +189,13 @@ def do(fault: str, current: Life, runners: Runners) -> Callable[[], None] | None
         match fault:
             case "runner killed":
                 runner.kill()
-            case "guard killed":
+            case "guard killed" | "guard of a paused runner killed":
                 if Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1] != str(runner.pid):
                     return None
+                if fault != "guard killed":
+                    runner.send_signal(signal.SIGSTOP)
                 os.kill(guard, signal.SIGKILL)
+                return lambda: runner.send_signal(signal.SIGCONT)
             case "command killed":
                 if beater.identity(command) != current.name:
                     return None
