@@ -403,7 +403,7 @@ def test_the_highest_sequence_is_durable_before_it_is_spoken_of() -> None:
 def test_quality_is_measured_on_joining_and_frozen() -> None:
     out, values = RecordingOut(), iter([0.7, 0.9, float("nan")])
     machine = Spanning(B, CONFIG, out, measure=lambda: next(values), neighbours=[A])
-    for sequence, expected in ((1, 0.7), (2, 0.9), (3, 0.9)):  # What is no number leaves it as it was.
+    for sequence, expected in ((1, 0.7), (2, 0.9), (3, 0.9), (4, 0.9)):  # No number, and then a mistake: as it was.
         election = ElectionId(sequence, A)
         machine.on_message(A, Eim(election, 0), 0)
         machine.on_message(A, Request(election), S)  # Asked again, it says the same.

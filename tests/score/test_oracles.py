@@ -182,6 +182,20 @@ def test_a_score_that_is_none_is_below_all(value: float | None) -> None:
     assert callable_oracle(lambda epoch: value).standing(Situation(me=P1, voters=(P1,))) == ()
 
 
+def test_a_score_function_that_fails_is_below_all_and_stops_no_election() -> None:
+    def broken(*epoch: int) -> float:
+        raise OSError("no such sensor")
+
+    here, attributes = Situation(me=P1, voters=(P1,)), (Attribute(name="cpu", min=0, max=10, weight=1.0),)
+    for oracle in (
+        callable_oracle(broken),
+        callable_oracle(lambda epoch: "much"),  # type: ignore[arg-type, return-value]
+        quality_oracle(attributes, broken),  # type: ignore[arg-type]
+        quality_oracle(attributes, lambda: {"memory": 1.0}),
+    ):
+        assert (oracle.score(here), oracle.standing(here)) == (None, ())
+
+
 @pytest.mark.parametrize("names", [(), (LATENCY, 0.0), (LATENCY, float("nan"))])
 def test_composites_that_make_no_sense(names: tuple[object, ...]) -> None:
     with pytest.raises(ConfigError):

@@ -70,6 +70,8 @@ def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
     assert rating() > worse
     rating.probes["security"] = lambda: float("nan")
     assert rating.measure()[1] == ("security",)
+    rating.probes["security"] = lambda: 1 / 0  # A probe's mistake costs no election.
+    assert rating.measure()[1] == ("security",)
     with pytest.raises(ConfigError, match="'failures' has no probe"):
         Rating(attributes, {"security": fixed(1)})
 

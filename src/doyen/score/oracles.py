@@ -18,6 +18,7 @@ Ambiguity [POLE §3.3]: θ_c is the (⌊N/2⌋+1)-th smallest round trip with th
   configured size, also while some are dead.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Final, Literal
@@ -32,6 +33,8 @@ from doyen.score.topsis import Attribute, quality
 
 OracleName = Literal["history", "request", "consensus", "latency", "worst-case", "rotating"]
 Standing = tuple[float, ...]  # Greater is better; () is below every measured one.
+
+log = logging.getLogger("doyen")
 
 QUANTUM: Final = 0.001  # Of round trips in ms: 1 µs.
 SAME_PLACE_MS: Final = 1.0  # Servers within this of the nearest are in one data centre with it.
@@ -205,8 +208,8 @@ def preference(names: Sequence[NodeId]) -> Oracle:
 def callable_oracle(
     score: Callable[[int], float | None], *, higher_wins: bool = True, quantum: float = QUANTUM, name: str = "callable"
 ) -> Oracle:
-    """`score(epoch)` of the application's own; None while it does not know."""
-    return Oracle(name, (Part(lambda situation: score(situation.epoch), higher_wins, quantum),))
+    """`score(epoch)` of the application's own; None while it does not know, and where it fails."""
+    return Oracle(name, (Part(_forgiven(lambda situation: score(situation.epoch)), higher_wins, quantum),))
 
 
 def quality_oracle(attributes: Sequence[Attribute], values: Callable[[], Mapping[str, float] | None]) -> Oracle:
@@ -216,7 +219,21 @@ def quality_oracle(attributes: Sequence[Attribute], values: Callable[[], Mapping
         measured = values()
         return None if measured is None else quality(measured, attributes).value
 
-    return Oracle("quality", (Part(theta, True, 1e-6),))
+    return Oracle("quality", (Part(_forgiven(theta), True, 1e-6),))
+
+
+def _forgiven(theta: Callable[[Situation], float | None]) -> Callable[[Situation], float | None]:
+    """An election must not stop for an application's mistake: whoever cannot score itself comes after all that can."""
+
+    def tried(situation: Situation) -> float | None:
+        try:
+            value = theta(situation)
+            return None if value is None else float(value)
+        except Exception:
+            log.exception("%s: the score function failed: not measured", situation.me)
+            return None
+
+    return tried
 
 
 # ── A whole table ───────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ A `Probe` is any callable that gives a number; a `Rating` joins probes and attri
 to a quality factor, which is a standing: greater is better, in any election.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -21,6 +22,8 @@ from doyen.score.topsis import Attribute, Quality, checked, quality
 
 Probe: TypeAlias = Callable[[], float]
 Graph: TypeAlias = Mapping[str, Iterable[str]]  # Neighbours by node; a node that is not a key has none of its own.
+
+log = logging.getLogger("doyen")
 
 PROC: Final = Path("/proc")
 BATTERIES: Final = Path("/sys/class/power_supply")
@@ -48,7 +51,9 @@ class Rating:
                 value = float(self.probes[attribute.name]())
                 if not isfinite(value):
                     raise Unmeasured(f"{attribute.name} is {value}")
-            except Unmeasured:
+            except Exception as error:  # An election must not stop for a probe's mistake.
+                if not isinstance(error, Unmeasured):
+                    log.exception("the probe of %s failed: its worst value counts", attribute.name)
                 missing.append(attribute.name)
                 value = attribute.min if attribute.kind == "benefit" else attribute.max
             values[attribute.name] = value

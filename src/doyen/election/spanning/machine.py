@@ -24,7 +24,7 @@ Extension: a pulse between neighbours (off as published) finds ghosts, lost mess
 """
 
 from collections.abc import Callable, Iterable
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, ClassVar, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
@@ -302,10 +302,14 @@ class Spanning:
         self.evaluate(now)
 
     def candidate(self) -> Candidate:
-        """Myself, with my quality of this moment."""
-        value = self.standing if self.measure is None or self.retired is not None else self.measure()
-        if isfinite(value):
-            self.standing = value
+        """Myself, with my quality of this moment; the last one stands where it cannot be measured."""
+        if self.measure is not None and self.retired is None:
+            try:
+                value = float(self.measure())
+            except Exception:  # The application's mistake: an election must not stop for it.
+                value = nan
+            if isfinite(value):
+                self.standing = value
         return Candidate(self.standing, self.me)
 
     def saw(self, sequence: int, *, forget: bool = False) -> None:
