@@ -32,7 +32,7 @@ JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 
 class NotSettled(Exception):
-    """A region has no leader that all name, although its time is over."""
+    """What must come has not come, although its time is over."""
 
 
 class Running:
@@ -208,7 +208,10 @@ class Ground:
     async def ended(self, label: str, timeout_s: float = 20.0) -> str:
         """Waits until it ends by itself; why, in its own words."""
         running = self.running[label]
-        await self.until(lambda: running.process.poll() is not None, timeout_s)
+        try:
+            await self.until(lambda: running.process.poll() is not None, timeout_s)
+        except TimeoutError:
+            raise NotSettled(f"{running.life} runs on after {timeout_s:g} s, although it should have ended") from None
         running.life.read()
         del self.running[label]
         self.note(f"after {label} had ended", self.merging)
