@@ -51,7 +51,8 @@ def test_a_live_agent_counts_bad_datagrams_by_reason_and_goes_on_leading(quick: 
                     # No more than its socket holds at a time, so that none is lost on the way.
                     await cluster.until(lambda sent=sent: sum(b.refused.values()) >= sent, 10)  # type: ignore[misc]
             assert sum(b.refused.values()) == COUNT
-            assert {"oversized", "malformed", "version", "group", "channel", "message"} == set(b.refused)
+            reasons = {"oversized", "malformed", "version", "group", "channel", "message"}
+            assert reasons == set(b.refused) - {"key"}  # Bytes by chance may look like a sealed packet.
             assert a.leader == b.leader == "b"
             heard = a.received
             await cluster.until(lambda: a.received >= heard + 3, 10)  # It still announces,

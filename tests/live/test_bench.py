@@ -63,7 +63,8 @@ def test_bench_kill_says_what_it_measured() -> None:
 @pytest.mark.root
 def test_sixteen_idle_agents_send_less_than_600_bytes_a_second() -> None:
     done = subprocess.run([*DOYEN, "bench", "idle", "--seconds", "5", "--json"], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert all("NOT authenticated" in line for line in done.stderr.splitlines())  # Nothing else is complained of.
     result = json.loads(done.stdout)
     members = result["members"]
     print(f"idle: {result['bytes_per_s']:.1f} B/s")

@@ -85,9 +85,7 @@ class _Show:
                 f"(T_A {t.announce_interval // 10**6} ms, T_L {t.listen_timeout // 10**6} ms, "
                 f"T_S {t.suppress_interval // 10**6} ms) · no key: packets are NOT authenticated\n"
             )
-            click.echo(
-                "Ctrl-C stops.  Try meanwhile: doyen explain --group demo     doyen watch --group demo\n"
-            )
+            click.echo("Ctrl-C stops.  Try meanwhile: doyen explain --group demo     doyen watch --group demo\n")
         for name in self.names:
             await self.cluster.start(name)
         await self.cluster.until_started()
