@@ -190,9 +190,9 @@ def unsettled(
             due_at = truth.at + truth.bound + slack
             begin = truth.settled_at.get(region, due_at)
             stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
-            if end - due_at > PAUSE_MIN and not _clipped(stretches, due_at, end):
+            if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
                 found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
-            both = together(_clipped(stretches, begin, end))
+            both = together(clipped(stretches, begin, end))
             if both > slack:
                 found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
     return found
@@ -210,7 +210,7 @@ def together(stretches: Sequence[Stretch]) -> Duration:
     return total
 
 
-def _clipped(stretches: Iterable[Stretch], begin: Instant, end: Instant) -> list[Stretch]:
+def clipped(stretches: Iterable[Stretch], begin: Instant, end: Instant) -> list[Stretch]:
     """What of them lies between."""
     parts = [Stretch(s.life, s.term, max(s.first, begin), min(s.last, end)) for s in stretches]
     return [part for part in parts if part.first < part.last]

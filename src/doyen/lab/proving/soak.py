@@ -16,7 +16,7 @@ from doyen.errors import DoyenError
 from doyen.lab.proving.combination import Combination
 from doyen.lab.proving.ground import Ground, NotSettled
 from doyen.lab.proving.history import Life
-from doyen.lab.proving.judge import Promise, judge
+from doyen.lab.proving.judge import Promise, clipped, judge, together
 from doyen.lab.proving.logs import trouble
 from doyen.lab.switch import Link, Switch
 from doyen.net.keys import key_text, new_key
@@ -37,9 +37,9 @@ class Soak(Struct, frozen=True, kw_only=True):
     violations: tuple[str, ...]
     faults: dict[str, int]
     leader_kills: int
-    leaders: int  # Reigns, all in all.
+    leaders: int  # Reigns, since all had joined and agreed for the first time.
     takeovers_s: tuple[float, ...]
-    together_s: float
+    together_s: float  # Two acting at once since then, all in all.
     rss_mb: float  # Median of the agents that lived through all of it, at the end.
     rss_growth_max: float  # Of any of them, from the end of its warming up: a part.
     rss_lives: int  # So many did.
@@ -62,7 +62,7 @@ async def soak(
 ) -> Soak:
     folder = Path(tempfile.mkdtemp(prefix="doyen-lab-soak-"))
     combination = Combination(name="hybrid", election="hybrid", preset="lan")
-    failure, leader_kills, rng = "", 0, Random(seed)
+    failure, leader_kills, settled_at, rng = "", 0, 0, Random(seed)
     with Switch(agents, link=Link(loss=loss), seed=seed) as network:
         async with Ground(network, combination, folder) as ground:
             ground.status_every_s = max(0.5, minutes / 4)
@@ -76,6 +76,7 @@ async def soak(
             end_at = began_at + int(minutes * 60e9)
             try:
                 leader = await ground.settled()
+                settled_at = time.monotonic_ns()
                 on_step(f"{leader} leads")
                 while time.monotonic_ns() < end_at:
                     await asyncio.sleep(min(rng.expovariate(1 / kill_every_s), 3 * kill_every_s))
@@ -101,6 +102,7 @@ async def soak(
         wanted=("killed", "packets lost"),
         slack=ground.slack,
     )
+    reigns = [stretch for life in ground.lives for stretch in life.stretches()]
     told, silent = decisions(ground.lives)
     growths, sizes = growth(ground.lives, began_at, ended_at)
     violations = [failure] if failure else []
@@ -120,9 +122,9 @@ async def soak(
         violations=tuple(violations),
         faults={name: count for name, count in ground.faults.items() if count},
         leader_kills=leader_kills,
-        leaders=sum(record.kind == "begin" for life in ground.lives for record in life.records),
+        leaders=sum(stretch.last > settled_at for stretch in reigns),
         takeovers_s=tuple(round(takeover, 3) for takeover in ground.takeovers_s),
-        together_s=round(verdict.together_s, 3),
+        together_s=round(together(clipped(reigns, settled_at, ended_at)) / 1e9, 3),
         rss_mb=round(median(sizes) / 1e6, 1) if sizes else 0.0,
         rss_growth_max=round(worst[1], 4),
         rss_lives=len(growths),
