@@ -74,8 +74,9 @@ def test_sixteen_idle_agents_send_less_than_600_bytes_a_second() -> None:
     inodes = {member["namespace_inode"] for member in members}
     assert len(inodes | {os.stat("/proc/self/ns/net").st_ino}) == 17
     assert len({(member["namespace"], member["interface"]) for member in members}) == 16
-    senders = [member for member in members if member["tx_packets"] >= 4]
-    assert [member["name"] for member in senders] == [result["leader"]] == ["n16"]
+    # The others send nothing but what their kernels ask about addresses, for the idle connection to the leader.
+    busiest = max(members, key=lambda member: member["tx_bytes"])
+    assert busiest["name"] == result["leader"] == "n16"
     # A multicast is counted once, where it was sent; and everybody else heard it.
     assert all(member["rx_packets"] >= 4 for member in members if member["name"] != "n16")
     assert 14 + 20 + 8 < result["bytes_per_s"] < 600
