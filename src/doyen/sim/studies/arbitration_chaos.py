@@ -21,8 +21,10 @@ from doyen.membership.arbitration.config import ArbitrationConfig, Partition
 from doyen.membership.arbitration.machine import Arbitration
 from doyen.membership.ring import owner, point_of
 from doyen.sim.network import Delay
+from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.studies.arbitration import KEY, ArbitrationSetting, Build, Ring
+from doyen.sim.studies.arbitration_watch import ELECTION
 
 FAULT_LEASES: Final = 24
 REST_LEASES: Final = 90
@@ -203,7 +205,14 @@ class _Ordeal:
             node = sim.by_name[self.rng.choice(sorted(m.seat for m in members)).node]
             sim.pause(node)
             ring.watch.acting.pop(node.name, None)  # Asleep, it does not act.
-            sim.at(sim.now + int(self.rng.random() * 12 * self.plan.lease), lambda: sim.resume(node), "awake")
+            sim.at(sim.now + int(self.rng.random() * 12 * self.plan.lease), partial(self._wake, node), "awake")
+
+    def _wake(self, node: SimNode) -> None:
+        """What it had missed is done at once; if it still leads after that, it acts again."""
+        self.ring.sim.resume(node)
+        elector = node.ports[ELECTION].machine if ELECTION in node.ports else None
+        if isinstance(elector, LeaderByKey) and elector.is_leader:
+            self.ring.watch.acts_again(node)
 
     def _end_faults(self) -> None:
         sim = self.ring.sim

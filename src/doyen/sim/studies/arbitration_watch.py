@@ -239,14 +239,15 @@ class Watch:
         if fact.__class__ is LeaderElected and fact.term.leader == node.name:
             self.looked["owners"] += 1
             self.reigns.append((now, node.name, fact.term.number))
-            others = [
-                name for name in self.acting if name != node.name and self.sim.by_name[NodeId(name)].host is not None
-            ]
-            if others and self.owners_promised:
-                self._fail("owners", f"{node.name} acts while {others} act")
-            self.acting[node.name] = now
+            self.acts_again(node)
         elif fact.__class__ is LeaderLost and fact.term.leader == node.name:
             self.acting.pop(node.name, None)
+
+    def acts_again(self, node: SimNode) -> None:
+        others = [name for name in self.acting if name != node.name and self.sim.by_name[NodeId(name)].host is not None]
+        if others and self.owners_promised:
+            self._fail("owners", f"{node.name} acts while {others} act")
+        self.acting[node.name] = self.sim.now
 
     # At the end, in quiet.
 
