@@ -44,6 +44,11 @@ def test_every_fault_fires_and_nothing_comes_of_it() -> None:
     assert all(summary.faults[name] for name in FAULTS), summary.faults
 
 
+def test_a_selection_made_on_waking_and_told_after_a_slow_disk_is_not_late() -> None:
+    outcome = run(5_000_133, node_count=3)
+    assert not outcome.complaints, describe(outcome)
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     assert run(5).trace_hash == run(5).trace_hash != run(6).trace_hash
 

@@ -398,6 +398,7 @@ class Watch:
         self._proposed: set[tuple[NodeId, int]] = set()
         self._granted: dict[tuple[NodeId, int], NodeId] = {}
         self._quorum_at: dict[NodeId, tuple[int, Instant]] = {}
+        self._woke_at: dict[NodeId, Instant] = {}  # After its last pause, by its own clock.
 
     def complain(self, what: str) -> None:
         self.complaints.append(f"{self._ordeal.sim.now / 1e9:.3f} s: {what}")
@@ -436,7 +437,8 @@ class Watch:
         if len(true) < quorum:
             self.complain(f"{name} selects {fact.leader} in epoch {fact.epoch}; only {len(true)} proposed in it")
         epoch, at = self._quorum_at.get(name, (0, 0))
-        if epoch == fact.epoch and fact.at > at + CONFIG.election_timeout + 2 and name not in self._still:
+        since = max(at, self._woke_at.get(name, at) - CONFIG.election_timeout)  # A timer that ran out in its sleep.
+        if epoch == fact.epoch and fact.at > since + CONFIG.election_timeout + 2 and name not in self._still:
             self.complain(f"{name} selects {(fact.at - at) / 1e6:.0f} ms after its quorum")
 
     def on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
@@ -456,8 +458,11 @@ class Watch:
         self._count(self._ordeal.sim.now)
 
     def on_resume(self, name: NodeId) -> None:
-        """Called once it has worked off what had piled up: timers first seen now are late, but seen."""
+        """Called once it has worked off what had piled up: timers first seen now are late, but seen.  What it did then
+        may be told later, when its disk is done."""
         self._still.discard(name)
+        sim = self._ordeal.sim
+        self._woke_at[name] = sim.by_name[name].clock.local(sim.now)
         self._count(self._ordeal.sim.now)
 
     def on_down(self, name: NodeId) -> None:
