@@ -8,9 +8,10 @@ import pytest
 
 from doyen.cli.bench.pole import layout
 from doyen.core.clock import ms
+from doyen.core.ids import NodeId
 from doyen.election.pole import PoleConfig
 from doyen.lab.pole_group import PoleGroup, on_loopback
-from doyen.lab.pole_takeover import kill_leaders, succeed
+from doyen.lab.pole_takeover import heritage, kill_leaders, rightful, succeed
 from doyen.lab.pole_witness import Ledger
 from doyen.score.oracles import ORACLES
 
@@ -56,6 +57,18 @@ def test_who_lost_its_file_has_no_vote() -> None:
             assert group.first_acts[-1].leader != other
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("oracle", "leaders"),
+    [("request", "444"), ("latency", "344"), ("worst-case", "344"), ("consensus", "444"), ("history", "444")],
+)
+def test_the_right_ones_are_the_papers(oracle: str, leaders: str) -> None:
+    """With the dead leader's clients counted to its data centre."""
+    for name, last in zip("123", leaders, strict=True):
+        assert rightful(layout(name), oracle, NodeId("p5"), 6)[-1] == f"p{last}"
+        assert heritage(layout(name), NodeId("p4")) == {"p5": layout(name).rates[NodeId("p5")]}
+        assert heritage(layout(name), NodeId("p1")) == {}
 
 
 @pytest.mark.root

@@ -52,6 +52,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     first: str = ""  # Whom all prefer until there was a leader; empty: the oracle decides from the start.
     rate: float = 0.0
     centres: dict[NodeId, str] | None = None  # Data centres: a dead leader's clients stay in theirs.
+    heritage: dict[NodeId, float] = {}  # Requests per second that come over from each, should it die.
     pings: PingPongConfig = PingPongConfig()
     act_every: Duration = ms(5)
 
@@ -72,6 +73,7 @@ class PoleNode:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.led_before = False
+        self.gained = 0.0  # From clients of the leader that died; where rates are told, the oracle reckons it itself.
         self.acts = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.acts.setblocking(False)
         self.driver = driver = Driver(
@@ -97,7 +99,7 @@ class PoleNode:
             plan.name,
             plan.voters,
             vectors=self.vectors,
-            rate=lambda: plan.rate,
+            rate=lambda: plan.rate + self.gained,
             places=plan.centres,
         )
         restored = driver.restored(ELECTION, Pole.RECORD)
@@ -118,6 +120,7 @@ class PoleNode:
     def _score(self, epoch: int, gone: NodeId | None) -> Standing | None:
         if self.plan.first and not self.led_before:
             return (float(self.plan.name == self.plan.first),)
+        self.gained = self.plan.heritage.get(gone, 0.0) if gone is not None and self.vectors is None else 0.0
         return self.scorer(epoch, gone)
 
     async def run(self) -> None:

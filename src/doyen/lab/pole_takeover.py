@@ -176,7 +176,9 @@ async def succeed(layout: Layout, oracle: str, *, lease: Duration = WIDE_LEASE, 
             pings=PingPongConfig(ping_interval=ms(200), window=seconds(5)),
         )
         async with Lateness() as control, group:
-            await group.start_all({name: {"rate": layout.rates[name]} for name in servers})
+            await group.start_all(
+                {name: {"rate": layout.rates[name], "heritage": heritage(layout, name)} for name in servers}
+            )
             await group.until(lambda: group.agreed() is not None, "all name one leader")
             await asyncio.sleep(measured_s)
             leader, _ = await group.until_agreed()
@@ -200,14 +202,15 @@ async def succeed(layout: Layout, oracle: str, *, lease: Duration = WIDE_LEASE, 
             )
 
 
-def rightful(layout: Layout, oracle: str, dead: NodeId, epoch: int) -> tuple[str, ...]:
-    """By the round trips as they are set; those within a few milliseconds of the best are as good.
+def heritage(layout: Layout, name: NodeId) -> dict[NodeId, float]:
+    """The clients of a dead server go to the others of its data centre, evenly."""
+    mates = [node for node in layout.servers if layout.centres[node] == layout.centres[name]]
+    return {dead: layout.rates[dead] / (len(mates) - 1) for dead in mates if dead != name}
 
-    Oracles that send no messages cannot know how many clients the dead leader had.
-    """
-    found = score_all(
-        ORACLES[oracle], layout.rtt_ms, layout.rates, exclude=dead, reattribute=oracle in MEASURED, epoch=epoch
-    )
+
+def rightful(layout: Layout, oracle: str, dead: NodeId, epoch: int) -> tuple[str, ...]:
+    """By the round trips as they are set; those within a few milliseconds of the best are as good."""
+    found = score_all(ORACLES[oracle], layout.rtt_ms, layout.rates, exclude=dead, reattribute=True, epoch=epoch)
     best = found.scores[found.leader]
     if oracle not in MEASURED or best is None:
         return (found.leader,)

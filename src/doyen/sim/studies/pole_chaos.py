@@ -461,8 +461,7 @@ class Watch:
         """Called once it has worked off what had piled up: timers first seen now are late, but seen.  What it did then
         may be told later, when its disk is done."""
         self._still.discard(name)
-        sim = self._ordeal.sim
-        self._woke_at[name] = sim.by_name[name].clock.local(sim.now)
+        self._woke_at[name] = self._ordeal.sim.by_name[name].now()
         self._count(self._ordeal.sim.now)
 
     def on_down(self, name: NodeId) -> None:
