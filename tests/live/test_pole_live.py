@@ -61,7 +61,14 @@ def test_who_lost_its_file_has_no_vote() -> None:
 
 @pytest.mark.parametrize(
     ("oracle", "leaders"),
-    [("request", "444"), ("latency", "344"), ("worst-case", "344"), ("consensus", "444"), ("history", "444")],
+    [
+        ("request", "444"),
+        ("latency", "344"),
+        ("worst-case", "344"),
+        ("consensus", "444"),
+        ("history", "444"),
+        ("rotating", "111"),
+    ],
 )
 def test_the_right_ones_are_the_papers(oracle: str, leaders: str) -> None:
     """With the dead leader's clients counted to its data centre."""
@@ -72,10 +79,13 @@ def test_the_right_ones_are_the_papers(oracle: str, leaders: str) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(("name", "oracle"), [("1", "latency"), ("3", "worst-case")])
-def test_the_right_successor_over_the_papers_round_trips(name: str, oracle: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "oracle", "leader"), [("1", "latency", "p3"), ("3", "worst-case", "p4"), ("2", "rotating", "p1")]
+)
+def test_the_right_successor_over_the_papers_round_trips(name: str, oracle: str, leader: str) -> None:
     found = asyncio.run(succeed(layout(name), oracle))
     assert found.leader_before == "p5"
+    assert leader in found.right
     assert found.holds, found
 
 

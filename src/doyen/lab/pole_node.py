@@ -23,7 +23,7 @@ from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.pole import NotVoting, Pole, PoleConfig
+from doyen.election.pole import NotVoting, Pole, PoleConfig, Promise
 from doyen.election.pole.messages import Standing
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
@@ -50,6 +50,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     witness: str  # The path of its socket.
     oracle: str = "history"
     first: str = ""  # Whom all prefer until there was a leader; empty: the oracle decides from the start.
+    epoch_before: int = 0  # A newcomer's first election is the next one: whose turn it is depends on it.
     rate: float = 0.0
     centres: dict[NodeId, str] | None = None  # Data centres: a dead leader's clients stay in theirs.
     heritage: dict[NodeId, float] = {}  # Requests per second that come over from each, should it die.
@@ -103,6 +104,8 @@ class PoleNode:
             places=plan.centres,
         )
         restored = driver.restored(ELECTION, Pole.RECORD)
+        if restored is None and plan.newcomer and plan.epoch_before:
+            restored = Promise(plan.epoch_before)
         self.machine: Pole = driver.add(
             ELECTION,
             lambda port: Pole(

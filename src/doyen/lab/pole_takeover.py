@@ -172,6 +172,7 @@ async def succeed(layout: Layout, oracle: str, *, lease: Duration = WIDE_LEASE, 
             config,
             oracle=oracle,
             first=layout.leader,
+            epoch_before=sorted(servers, key=order).index(layout.leader),  # The first epoch is the first leader's turn.
             centres=layout.centres,
             pings=PingPongConfig(ping_interval=ms(200), window=seconds(5)),
         )
