@@ -369,11 +369,10 @@ def slow_node_false_positives(config: SwimConfig, seed: int, step_delay: int) ->
     return len(world.false_positives)
 
 
-@pytest.mark.parametrize(
-    "full",
-    [SwimConfig(), replace(SwimConfig.lan(32), period=seconds(1), suspicion_mult=3.0)],
-    ids=["as it comes", "hasty"],
-)
+HASTY = replace(SwimConfig.lan(32), period=seconds(1), suspicion_mult=3.0)
+
+
+@pytest.mark.parametrize("full", [SwimConfig(), HASTY], ids=["as it comes", "hasty"])
 def test_lifeguard_a_slow_node_causes_ten_times_fewer_false_positives(full: SwimConfig) -> None:
     plain = replace(full.plain(), sync_interval=full.sync_interval)
     runs = [(seed, ms(delay)) for seed, delay in ((1, 200), (2, 250), (3, 300))]
@@ -528,7 +527,7 @@ def test_mutant_no_patience_with_the_slow(monkeypatch: pytest.MonkeyPatch) -> No
     from doyen.membership.swim.patience import Patience
 
     monkeypatch.setattr(Patience, "with_", lambda self, target: ms(200))
-    assert caught(test_lifeguard_a_slow_node_causes_ten_times_fewer_false_positives)
+    assert caught(lambda: test_lifeguard_a_slow_node_causes_ten_times_fewer_false_positives(HASTY))
 
 
 def test_mutant_pings_of_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
