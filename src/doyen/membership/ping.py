@@ -97,16 +97,12 @@ class Pinger:
             self._awaited = None  # Any other ack is late and says nothing about this probe.
 
     def on_timer(self, timer: PeriodBegins | AckOverdue, now: Instant) -> None:
-        if type(timer) is PeriodBegins:
-            self._probe(now)
-        elif self._awaited is not None and timer.probe_no == self._probe_no:  # type: ignore[union-attr]
-            self._out.emit(MemberSilent(self._awaited))
-            self._awaited = None
-
-    # Steps.
-
-    def _probe(self, now: Instant) -> None:
-        config, out = self.config, self._out
+        if type(timer) is AckOverdue:
+            if self._awaited is not None and timer.probe_no == self._probe_no:
+                self._out.emit(MemberSilent(self._awaited))
+                self._awaited = None
+            return
+        out, config = self._out, self.config
         self._probe_no = probe_no = self._probe_no + 1
         drawn = floor(self._rng.random() * self._other_count)  # `randrange` costs ten times as much.
         self._awaited = awaited = self.members[drawn if drawn < self._me else drawn + 1]

@@ -111,6 +111,15 @@ class Inlet:
         return False
 
 
+class Everybody:
+    """The inlet of a multicast: who is in it is seen when it arrives."""
+
+    __slots__ = ("channel", "hear")
+
+    def __init__(self, channel: "Channel") -> None:
+        self.channel, self.hear = channel, None
+
+
 class Audience:
     """Who hears a multicast on one channel now, in the order of their indices."""
 
@@ -124,11 +133,12 @@ class Audience:
 class Channel:
     """Made by `Simulation.channel`."""
 
-    __slots__ = ("_audience", "_outboxes", "_sim", "_traffic", "_verbs", "inlets", "name")
+    __slots__ = ("_audience", "_outboxes", "_sim", "_traffic", "_verbs", "everybody", "inlets", "name")
 
     def __init__(self, sim: "Simulation", name: str) -> None:
         self._sim, self.name = sim, name
         self._traffic = Traffic()
+        self.everybody = Everybody(self)
         self.inlets: dict[To, Inlet] = {}
         self._audience: Audience | None = None
         self._outboxes: dict[tuple[int, int], Outbox] = {}
@@ -200,7 +210,7 @@ class Channel:
 def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], Verbs]:
     """The verbs of a channel's ports are closures over what they all share: a message or a timer costs one call,
     few look-ups, and little cache."""
-    inlets, watchers = channel.inlets, sim.send_watchers
+    inlets, everybody, watchers = channel.inlets, channel.everybody, sim.send_watchers
     sequence, ordered, timers, lanes = sim.sequence, sim.ordered, sim.timers, sim.timers.lanes
 
     def verbs(node: SimNode, port: Port) -> Verbs:
@@ -227,16 +237,14 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
                 own.left = left - 1
             elif not own.next_is_heard(inlet):
                 return
-            now = sim.now
-            ordered.append((now + sim.delay, next(sequence), inlet, name, message, now, None))
+            ordered.append((sim.now + sim.delay, next(sequence), inlet, name, message))
 
         def multicast(message: Any) -> None:
             """`Simulation.multicast`, likewise."""
             if watchers or not sim.quick or not leave(message):
                 sim.multicast(node, channel, message)
                 return
-            now = sim.now
-            ordered.append((now + sim.delay, next(sequence), None, name, message, now, channel))
+            ordered.append((sim.now + sim.delay, next(sequence), everybody, name, message))
 
         def set_timer(timer: Any, at: Instant) -> None:
             now = sim.now

@@ -25,7 +25,7 @@ from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkChanged
 from doyen.errors import ConfigError, LocalProtocolError
-from doyen.sim.channel import Channel, Inlet
+from doyen.sim.channel import Channel, Everybody, Inlet
 from doyen.sim.channel import Traffic as Traffic
 from doyen.sim.inflight import lose_what_is_cut
 from doyen.sim.loop import run
@@ -104,7 +104,8 @@ class Simulation:
         self.event_count = self.delivery_count = 0
         self.sequence = count(1)
         self.timers = Timers()
-        # Deliveries: (at, sequence, inlet, sender, message, sent at, path), or without inlet: to all, and the channel.
+        # Deliveries: (at, sequence, inlet, sender, message, sent at, path); those in `ordered`, while all is quick,
+        # go without the last two, which `complete` adds.
         self.ordered: deque[tuple[Any, ...]] = deque()  # In the order of their arrival …
         self.arrivals: list[tuple[Any, ...]] = []  # … and those that came out of it: a heap.
         self.unsettled: list[Host] = []
@@ -132,6 +133,9 @@ class Simulation:
 
     def network_changed(self) -> None:
         """The plain case is decided here, once, and not at every message."""
+        self.arrivals += map(self.complete, self.ordered)  # By the delay that they were sent with.
+        heapify(self.arrivals)
+        self.ordered.clear()
         config = self.network.config
         self._plain = self.network.plain and not self.filters
         self.delay = config.delay.mean
@@ -140,11 +144,11 @@ class Simulation:
         # same for all, and what came from other times is out of it.
         self.quick = self._plain and not (self._loaded or self.wire or self.trace.lines is not None)
         self.trace.records.append(self.delay)  # Arrivals over a plain network note no instant of their own.
-        self.arrivals += self.ordered
-        heapify(self.arrivals)
-        self.ordered.clear()
         for channel in self._channels.values():
             channel.network_changed()
+
+    def complete(self, entry: tuple[Any, ...]) -> tuple[Any, ...]:
+        return entry if len(entry) == 7 else (*entry, entry[0] - self.delay, None)
 
     # Nodes.
 
@@ -316,7 +320,8 @@ class Simulation:
         if self.trace.lines is not None:
             self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
         if self._plain:
-            self._queue((self.now + self.delay, next(self.sequence), None, node.name, message, self.now, channel))
+            everybody = channel.everybody
+            self._queue((self.now + self.delay, next(self.sequence), everybody, node.name, message, self.now, None))
         else:
             self._spread(node, channel, message, size)
 
@@ -387,12 +392,14 @@ class Simulation:
         if not self._plain:
             self.trace.records.append(entry[0])
         ordered = self.ordered
+        if self.quick:
+            entry = entry[:5]
         if not ordered or entry[0] >= ordered[-1][0]:
             ordered.append(entry)
         elif self.quick and entry[0] == self.now:  # To oneself; the loop counts on it that no machine adds arrivals.
             ordered.insert(sum(1 for _ in takewhile(lambda earlier: earlier[0] == self.now, ordered)), entry)
         else:
-            heappush(self.arrivals, entry)
+            heappush(self.arrivals, self.complete(entry))
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         entry = (node, port, data)
@@ -444,9 +451,13 @@ class Simulation:
             self.trace.line(self.now, Kind.WORLD, node.name, what)
 
     def deliver(
-        self, at: Instant, inlet: Inlet, node: SimNode, message: Any, path: list[tuple[int, int]] | None
+        self, at: Instant, inlet: Inlet | Everybody, node: SimNode, message: Any, path: list[tuple[int, int]] | None
     ) -> None:
-        """To one node, in whatever state it and the network are."""
+        """To one node, in whatever state it and the network are; or to all."""
+        if isinstance(inlet, Everybody):
+            self._deliver_to_all(at, inlet.channel, node, message)
+            return
+        self.trace.records.append(inlet.index)
         receiver, host = inlet.node, inlet.node.host
         if host is None:
             self.network.faults["receiver down"] += 1
@@ -463,7 +474,7 @@ class Simulation:
         self.delivery_count += 1
         port.hear(node.name, message, at)
 
-    def deliver_to_all(self, at: Instant, channel: Channel, node: SimNode, message: Any) -> None:
+    def _deliver_to_all(self, at: Instant, channel: Channel, node: SimNode, message: Any) -> None:
         audience, network, sent_at = channel.audience, self.network, self.sent_at
         size = len(audience.hears)
         position = audience.positions.get(node.index)

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from doyen.sim.channel import Everybody
+
 if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
 
@@ -13,7 +15,7 @@ def lose_what_is_cut(sim: "Simulation") -> None:
         return
     kept: list[Any] = []
     for entry in [*sim.ordered, *sim.arrivals]:
-        kept += _what_remains(sim, entry)
+        kept += _what_remains(sim, sim.complete(entry))
     kept.sort(key=lambda entry: entry[:2])
     sim.ordered.clear()
     sim.ordered.extend(kept)
@@ -21,14 +23,14 @@ def lose_what_is_cut(sim: "Simulation") -> None:
 
 
 def _what_remains(sim: "Simulation", entry: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    at, _, inlet, sender, message, sent_at, way = entry
+    at, _, inlet, sender, message, sent_at, path = entry
     network, source = sim.network, sim.by_name[sender]
-    if inlet is not None:
-        if network.cut_since(source.index, inlet.node.index, way):
+    if not isinstance(inlet, Everybody):
+        if network.cut_since(source.index, inlet.node.index, path):
             network.faults["cut in flight"] += 1
             return []
         return [entry]
-    audience = way.audience
+    audience = inlet.channel.audience
     reached = [index for index in audience.positions if not network.cut_since(source.index, index, None)]
     lost = len(audience.positions) - len(reached)
     if not lost:
@@ -43,7 +45,7 @@ def _what_remains(sim: "Simulation", entry: tuple[Any, ...]) -> list[tuple[Any, 
     )
     sim.trace.records.append(mask)
     return [
-        (at, next(sim.sequence), way.inlet(sim.nodes[index]), sender, message, sent_at, None)
+        (at, next(sim.sequence), inlet.channel.inlet(sim.nodes[index]), sender, message, sent_at, None)
         for index in reached
         if mask[audience.positions[index]]
     ]

@@ -52,19 +52,16 @@ def _run_quickly(sim: "Simulation") -> bool:
         for events in _PIECE:
             first = heap[0]
             if ordered and ordered[0][0] <= first[0]:
-                heard_at, _, inlet, sender, message, _, channel = ordered.popleft()
+                heard_at, _, inlet, sender, message = ordered.popleft()
                 sim.now = heard_at
-                if inlet is not None and (hear := inlet.hear) is not None:
+                hear = inlet.hear
+                if hear is not None:
                     records.append(inlet.index)
                     deliveries += 1
                     hear(sender, message, heard_at)
                 else:
                     sim.sent_at = heard_at - delay
-                    if inlet is None:
-                        sim.deliver_to_all(heard_at, channel, sim.by_name[sender], message)
-                    else:
-                        records.append(inlet.index)
-                        sim.deliver(heard_at, inlet, sim.by_name[sender], message, None)
+                    sim.deliver(heard_at, inlet, sim.by_name[sender], message, None)
                     sim.settle(heard_at)
                     if _needs_care(sim):
                         events += 1
@@ -130,13 +127,9 @@ def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
                 port.fire(timer, at)
         else:
             entry = ordered.popleft() if in_order else heappop(arrivals)
-            _, _, inlet, sender, message, sim.sent_at, way = entry
+            _, _, inlet, sender, message, sim.sent_at, path = entry if len(entry) == 7 else sim.complete(entry)
             sim.now = at
-            if inlet is None:
-                sim.deliver_to_all(at, way, sim.by_name[sender], message)
-            else:
-                trace.records.append(inlet.index)
-                sim.deliver(at, inlet, sim.by_name[sender], message, way)
+            sim.deliver(at, inlet, sim.by_name[sender], message, path)
         sim.event_count += 1
         sim.settle(at)
         for check in sim.checks:
