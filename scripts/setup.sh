@@ -20,12 +20,22 @@ for version in 3.11 3.12 3.13; do
   ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check msgspec click
 done
 
-# Real network namespaces need iproute2, and root to use them.
-if ! command -v ip >/dev/null; then
+# Real network namespaces need iproute2, losing packets there iptables, and both of them root.
+missing=()
+command -v ip >/dev/null || missing+=(iproute2)
+command -v iptables >/dev/null || missing+=(iptables)
+if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2 >/dev/null
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
   else
-    echo "iproute2 is missing (ask root for 'apt-get install iproute2'): tests in network namespaces will be skipped" >&2
+    echo "missing: ${missing[*]} (as root: apt-get install ${missing[*]}): tests in network namespaces will be skipped" >&2
   fi
 fi
 [ "$(id -u)" = 0 ] || echo "not root: tests in network namespaces will be skipped" >&2
+for peer in zookeeper serf; do
+  case $peer in
+    zookeeper) [ -e /usr/share/java/zookeeper.jar ] && continue ;;
+    *) command -v "$peer" >/dev/null && continue ;;
+  esac
+  echo "$peer is not installed: the short tests of the benchmark beside it will be skipped (make bench-$peer installs it)" >&2
+done
