@@ -14,6 +14,7 @@ from msgspec import Struct
 from doyen.analysis.setting import Setting
 from doyen.errors import ConfigError
 from doyen.sim.kernels.cell import (
+    AVERAGE,
     BETTER,
     COLUMNS,
     CONVERGED,
@@ -23,6 +24,7 @@ from doyen.sim.kernels.cell import (
     FALSE,
     HORIZON_ROUNDS,
     INCONSISTENT,
+    LEADERS,
     LOAD,
     MESSAGES,
     NEVER,
@@ -64,7 +66,7 @@ class KernelResult(Struct, frozen=True, eq=False):
     first_messages: Floats  #: Processes that announced at their first wake-up.
     reestablishment: Floats  #: From the event until agreement; below 0 if it came before the departure.
     inconsistent: Floats  #: Share of time in which somebody does not name the leader.
-    leaders: Floats  #: Messages per T_A begun.
+    leaders: Floats  #: Messages per T_A begun, where there are any.
     converged: Floats  #: 1 or 0.
 
 
@@ -104,6 +106,11 @@ def run(setting: Setting, runs: int, seed: int, first_run: int = 0) -> KernelRes
         elect(out, first_run, key, cell)
     elif not _hopeless(cell, out):
         play(out, first_run, key, cell)
+    out[out[:, MESSAGES] == 0, LEADERS] = np.nan  # Nobody announced: there is no interval to count leaders in.
+    if setting.variant == "sup":
+        out[:, LEADERS] = out[:, MESSAGES]  # One round, however long.
+    if cell.event == DEPARTS and cell.nodes == 2:
+        out[:, AVERAGE] = np.nan  # Who is left has nobody to hear it.
     return KernelResult(*np.ascontiguousarray(out.T))
 
 

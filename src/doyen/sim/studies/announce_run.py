@@ -232,8 +232,7 @@ class _Experiment:
         self.changed_at, self.changed_by, self.changed_count, named = self.first_agreement
         named_at: list[dict[Named, Instant]] = [{named: at} for at in self.last_named_at]
         result = self._measured(begun, count, named_at, winner=self.sim.by_name[named])
-        result.reestablishment = (self.changed_at - begun) / 1e9
-        result.tmax = result.reestablishment - self.setting.delay_s
+        self._took(result, self.changed_at - begun)
         if self.given_up_at:
             result.notice = sum(at - begun for at in self.given_up_at.values()) / len(self.given_up_at) / 1e9
         return result
@@ -247,8 +246,7 @@ class _Experiment:
         if not self._run_until(done, begun + self._horizon()):
             return Run()
         result = self._measured(begun, count, self.first_named_at)
-        result.reestablishment = (self.sim.now - begun) / 1e9
-        result.tmax = result.reestablishment - self.setting.delay_s
+        self._took(result, self.sim.now - begun)
         if not better:
             result.avg_rounds = result.rounds
         return result
@@ -273,8 +271,8 @@ class _Experiment:
         if self._run_until(found, begun + self._horizon()):
             _, at, count = lost[0]
             result = self._measured(at, count, [{leader.name: sent} for sent in self.last_named_at], winner=leader)
-            result.reestablishment = (self.sim.now - at) / 1e9
-            result.tmax, result.avg_rounds = result.reestablishment - self.setting.delay_s, result.rounds
+            self._took(result, self.sim.now - at)
+            result.avg_rounds = result.rounds
         lost.clear()
         self.on_lost = None
         self._run_until(found, begun + window)
@@ -319,8 +317,7 @@ class _Experiment:
         """Everybody agrees (or names the winner again), since the last change: what did it take since `begun`?"""
         sent_at = self.changed_by
         result = Run(converged=True, tmax=(sent_at - begun) / 1e9, messages=max(0, self.changed_count - count))
-        spans = ceil((sent_at - begun + self.delay) / self.interval)
-        result.leaders = result.messages / spans if result.messages and spans > 0 else None
+        self._count_leaders(result, sent_at - begun + self.delay)
         living = [node for node in self.members if node.host is not None]
         named = self.names[living[0].index] if winner is None else winner.name
         if isinstance(named, tuple):
@@ -333,6 +330,16 @@ class _Experiment:
         return result
 
     # The nodes, and what they do.
+
+    def _took(self, result: Run, duration: Duration) -> None:
+        """An event, until it was over: by a message that was heard, or by one that was not."""
+        result.reestablishment = duration / 1e9
+        result.tmax = result.reestablishment - self.setting.delay_s
+        self._count_leaders(result, duration)
+
+    def _count_leaders(self, result: Run, duration: Duration) -> None:
+        spans = ceil(duration / self.interval)
+        result.leaders = result.messages / spans if result.messages and spans > 0 else None
 
     def _add(self, name: str, place: Place) -> SimNode:
         variant, config = self.setting.variant, self.config
