@@ -270,7 +270,7 @@ def stabilises(seed: int) -> float:
 
 
 def test_corrupted_state_stabilises_within_its_bound() -> None:
-    assert max(stabilises(seed) for seed in range(40)) <= 1
+    assert max(stabilises(seed) for seed in (*range(40), 1590)) <= 1  # 1590: corrupted patience (decision 46).
 
 
 def test_without_a_pulse_or_a_failure_detector_corruption_stays() -> None:

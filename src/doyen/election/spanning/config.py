@@ -11,6 +11,7 @@ So waits nest: a parent's is longer than its children's, with room for one reque
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, ms
+from doyen.election.spanning.patience import STRAIN_MAX
 from doyen.errors import ConfigError
 
 
@@ -84,11 +85,12 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         A ghost is unmasked when its distance has been counted up to D; sequences that are used up are reset; elections
         that lead nowhere are given up after the wait for a declaration; what then still differs between neighbours is
-        seen by the second pulse, and one more election settles it.
+        seen by the second pulse, and one more election settles it.  Patience that makes no sense is halved by each
+        election, so it can make that many more of them vain.
         """
         if self.pulse_interval >= FOREVER:
             return FOREVER
         ghost = (self.diameter_max + 1) * (2 * self.pulse_interval + self.hop_delay)
         reset = self.reset_wait + (2 * self.diameter_max + 2) * self.hop_delay
-        rounds = 3 * (self.declaration_wait + 2 * self.pulse_interval + self.hop_delay)
-        return self.pulse_interval + ghost + reset + rounds
+        round_max = self.declaration_wait + 2 * self.pulse_interval + self.hop_delay
+        return self.pulse_interval + ghost + reset + (3 + STRAIN_MAX.bit_length()) * round_max
