@@ -74,15 +74,18 @@ def test_the_body_is_cancelled_when_leadership_is_lost_and_lead_says_so() -> Non
             await until(lambda: agreed(nodes))
             leader = next(node for node in nodes if node.is_leader)
 
+            entered = asyncio.Event()
+
             async def work() -> None:
                 async with leader.lead():
+                    entered.set()
                     try:
                         await asyncio.sleep(60)
                     finally:
                         stopped.append("body")
 
             task = asyncio.create_task(work())
-            await asyncio.sleep(0.05)
+            await entered.wait()
             await leader.resign(cooldown="10s")
             with pytest.raises(LeadershipLost, match="resigned"):
                 await task

@@ -5,19 +5,27 @@ from random import Random
 
 import pytest
 
-from doyen.core.clock import ms
+from doyen.core.clock import Duration, ms
 from doyen.lab.ring_cluster import RingCluster
-from doyen.lab.ring_runs import kill_groups
+from doyen.lab.ring_runs import RealRun, kill_groups
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 
+pytestmark = [pytest.mark.live]
 LEASE = ms(800)
 
 
+def valid_run(count: int, lease: Duration, sizes: tuple[int, ...], seed: int) -> RealRun:
+    """A run in which the machine kept time; one in which it did not is repeated."""
+    for attempt in range(3):
+        run = kill_groups(count, lease, sizes, seed=seed + attempt)
+        if run.valid:
+            return run
+    pytest.skip(f"three times the machine did not keep time: {run.worst_late:.0%} of T_l")
+
+
 def test_killed_processes_are_noticed_in_time_and_nobody_else_leaves() -> None:
-    run = kill_groups(12, LEASE, (1, 2), seed=1)
-    if not run.valid:
-        pytest.skip(f"the machine did not keep time: {run.worst_late:.0%} of T_l")
+    run = valid_run(12, LEASE, (1, 2), seed=1)
     assert [kill.alive for kill in run.kills] == [11, 9]
     for kill in run.kills:
         assert kill.extra == 0 and kill.missing == 0
@@ -75,9 +83,7 @@ def test_a_process_joins_a_running_ring() -> None:
 
 @pytest.mark.soak
 def test_64_processes_lose_only_those_who_were_killed() -> None:
-    run = kill_groups(64, ms(256), (1, 2, 3, 3, 3), seed=2)
-    if not run.valid:
-        pytest.skip(f"the machine did not keep time: {run.worst_late:.0%} of T_l")
+    run = valid_run(64, ms(256), (1, 2, 3, 3, 3), seed=2)
     killed = 0
     for kill in run.kills:
         killed += len(kill.killed)
