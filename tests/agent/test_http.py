@@ -142,6 +142,15 @@ def test_metrics_are_what_prometheus_reads() -> None:
     served(check, membership="swim")
 
 
+def test_a_leader_named_before_anybody_served_metrics_is_counted() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        late = await Http.attach(agent.driver, agent.stack, "127.0.0.1:0")
+        for page in (await ask(http, "/metrics"), await ask(late, "/metrics")):
+            assert b'doyen_leader_changes_total{election=""} 1\n' in page.body
+
+    served(check)
+
+
 def test_events_come_as_they_happen() -> None:
     async def check(agent: Agent, http: Http) -> None:
         reader, writer = await open_to(http)

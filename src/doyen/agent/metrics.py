@@ -44,8 +44,9 @@ class Meter:
     def __init__(self, driver: Driver, stack: Stack, link: Any = None) -> None:
         self._driver, self._stack, self._link = driver, stack, link
         self._began_at = time.time()
-        self._changes: dict[str, int] = {}  # Leaders named, by channel.
-        self._named: dict[str, str] = {}
+        led = (reign for reign in stack.reigns.values() if reign.leader is not None)
+        self._named = {reign.channel: str(reign.leader) for reign in led}
+        self._changes = dict.fromkeys(self._named, 1)  # Leaders named, by channel.
         driver.watch(self._on_fact)
 
     def _on_fact(self, channel: str, fact: Any, now: int) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from doyen.agent.told import Told, encode_told
 from doyen.api.node import Node
 from doyen.cli.nodeflags import chosen_node, node_flags
 from doyen.cli.options import named_by_flag
+from doyen.cli.signals import on_ending_signal
 from doyen.errors import ConfigError
 
 
@@ -35,9 +35,7 @@ async def _run(config: NodeConfig, status_every: float) -> int:
 
     with named_by_flag():
         node = Node(config, tell=tell, leave_on_sigterm=False)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, node.ended.set)
+        on_ending_signal(node.ended.set)
         async with node:
             agent = node.agent
             served = agent.attached.http

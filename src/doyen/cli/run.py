@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from doyen.api.node import Node
 from doyen.cli.local import stamp
 from doyen.cli.nodeflags import chosen_node, node_flags
 from doyen.cli.options import DurationText, named_by_flag
+from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import FOREVER, Duration, format_duration, ms, to_seconds
 from doyen.errors import ConfigError
 
@@ -69,8 +69,7 @@ class _Runner:
     async def run(self) -> int:
         node = Node(self.config, leave_on_sigterm=False)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, node.ended.set)
+        on_ending_signal(node.ended.set)
         async with node:
             self._say_promise()
             node._own.before_handing_over = self._stop_and_wait

@@ -1,7 +1,6 @@
 """`doyen up`: a local cluster to watch."""
 
 import asyncio
-import signal
 import sys
 import time
 
@@ -11,6 +10,7 @@ import msgspec
 import doyen
 from doyen.agent.node import Told
 from doyen.cli.options import DurationText
+from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
 from doyen.lab.local import LocalCluster, multicast_on_loopback
@@ -59,9 +59,7 @@ class _Show:
 
     async def run(self, duration_s: float | None) -> int:
         ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ended.set)
+        on_ending_signal(ended.set)
         story = asyncio.create_task(self._tell_story())
         waiting = asyncio.create_task(ended.wait())
         try:
