@@ -17,6 +17,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
+from doyen.net import aead
 from doyen.net.keys import Keyring, key_id, key_text, load_keyring, new_key, parse_key, read_keys, write_keys
 from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
@@ -439,3 +440,28 @@ def test_a_quiet_start_is_quiet_in_the_log(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING, logger="doyen"):
         asyncio.run(main())
     assert caplog.text == ""
+
+
+def test_the_seal_is_what_pynacl_itself_makes_and_opens() -> None:
+    from nacl import bindings
+
+    seal, open_ = aead.load()
+    rng = Random(7)
+    for size in (0, 1, 15, 16, 17, 1400):
+        plain, associated, nonce, key = (rng.randbytes(n) for n in (size, size % 64, 24, 32))
+        sealed = seal(plain, associated, nonce, key)
+        assert sealed == bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(plain, associated, nonce, key)
+        assert open_(sealed, associated, nonce, key) == plain
+        for wrong in (
+            (sealed[:-1], associated, nonce, key),
+            (sealed[:15], associated, nonce, key),
+            (sealed, associated + b"x", nonce, key),
+            (sealed, associated, nonce[:-1], key),
+            (sealed, associated, nonce, key[:-1]),
+            (sealed, associated, nonce, bytes(32)),
+        ):
+            for opens in (open_, aead._by_bindings()[1]):
+                with pytest.raises(aead.Unsealable):
+                    opens(*wrong)
+    with pytest.raises(ValueError, match="24 bytes"):
+        seal(b"", b"", bytes(23), bytes(32))

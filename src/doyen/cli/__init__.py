@@ -1,13 +1,16 @@
-"""The command `doyen`: one file per subcommand, loaded when it is used."""
+"""The command `doyen`: one file per subcommand, loaded when it is used.
+
+Nothing here holds on to click: a command that becomes a node's process lets go of it (`lean`).
+"""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
-from doyen.cli.lazy import LazyGroup
-from doyen.cli.lean import lean
+from doyen.cli.lean import Resident, lean, shed
 from doyen.errors import ConfigError, DoyenError
+
+if TYPE_CHECKING:
+    from doyen.cli.entry import app as app
 
 # The name of a subcommand, and the one line that `doyen --help` shows for it.
 COMMANDS = {
@@ -38,9 +41,13 @@ COMMANDS = {
 
 LEAN = ("agent", "run")  # Processes that stay, one per member.
 
-app = LazyGroup("doyen", __name__, COMMANDS, help="A membership list and a leader for any set of processes.")
-app.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-click.version_option(package_name="doyen")(app)
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from doyen.cli.entry import app
+
+        return app
+    raise AttributeError(f"module 'doyen.cli' has no attribute {name!r}")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -48,37 +55,32 @@ def main(arguments: list[str] | None = None) -> None:
     if (sys.argv[1:] if arguments is None else arguments)[:1] in ([name] for name in LEAN):
         lean()
     try:
-        result: Any = app.main(arguments, prog_name="doyen", standalone_mode=False)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
-    except click.UsageError as error:
-        _fail(_one_line(error), 2)
-    except click.ClickException as error:
-        _fail(error.format_message(), 1)
+        result = _understood(arguments)
+        if isinstance(result, Resident):
+            if arguments is None:  # This process is the command's own.
+                shed()
+            result = result.stay()
     except ConfigError as error:
-        _fail(str(error), 2)
+        fail(str(error), 2)
     except DoyenError as error:
-        _fail(str(error), 1)
+        fail(str(error), 1)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             sys.stderr.close()
             sys.exit(1)
-        _fail(f"{error.filename or 'the system'}: {error.strerror or error}", 1)
+        fail(f"{error.filename or 'the system'}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         sys.exit(130)
     else:
         sys.exit(result if isinstance(result, int) else 0)
 
 
-def _one_line(error: click.UsageError) -> str:
-    text = " ".join(error.format_message().split())
-    if isinstance(error, click.MissingParameter | click.BadParameter | click.NoSuchOption) or error.ctx is None:
-        return text
-    return f"{text} (see {error.ctx.command_path} --help)"
+def _understood(arguments: list[str] | None) -> Any:
+    from doyen.cli.entry import invoke
+
+    return invoke(arguments)
 
 
-def _fail(text: str, code: int) -> None:
-    click.echo(f"doyen: {text}", err=True)
+def fail(text: str, code: int) -> NoReturn:
+    print(f"doyen: {text}", file=sys.stderr)
     sys.exit(code)

@@ -1,19 +1,21 @@
 """Flags made from a configuration's fields, so that no option is typed twice."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
 
+from doyen.cli.naming import flag_of, named_by_flag
 from doyen.core.clock import FOREVER, format_duration, parse_duration, to_seconds
 from doyen.core.config import Option, is_duration, load, options, read_value, shown
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
+__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "merged", "named_by_flag"]
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -47,11 +49,6 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return path
 
 
-def flag_of(option: Option) -> str:
-    """`network.loss.prob` → `--network-loss-prob`; `listen_s` → `--listen`."""
-    return "--" + "-".join(option.path).removesuffix("_s").replace("_", "-")
-
-
 def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     """One flag per field of the Struct; what is not given keeps the Struct's default."""
 
@@ -62,19 +59,6 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
         return function
 
     return decorate
-
-
-@contextmanager
-def named_by_flag(*kinds: type[Struct]) -> Iterator[None]:
-    """Complaints about a field name its flag."""
-    by_field = {option.path[-1]: flag_of(option) for kind in kinds for option in options(kind)}
-    try:
-        yield
-    except ConfigError as error:
-        if error.field is None:
-            raise
-        flag = by_field.get(error.field, "--" + error.field.replace("_", "-"))
-        raise ConfigError(f"{flag} {error.complaint}") from None
 
 
 def chosen(kind: type[S], given: dict[str, Any]) -> S:

@@ -6,7 +6,6 @@ said with the name of the field, and what would be right.
 
 import re
 import sys
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -140,6 +139,8 @@ def _list_from_text(text: str, what: str) -> list[Any]:
     """`[[0, 1], [1, 2]]` as in TOML; `a,b` for names."""
     if not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
+    import tomllib  # Few flags are lists.
+
     try:
         found: list[Any] = tomllib.loads(f"x = {text}")["x"]
     except (tomllib.TOMLDecodeError, RecursionError) as error:

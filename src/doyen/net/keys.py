@@ -10,15 +10,16 @@ import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from doyen.core.hashes import blake2b
 from doyen.errors import ConfigError, RemoteProtocolError
+from doyen.net import aead
+from doyen.net.aead import KEY_BYTES as KEY_BYTES
+from doyen.net.aead import NONCE_BYTES as NONCE_BYTES
+from doyen.net.aead import TAG_BYTES as TAG_BYTES
 
-KEY_BYTES: Final = 32
 ID_BYTES: Final = 4
-NONCE_BYTES: Final = 24
-TAG_BYTES: Final = 16
 KEYS_MAX: Final = 16
 _FILE_MAX: Final = 64 * 1024
 _HEADER: Final = "# Keys of a doyen group: whoever reads this can speak in it.  Change it with `doyen keys`.\n"
@@ -33,7 +34,7 @@ class Keyring:
         if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found):
             raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
         self.path = path
-        self._aead: Any = _load_nacl()
+        self._seal, self._open = aead.load()
         self._put(found)
 
     def _put(self, keys: tuple[bytes, ...]) -> None:
@@ -46,7 +47,7 @@ class Keyring:
 
     def seal(self, plain: bytes, associated: bytes, nonce: bytes) -> bytes:
         """Under the primary key; a nonce must never come twice."""
-        return self._aead[0](plain, associated, nonce, self.by_id[self.primary])  # type: ignore[no-any-return]
+        return self._seal(plain, associated, nonce, self.by_id[self.primary])
 
     def open(self, key: bytes, sealed: bytes, associated: bytes, nonce: bytes) -> bytes:
         """`key` is an id.  Raises `RemoteProtocolError` for a key that is not here, or for what it did not seal."""
@@ -54,8 +55,8 @@ class Keyring:
         if secret is None:
             raise UnknownKey(key)
         try:
-            return self._aead[1](sealed, associated, nonce, secret)  # type: ignore[no-any-return]
-        except Exception:  # nacl.exceptions.CryptoError, and TypeError for what is too short.
+            return self._open(sealed, associated, nonce, secret)
+        except aead.Unsealable:
             raise RemoteProtocolError("seal", "is damaged, forged, or for another group") from None
 
     def replace(self, other: "Keyring") -> None:
@@ -141,11 +142,3 @@ def write_keys(path: Path, keys: Iterable[bytes]) -> None:
 
 def load_keyring(path: Path) -> Keyring:
     return Keyring(read_keys(path), path=path)
-
-
-def _load_nacl() -> tuple[Any, Any]:
-    try:
-        from nacl import bindings
-    except ImportError:
-        raise ConfigError("keys need PyNaCl, which is not installed: pip install 'doyen[secure]'") from None
-    return bindings.crypto_aead_xchacha20poly1305_ietf_encrypt, bindings.crypto_aead_xchacha20poly1305_ietf_decrypt
