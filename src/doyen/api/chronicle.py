@@ -41,6 +41,7 @@ class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: tuple[Entry, ...]
     promise: str
     strong: bool
+    sort: str  # weak, timed or quorum.
     lease_left_s: float | None = None
 
 
@@ -102,7 +103,7 @@ class Chronicle:
 
 def explain(node: "Node", chronicle: Chronicle) -> Explanation:
     reign, config = chronicle.reign, node.config
-    promise = promise_of(reign.kind, config.rank)
+    promise = promise_of(reign.kind, config.rank, config.ring.partition)
     term, which = reign.term, f'"{config.group}"' + (f" / {reign.name}" if reign.name else "")
     if term is None:
         why = chronicle.shortage or (chronicle.ended.text if chronicle.ended else "no election has ended yet")
@@ -135,6 +136,7 @@ def explain(node: "Node", chronicle: Chronicle) -> Explanation:
         history=tuple(chronicle.entries),
         promise=promise.in_short,
         strong=promise.strong,
+        sort=promise.sort,
         lease_left_s=left,
     )
 

@@ -94,8 +94,8 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
     membership = config.membership_kind()
     yield Finding("ok", f"group {config.group!r}: {membership} membership, {config.election} election")
     if config.election != "none":
-        promise = promise_of(config.election, config.rank)
-        yield Finding("ok" if promise.strong else "note", f"promise: {promise.in_short}")
+        promise = promise_of(config.election, config.rank, config.ring.partition)
+        yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")
         worst = worst_case_of(config)
         detected, failover = format_duration(worst.detection), format_duration(worst.failover)
         yield Finding(

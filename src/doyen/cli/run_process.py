@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,11 @@ from doyen.api.node import Node
 from doyen.cli.naming import named_by_flag
 from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Duration, format_duration, ms, to_seconds
+
+_RISKS: Final = {
+    "weak": "on the other side of a partition",
+    "timed": "while this one ends, for up to --grace ({}), or while this process is stopped",
+}
 
 
 def stay(config: NodeConfig, words: tuple[str, ...], grace: Duration, wait_s: float | None, as_json: bool) -> int:
@@ -130,10 +135,11 @@ class _Runner:
             detection_s=to_seconds(worst.detection),
             failover_s=to_seconds(worst.failover),
         )
-        promise = promise_of(self.config.election, self.config.rank)
+        promise = promise_of(self.config.election, self.config.rank, self.config.ring.partition)
         if not promise.strong:
-            risk = f"a second {self.words[0]} may run on the other side of a partition"
-            self._say("note", f"--election {self.config.election}: {risk}. promise: {promise.in_short}", strong=False)
+            risk = f"a second {self.words[0]} may run {_RISKS[promise.sort].format(format_duration(self.grace))}"
+            text = f"--election {self.config.election}: {risk}. promise: {promise.in_short}"
+            self._say("note", text, strong=False, promise=promise.sort)
 
     def _say(self, what: str, text: str, **fields: Any) -> None:
         if self.as_json:
