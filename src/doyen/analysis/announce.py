@@ -93,9 +93,10 @@ def inconsistent_in_all(setting: Setting, *, departure_every_s: float, join_ever
     share = value(setting, "inconsistent")
     departures: tuple[Event, ...] = ("leader-departs",)
     joins: tuple[Event, ...] = ("joiner-worse",) if setting.variant == "le-m" else ("joiner-better", "joiner-worse")
-    for every_s, kinds in ((departure_every_s, departures), (join_every_s, joins)):
+    parts = (("departure_every", departure_every_s, departures), ("join_every", join_every_s, joins))
+    for name, every_s, kinds in parts:
         if every_s <= 0:
-            raise ConfigError(f"{every_s} is not an interval: give a positive duration (inf: never)", field="every_s")
+            raise ConfigError(f"{every_s:g}s is not an interval: give a positive duration (inf: never)", field=name)
         if not isinf(every_s):
             delays = [value(structs.replace(setting, event=kind), "reestablishment") for kind in kinds]
             share += sum(delays) / len(delays) / every_s

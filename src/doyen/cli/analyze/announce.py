@@ -10,6 +10,7 @@ from doyen.analysis.announce import QUANTITIES, NoClosedForm, inconsistent_in_al
 from doyen.analysis.setting import Setting
 from doyen.cli.options import DurationText, chosen, flags, named_by_flag
 from doyen.cli.output import print_json
+from doyen.errors import ConfigError
 
 
 @click.command("announce", help="Closed forms for announce-listen elections.  Without --quantity: all that are known.")
@@ -35,10 +36,16 @@ def command(
     **given: Any,
 ) -> None:
     setting = chosen(Setting, given)
-    rates = {"departure_every_s": departure_every or inf, "join_every_s": join_every or inf}
+    given_rate = (
+        "--departure-every" if departure_every is not None else "--join-every" if join_every is not None else ""
+    )
+    if given_rate and (quantity != "inconsistent" or as_printed):
+        raise ConfigError(f"{given_rate} is for --quantity inconsistent, and not for --as-printed: leave one out")
     with named_by_flag(Setting):
-        if quantity == "inconsistent" and rates != {"departure_every_s": inf, "join_every_s": inf}:
-            values = {quantity: inconsistent_in_all(setting, **rates)}
+        if given_rate and quantity is not None:
+            rates = {"departure_every_s": departure_every, "join_every_s": join_every}
+            known = {name: inf if every is None else every for name, every in rates.items()}
+            values = {quantity: inconsistent_in_all(setting, **known)}
         elif quantity is not None:
             values = {quantity: value(setting, quantity, as_printed=as_printed)}
         else:

@@ -1,12 +1,14 @@
 """`doyen sim ctolerant`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress, show
+from doyen.errors import ConfigError
 from doyen.sim.studies.ctolerant import Setting, Summary, record, study
 from doyen.sim.studies.runs import run_seed
 
@@ -32,20 +34,20 @@ MEANINGS = {
 @click.option("--runs", type=int, default=100, show_default=True, help="How many runs, each with its own initiator.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
 @click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
-@click.option(
-    "--record", "record_path", type=click.Path(dir_okay=False), help="Write a membership trace instead of electing."
-)
-@click.option("--seconds", "duration", type=float, default=300.0, show_default=True, help="Length of that trace.")
+@click.option("--record", "record_path", type=OutputFile(), help="Write a membership trace instead of electing.")
+@click.option("--seconds", "duration", type=float, help="Length of that trace. [300]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
-    runs: int, seed: int, jobs: int, record_path: str | None, duration: float, as_json: bool, **given: Any
+    runs: int, seed: int, jobs: int, record_path: Path | None, duration: float | None, as_json: bool, **given: Any
 ) -> None:
     setting = chosen(Setting, given)
+    if duration is not None and record_path is None:
+        raise ConfigError("--seconds is for --record: an election takes as long as it takes")
     with named_by_flag(Setting):
         if record_path is not None:
-            trace = record(setting, run_seed(seed, 0), duration_s=duration)
-            trace.write(record_path)
-            print_json({"trace": record_path, "changes": len(trace.changes)})
+            trace = record(setting, run_seed(seed, 0), duration_s=300.0 if duration is None else duration)
+            trace.write(str(record_path))
+            print_json({"trace": str(record_path), "changes": len(trace.changes)})
             return
         with progress(f"{setting.variant} N={setting.nodes}", runs) as advance:
             summary = study(setting, runs=runs, seed=seed, jobs=jobs, progress=advance)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from doyen.analysis.setting import Setting
 from doyen.errors import ConfigError
 from doyen.sim.studies.announce_run import Extensions, refuse, simulate
-from doyen.sim.studies.runs import Figure, figure, run_many
+from doyen.sim.studies.runs import Figure, figure, refuse_counts, run_many
 from doyen.sim.trace import combined_hash
 
 __all__ = ["Engine", "Extensions", "FirstRound", "Summary", "refuse", "simulate", "study"]
@@ -71,6 +71,7 @@ def study(
 ) -> Summary:
     """One cell: many runs of one setting, by the machines or by the kernels."""
     refuse(setting, extensions)
+    refuse_counts(runs, jobs)
     if engine == "kernel":
         return _by_kernel(setting, runs, seed, extensions, progress)
     results = run_many(partial(simulate, setting, extensions=extensions), runs, seed, jobs=jobs, progress=progress)
@@ -88,8 +89,6 @@ def _by_kernel(
         from doyen.sim import kernels
     except ImportError as error:
         raise ConfigError(f"kernel needs numpy and numba ({error}): pip install 'doyen[sim]'", field="engine") from None
-    if runs < 1:
-        raise ConfigError(f"{runs} is too few: give at least 1", field="runs")
     parts = []
     for first in range(0, runs, KERNEL_SLICE):
         parts.append(kernels.run(setting, min(KERNEL_SLICE, runs - first), seed, first_run=first))

@@ -73,6 +73,14 @@ TABLE_I: Final[dict[tuple[str, int, float], int]] = {
     ("random", 256, 0.05): 17,
 }
 
+#: What the machine's fields are called here.
+NAMED_HERE: Final = {
+    "candidate_count": "candidates",
+    "unhealthy_count": "unhealthy",
+    "notify_retry_max": "notify_retries",
+    "response_timeout": "timeout_s",
+}
+
 FIGURES: Final = (
     "completion",
     "completion_final",
@@ -130,7 +138,11 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             f"{text!r} is neither a number, auto nor table",
         )
         need(not self.handicap or 3.5 * self.drop < 1, "handicap", "multiplies drop by 3.5: that is too much loss")
-        self.config()
+        try:
+            self.config()
+        except ConfigError as error:
+            named = NAMED_HERE.get(error.field or "", error.field)
+            raise ConfigError(error.complaint, field=named) from None
 
     def bound(self) -> int | Literal["auto"]:
         """c, as given or from Table I."""
@@ -219,6 +231,8 @@ def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
 
 def record(setting: Setting, seed: int, *, duration_s: float) -> MemTrace:
     """A trace of the setting's membership: so long, after its warm-up."""
+    if not 0 < duration_s <= 1e7:
+        raise ConfigError(f"{duration_s:g} must be positive, and at most 10,000,000", field="seconds")
     experiment = _Experiment(setting, seed, None)
     experiment.begin()
     recorder = Recorder(experiment.sim, setting.membership, setting.drop, seed)

@@ -39,6 +39,7 @@ Protocol = Literal["swim", "medley", "heartbeat"]
 Preset = Literal["auto", "paper", "lan", "wan"]
 
 CHANNEL: Final = "membership"
+NODES_MAX: Final = 100_000
 GROUP: Final = "sim"
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
@@ -61,8 +62,8 @@ class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
 
     def __post_init__(self) -> None:
-        if self.nodes < 1:
-            raise ConfigError(f"{self.nodes} is too few: give at least 1", field="nodes")
+        if not 1 <= self.nodes <= NODES_MAX:
+            raise ConfigError(f"{self.nodes} is out of range: give 1 to {NODES_MAX}", field="nodes")
         if not 0 <= self.drop < 1:
             raise ConfigError(f"{self.drop} is not a probability: give a number from 0 to below 1", field="drop")
         if not 0 < self.seconds <= 1e7:

@@ -40,14 +40,18 @@ def run_seed(seed: int, run: int) -> int:
     return int.from_bytes(blake2b(f"{seed}/{run}".encode(), digest_size=8).digest(), "little")
 
 
-def run_many(
-    once: Callable[[int], R], runs: int, seed: int, *, jobs: int = 0, progress: Callable[[int], None] | None = None
-) -> list[R]:
-    """`once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
+def refuse_counts(runs: int, jobs: int) -> None:
     if runs < 1:
         raise ConfigError(f"{runs} is too few: give at least 1", field="runs")
     if jobs < 0:
         raise ConfigError(f"{jobs} is not a number of processes: give 0 (one per core) or more", field="jobs")
+
+
+def run_many(
+    once: Callable[[int], R], runs: int, seed: int, *, jobs: int = 0, progress: Callable[[int], None] | None = None
+) -> list[R]:
+    """`once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
+    refuse_counts(runs, jobs)
     jobs = min(jobs or os.cpu_count() or 1, runs)
     seeds = [run_seed(seed, run) for run in range(runs)]
     size = max(1, min(CHUNK_MAX, runs // (4 * jobs) or 1))
