@@ -221,6 +221,13 @@ def test_le_5_7_a_leaving_leader_says_bye_and_receivers_redraw(out: RecordingOut
         assert out.take() == [lost(1, C, "left"), SetTimer(WakeUp(3), at=50 + spread // 2)]
 
 
+def test_le_5_3_who_does_not_lead_departs_without_a_word_unless_all_say_bye(out: RecordingOut) -> None:
+    following(out).leave(40)
+    assert out.take() == []
+    following(out, bye_from_all=True, bye_loss=0.2, group_size=3).leave(40)
+    assert out.take() == [Multicast(Bye(1))] * 4
+
+
 def test_a_bye_of_somebody_else_changes_nothing(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_message(A, Bye(1), 50)
