@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from doyen.cli import main
-from doyen.net.keys import key_id, key_text, read_keys
+from doyen.net.keys import CLEAR, key_id, key_text, read_keys
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -35,6 +35,24 @@ def test_a_rotation_from_the_first_key_to_the_second(tmp_path: Path, capsys: pyt
     ]
     assert run(capsys, "remove", key_id(first).hex(), *file)[0] == 0
     assert read_keys(path) == (second,)
+
+
+def test_the_first_key_of_a_running_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "keys"
+    file = ("--file", str(path))
+    code, _, advice = run(capsys, "new", "--after-clear", *file)
+    assert code == 0 and "restart them one by one" in advice and "doyen keys use" in advice
+    clear, key = read_keys(path)
+    assert clear == CLEAR
+    assert "nothing is sealed yet · what is NOT sealed is believed, too" in run(capsys, "list", *file)[1]
+    assert "is what members speak" in run(capsys, "remove", "clear", *file)[2]
+    code, _, advice = run(capsys, "use", key_id(key).hex(), *file)
+    assert code == 0 and "doyen keys remove clear" in advice
+    assert read_keys(path) == (key, CLEAR)
+    assert json.loads(run(capsys, "list", "--json", *file)[1])["keys"][1] == {"id": "clear", "primary": False}
+    assert run(capsys, "remove", "clear", *file)[0] == 0
+    assert read_keys(path) == (key,)
+    assert "ID" in run(capsys, "use", "clear", *file)[2]  # The way back is not as easy.
 
 
 def test_secrets_are_shown_only_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.net import aead
-from doyen.net.keys import Keyring, key_id, key_text, load_keyring, new_key, parse_key, read_keys, write_keys
+from doyen.net.keys import CLEAR, Keyring, key_id, key_text, load_keyring, new_key, parse_key, read_keys, write_keys
 from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
     ANSWERS_PER_S,
@@ -81,6 +81,32 @@ def two(**options: Any) -> Wire:
     wire.boot(A)
     wire.boot(B)
     return wire
+
+
+# ── The first key ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("spoken", [(CLEAR,), (CLEAR, KEY), (KEY, CLEAR)])
+@pytest.mark.parametrize("heard", [(CLEAR, KEY), (KEY, CLEAR)])
+def test_on_the_way_to_a_first_key_everybody_is_heard(spoken: tuple[bytes, ...], heard: tuple[bytes, ...]) -> None:
+    wire = Wire(*spoken)
+    wire.boot(A)
+    wire.keys = heard
+    wire.boot(B)
+    sealed = wire.say(A, B)
+    assert wire.read == [(B, DATA)]
+    assert (sealed == DATA) == (spoken[0] == CLEAR)
+
+
+def test_once_clear_is_removed_only_what_is_sealed_counts() -> None:
+    wire = Wire(CLEAR, KEY)
+    wire.boot(A)
+    wire.keys = (KEY,)
+    wire.boot(B)
+    wire.say(A, B)
+    assert (wire.read, wire.refused) == ([], ["clear"])
+    wire.say(B, A)
+    assert wire.read == [(A, DATA)]  # Who still speaks in clear opens what is sealed.
 
 
 # ── Belief ──────────────────────────────────────────────────────────────────────────────────────────────────

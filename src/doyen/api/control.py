@@ -153,7 +153,7 @@ class Control:
             "term": None if own is None or own.term is None else own.term.number,
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
             "is_leader": node.is_leader,
-            "sealed": driver.seal is not None,
+            "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
             "durable": driver.storage is not None,
             "round_trip_s": node.round_trip_s,
             "sent": driver.transport.sent_count,

@@ -18,7 +18,8 @@ from doyen.api.control import ask, local_nodes, runtime_dir
 from doyen.cli.nodeflags import chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.core.clock import format_duration
-from doyen.errors import DoyenError
+from doyen.errors import ConfigError, DoyenError
+from doyen.net.keys import CLEAR, id_text, read_keys
 
 
 class Finding(Struct, frozen=True):
@@ -80,6 +81,19 @@ def _oversleep() -> float:
     return time.monotonic() - began - 0.002
 
 
+def _keys(path: Path) -> Iterator[Finding]:
+    try:
+        keys = read_keys(path)
+    except ConfigError as error:
+        yield Finding("wrong", "the key file cannot be used", str(error))
+        return
+    if CLEAR in keys:
+        then = "doyen keys use ID, once every member has it" if keys[0] == CLEAR else "doyen keys remove clear"
+        yield Finding("note", f"key file {path}: what is not sealed is believed, too", then)
+    else:
+        yield Finding("ok", f"key file {path}: {id_text(keys[0])} seals")
+
+
 def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
     if config_file is None and given.get("group") is None and "DOYEN_GROUP" not in os.environ:
         return
@@ -106,6 +120,8 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
         yield Finding(
             "note", "no key: whoever can send to this group can speak in it", "doyen keys new, then --key-file"
         )
+    else:
+        yield from _keys(Path(config.key_file))
     if not config.state:
         yield Finding("note", "no state directory: terms begin anew after a restart", "--state DIR")
     with socket.socket(socket.AF_INET6 if ":" in udp.bind.host else socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,7 @@
-"""`doyen keys`: the keys of a group, in a file that every member has; running members follow its changes."""
+"""`doyen keys`: the keys of a group, in a file that every member has; running members follow its changes.
+
+"clear" stands among the keys of a group that gets its first while it runs: what is not sealed counts, too.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +10,7 @@ import click
 
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen.net.keys import KEYS_MAX, key_id, key_text, new_key, parse_key, read_keys, write_keys
+from doyen.net.keys import CLEAR, KEYS_MAX, id_text, key_text, new_key, parse_key, read_keys, write_keys
 
 _file = click.option(
     "--file",
@@ -27,11 +30,24 @@ def command() -> None: ...
 
 @command.command("new", help="Make a key file with one new key.")
 @_file
+@click.option(
+    "--after-clear",
+    is_flag=True,
+    help="For a group that runs without a key: its members still speak in clear, and already open what is sealed.",
+)
 @_json
-def new(path: Path, as_json: bool) -> None:
+def new(path: Path, after_clear: bool, as_json: bool) -> None:
     if path.exists():
         raise ConfigError(f"--file {path} exists: add a key to it with `doyen keys add --file {path}`, or remove it")
-    _save(path, [new_key()], as_json, "made", f"copy it to every member, and start them with --key-file {path}")
+    key = new_key()
+    if after_clear:
+        advice = (
+            f"copy it to every member, and restart them one by one with --key-file {path}; "
+            f"once all have it: doyen keys use {id_text(key)} --file {path}"
+        )
+        _save(path, [CLEAR, key], as_json, "made", advice, id_text(key))
+    else:
+        _save(path, [key], as_json, "made", f"copy it to every member, and start them with --key-file {path}")
 
 
 @command.command("list", help="The ids of the keys in the file; the keys themselves only with --secret.")
@@ -52,9 +68,9 @@ def add(path: Path, key: str | None, as_json: bool) -> None:
         raise ConfigError(f"--file {path} has {len(keys)} keys, the most there can be: remove one first")
     added = new_key() if key is None else parse_key(key)
     if added in keys:
-        raise ConfigError(f"KEY {key_id(added).hex()} is in --file {path} already")
-    advice = f"once every member has it: doyen keys use {key_id(added).hex()} --file {path}"
-    _save(path, [*keys, added], as_json, "added", advice, key_id(added).hex())
+        raise ConfigError(f"KEY {id_text(added)} is in --file {path} already")
+    advice = f"once every member has it: doyen keys use {id_text(added)} --file {path}"
+    _save(path, [*keys, added], as_json, "added", advice, id_text(added))
 
 
 @command.command("use", help="Seal with that key from now on.")
@@ -65,8 +81,8 @@ def use(id: str, path: Path, as_json: bool) -> None:
     keys = read_keys(path)
     chosen = _find(keys, id, path)
     others = [key for key in keys if key != chosen]
-    advice = f"once every member uses it, remove the old: doyen keys remove {key_id(keys[0]).hex()} --file {path}"
-    _save(path, [chosen, *others], as_json, "uses", advice if chosen != keys[0] else "", key_id(chosen).hex())
+    advice = f"once every member uses it, remove the old: doyen keys remove {id_text(keys[0])} --file {path}"
+    _save(path, [chosen, *others], as_json, "uses", advice if chosen != keys[0] else "", id_text(chosen))
 
 
 @command.command("remove", help="Forget a key: what it sealed is no longer opened.")
@@ -77,14 +93,16 @@ def remove(id: str, path: Path, as_json: bool) -> None:
     keys = read_keys(path)
     chosen = _find(keys, id, path)
     if chosen == keys[0]:
-        raise ConfigError(f"ID {id} seals: use another first (doyen keys use ID --file {path})")
-    _save(path, [key for key in keys if key != chosen], as_json, "removed", "", key_id(chosen).hex())
+        what = "is what members speak" if chosen == CLEAR else "seals"
+        raise ConfigError(f"ID {id} {what}: use another first (doyen keys use ID --file {path})")
+    _save(path, [key for key in keys if key != chosen], as_json, "removed", "", id_text(chosen))
 
 
 def _find(keys: tuple[bytes, ...], id: str, path: Path) -> bytes:
-    found = [key for key in keys if id and key_id(key).hex().startswith(id.lower())]
+    wanted = id.lower()
+    found = [key for key in keys if wanted and (wanted == "clear" if key == CLEAR else id_text(key).startswith(wanted))]
     if len(found) != 1:
-        known = ", ".join(key_id(key).hex() for key in keys)
+        known = ", ".join(id_text(key) for key in keys)
         raise ConfigError(f"ID {id!r} names {len(found)} keys of --file {path}: one of {known}")
     return found[0]
 
@@ -92,7 +110,7 @@ def _find(keys: tuple[bytes, ...], id: str, path: Path) -> bytes:
 def _save(path: Path, keys: list[bytes], as_json: bool, did: str, advice: str, which: str = "") -> None:
     write_keys(path, keys)
     if not as_json:
-        click.echo(" ".join(filter(None, (f"{path}:", did, which or key_id(keys[0]).hex()))))
+        click.echo(" ".join(filter(None, (f"{path}:", did, which or id_text(keys[0])))))
         if advice:
             click.echo(advice, err=True)
     else:
@@ -102,11 +120,15 @@ def _save(path: Path, keys: list[bytes], as_json: bool, did: str, advice: str, w
 def _show(path: Path, keys: tuple[bytes, ...], as_json: bool, *, secret: bool = False) -> None:
     rows: list[dict[str, Any]] = []
     for i, key in enumerate(keys):
-        rows.append({"id": key_id(key).hex(), "primary": i == 0, **({"key": key_text(key)} if secret else {})})
+        rows.append({"id": id_text(key), "primary": i == 0, **({"key": key_text(key)} if secret else {})})
     if as_json:
         print_json({"file": str(path), "keys": rows})
         return
-    click.echo(f"{path} · {len(keys)} key{'s' if len(keys) > 1 else ''}, {rows[0]['id']} seals")
+    count = len(keys) - (CLEAR in keys)
+    first = "nothing is sealed yet" if keys[0] == CLEAR else f"{rows[0]['id']} seals"
+    open_to_all = " · what is NOT sealed is believed, too" if CLEAR in keys else ""
+    click.echo(f"{path} · {count} key{'s' * (count != 1)}, {first}{open_to_all}")
     for row in rows:
-        role = "seals and opens" if row["primary"] else "opens"
+        verbs = ("speaks", "hears") if row["id"] == "clear" else ("seals", "opens")
+        role = " and ".join(verbs) if row["primary"] else verbs[1]
         click.echo(f"{row['id']}  {role:<15}{'  ' + row['key'] if secret else ''}".rstrip())

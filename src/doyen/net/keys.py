@@ -1,9 +1,11 @@
 """The keys of one group: one seals, all open, and the file they are kept in may change at any time.
 
-    file = one key per line, "primary KEY" or "also KEY", where KEY is 32 bytes in URL-safe base64; # begins a comment
+    file = one key per line, "primary KEY" or "also KEY", where KEY is 32 bytes in URL-safe base64, or the word
+           "clear": no seal at all; # begins a comment
 
 Every sealed thing names its key by an id, four bytes of the key's hash, so that who lacks the key can say which.
 Rotation: add the new key everywhere, then make it primary everywhere, then remove the old one everywhere.
+A group that runs without a key gets its first in the same way: "clear" is the old one.
 """
 
 import os
@@ -20,6 +22,7 @@ from doyen.net.aead import NONCE_BYTES as NONCE_BYTES
 from doyen.net.aead import TAG_BYTES as TAG_BYTES
 
 ID_BYTES: Final = 4
+CLEAR: Final = b""  # In the place of a key: what is not sealed.
 KEYS_MAX: Final = 16
 _FILE_MAX: Final = 64 * 1024
 _HEADER: Final = "# Keys of a doyen group: whoever reads this can speak in it.  Change it with `doyen keys`.\n"
@@ -31,22 +34,20 @@ class Keyring:
     def __init__(self, keys: Iterable[bytes], *, path: Path | None = None) -> None:
         """The first is the primary one."""
         found = tuple(dict.fromkeys(keys))
-        if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found):
+        if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found if key != CLEAR):
             raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
         self.path = path
         self._seal, self._open = aead.load()
         self._put(found)
 
     def _put(self, keys: tuple[bytes, ...]) -> None:
-        self.by_id = {key_id(key): key for key in keys}
-        self.primary = key_id(keys[0])
-
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        return tuple(self.by_id.values())
+        self.keys = keys
+        self.by_id = {key_id(key): key for key in keys if key != CLEAR}
+        self.hears_clear, self.speaks_clear = CLEAR in keys, keys[0] == CLEAR
+        self.primary = next(iter(self.by_id), CLEAR)  # Seals, where anything is sealed.
 
     def seal(self, plain: bytes, associated: bytes, nonce: bytes) -> bytes:
-        """Under the primary key; a nonce must never come twice."""
+        """Under the primary key, or the first there is; a nonce must never come twice."""
         return self._seal(plain, associated, nonce, self.by_id[self.primary])
 
     def open(self, key: bytes, sealed: bytes, associated: bytes, nonce: bytes) -> bytes:
@@ -75,12 +76,17 @@ def new_key() -> bytes:
     return os.urandom(KEY_BYTES)
 
 
+def id_text(key: bytes) -> str:
+    """As people name it."""
+    return "clear" if key == CLEAR else key_id(key).hex()
+
+
 def key_id(key: bytes) -> bytes:
     return blake2b(key, digest_size=ID_BYTES, person=b"doyen key id").digest()
 
 
 def key_text(key: bytes) -> str:
-    return urlsafe_b64encode(key).decode().rstrip("=")
+    return "clear" if key == CLEAR else urlsafe_b64encode(key).decode().rstrip("=")
 
 
 def parse_key(text: str) -> bytes:
@@ -114,7 +120,8 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
         if len(words) != 2 or words[0] not in ("primary", "also"):
             raise ConfigError(f'key file {path}, line {number}: give "primary KEY" or "also KEY"')
         try:
-            (primary if words[0] == "primary" else also).append(parse_key(words[1]))
+            key = CLEAR if words[1] == "clear" else parse_key(words[1])
+            (primary if words[0] == "primary" else also).append(key)
         except ConfigError as error:
             raise ConfigError(f"key file {path}, line {number}: {error}") from None
     if len(primary) != 1 or len(text) > _FILE_MAX:
@@ -124,9 +131,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
 
 def write_keys(path: Path, keys: Iterable[bytes]) -> None:
     """Replaced whole, readable by its owner alone."""
-    lines = [
-        f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {key_id(key).hex()}" for i, key in enumerate(keys)
-    ]
+    lines = [f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {id_text(key)}" for i, key in enumerate(keys)]
     beside = path.with_name(path.name + ".new")
     try:
         beside.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
-from doyen.net.keys import Keyring, load_keyring
+from doyen.net.keys import Keyring, id_text, load_keyring
 
 log = logging.getLogger("doyen")
 LOOK_EVERY_S: Final = 1.0
@@ -17,6 +17,7 @@ def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EV
     """From now on, until the driver closes.  Everything that holds the ring follows."""
     path = keyring.path
     assert path is not None, "a ring that came from no file has nothing to watch"
+    warn_of_clear(driver, keyring)
     loop = asyncio.get_running_loop()
     seen = _stamp(str(path))
     timer: asyncio.TimerHandle
@@ -33,18 +34,34 @@ def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EV
         except ConfigError as error:
             driver.complain("key file", f"{error}; going on with the keys read before")
             return
-        if (fresh.primary, fresh.by_id) != (keyring.primary, keyring.by_id):
+        if fresh.keys != keyring.keys:
             keyring.replace(fresh)
-            others = [key.hex() for key in keyring.by_id if key != keyring.primary]
+            first, *others = map(id_text, keyring.keys)
             log.warning(
-                "%s: keys changed: %s seals%s",
+                "%s: keys changed: %s%s",
                 driver.host.node,
-                keyring.primary.hex(),
+                "nothing is sealed" if keyring.speaks_clear else f"{first} seals",
                 f"; {', '.join(others)} opens too" if others else "",
             )
+            warn_of_clear(driver, keyring)
 
     timer = loop.call_later(every_s, look)
     driver.on_close(lambda: timer.cancel())
+
+
+def warn_of_clear(driver: Driver, keyring: Keyring) -> None:
+    """A group on its way to its first key is no safer than it was before."""
+    if keyring.hears_clear:
+        log.warning(
+            "%s: packets of group %r that are NOT sealed are believed, too: anybody who reaches %s can speak in it "
+            "(next: doyen keys %s)",
+            driver.host.node,
+            driver.codec.group,
+            driver.transport.address,
+            "use ID, once every member has this file"
+            if keyring.speaks_clear
+            else "remove clear, once every member seals",
+        )
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:

@@ -213,18 +213,19 @@ class LeaderLink:
         driver = self.driver
         said = Hello(role, theirs, ours, driver.codec.group, driver.host.node, driver.incarnation)
         body = msgspec.msgpack.encode(said)
-        if self.keyring is not None:
+        if self.keyring is not None and not self.keyring.speaks_clear:
             nonce, key = os.urandom(NONCE_BYTES), self.keyring.primary
             body = key + nonce + self.keyring.seal(body, self._associated(key), nonce)
         return len(body).to_bytes(2, "big") + body
 
     def check(self, body: bytes, role: str, theirs: bytes, ours: bytes) -> Hello:
         """What the other end said; `theirs` and `ours` as we see them."""
-        if self.keyring is not None:
+        ring = self.keyring
+        if ring is not None and (body[:ID_BYTES] in ring.by_id or not ring.hears_clear):
             key, nonce = body[:ID_BYTES], body[ID_BYTES : ID_BYTES + NONCE_BYTES]
             if len(nonce) < NONCE_BYTES:
                 raise RemoteProtocolError("seal", "a hello that is not sealed")
-            body = self.keyring.open(key, body[ID_BYTES + NONCE_BYTES :], self._associated(key), nonce)
+            body = ring.open(key, body[ID_BYTES + NONCE_BYTES :], self._associated(key), nonce)
         try:
             hello = msgspec.msgpack.decode(body, type=Hello)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -17,6 +17,9 @@ each number counts once, within a window.
 Tokens are made from a secret of this boot, the other's boot and the time, so nothing is kept for strangers.  An answer
 is never larger than what it answers, goes only where that came from, and at a bounded rate: nobody can use a group to
 flood a third party.  What is said again goes only to an address that has just echoed a token.
+
+While a group gets its first key, "clear" is one of its keys: then what is not sealed is believed too, and promises
+what it did before.
 """
 
 import os
@@ -74,6 +77,8 @@ class Seal:
 
     def seal(self, data: bytes, to: Address | None) -> bytes:
         """For one address, or (None) for all."""
+        if self.keyring.speaks_clear:
+            return data
         if to is None:
             self._said_to_all = (self._clock(), data)
         else:
@@ -95,11 +100,13 @@ class Seal:
 
     def is_own(self, data: bytes) -> bool:
         """Our own multicast, heard back, or somebody who plays it back: not for us in either case."""
-        return data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
+        return data[:1] == MARK and data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
 
     def open(self, data: bytes, source: Address, send: Send) -> bytes | None:
         """What was sealed, if its sender is believed.  Raises `RemoteProtocolError` for anything else."""
         if data[:1] != MARK:
+            if self.keyring.hears_clear:
+                return data
             raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
         if len(data) < OVERHEAD:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
