@@ -22,7 +22,7 @@ async def until_all(nodes: dict[str, doyen.Node], wanted: set[str]) -> None:
 
 def test_the_first_key_of_a_running_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setitem(watch_key_file.__kwdefaults__, "every_s", 0.05)
+    monkeypatch.setitem(watch_key_file.__kwdefaults__ or {}, "every_s", 0.05)
     key, lost = new_key(), []
 
     async def watch(node: doyen.Node) -> None:

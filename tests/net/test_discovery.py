@@ -248,3 +248,27 @@ def test_members_find_each_other_by_multicast_and_a_late_file(kind: str, tmp_pat
             driver.close()
 
     asyncio.run(main())
+
+
+def test_what_was_added_by_hand_outlives_every_refresh(tmp_path: Path) -> None:
+    file = tmp_path / "seeds"
+    file.write_text("127.0.0.1:7600\n")
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(
+            driver, ["orders.local:7600"], file=file, config=SOON, lookup=lambda host, port, family: ["127.0.0.2"]
+        )
+        await until(lambda: set(found.seeds) == {ONE, TWO})
+        found.add(["127.0.0.3:7600"])
+        assert set(found.seeds) == {ONE, TWO, THREE}
+        file.write_text("# nobody\n")
+        await until(lambda: ONE not in found.seeds)
+        assert set(driver._seeds) == {TWO, THREE}
+        found.add(["late.local:7600"])
+        assert found.sought == ("late.local:7600",)
+        for nonsense in ("[::1]:7600", "127.0.0.1:0"):
+            with pytest.raises(ConfigError, match=r"needs a port|IP versions"):
+                found.add([nonsense])
+        assert set(driver._seeds) == {TWO, THREE}
+
+    running(check)

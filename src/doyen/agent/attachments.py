@@ -1,5 +1,6 @@
 """What a running node has besides its machines: a seal, a hold on its leader, ways to find others, HTTP."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,30 @@ async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Addr
     return made
 
 
+def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: Sequence[str]) -> list[str]:
+    """All seeds of a running node, with these among them from now on: names are looked up, nothing forgets them."""
+    if made.discovery is None:
+        made.discovery = _discover(driver, config)
+    made.discovery.add(seeds)
+    return [*map(str, made.discovery.seeds), *made.discovery.sought]
+
+
 def _discovery(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Any:
     """Only where there is something to find: names, a file, or members that do not multicast themselves."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
         return None
-    from doyen.agent.config import DEFAULT_PORT
-    from doyen.net.discovery import CHANNEL, Beacon, Discovery, DiscoveryConfig
-
-    file = Path(config.seeds_file) if config.seeds_file else None
-    found = Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT)
+    found = _discover(driver, config)
     if calls and address is not None:
+        from doyen.net.discovery import CHANNEL, Beacon, DiscoveryConfig
+
         driver.add(CHANNEL, lambda port: Beacon(driver.host.node, address, DiscoveryConfig(), port))
     return found
+
+
+def _discover(driver: Driver, config: NodeConfig) -> Any:
+    from doyen.agent.config import DEFAULT_PORT
+    from doyen.net.discovery import Discovery
+
+    file = Path(config.seeds_file) if config.seeds_file else None
+    return Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT)

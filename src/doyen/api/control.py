@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from doyen.core.ids import parse_address
-from doyen.core.seeds import SeedsChanged
+from doyen.agent.attachments import join_further
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
 
 if TYPE_CHECKING:
@@ -181,13 +180,7 @@ class Control:
         if not seeds:
             raise ConfigError("give at least one address of another member, host:port")
         agent = self._node.agent
-        found = tuple(parse_address(seed, default_port=7600) for seed in seeds)
-        for seed in found:
-            agent.udp.check_peer(seed)
-        agent.seeds = tuple(dict.fromkeys((*agent.seeds, *found)))
-        agent.driver.set_seeds(agent.seeds)
-        agent.driver.tell(SeedsChanged(agent.seeds))
-        return [str(seed) for seed in agent.seeds]
+        return join_further(agent.attached, agent.driver, agent.config, seeds)
 
 
 def _make_private(directory: Path) -> None:

@@ -102,9 +102,24 @@ class Discovery:
         found._refresh()
         return found
 
+    def add(self, seeds: Iterable[str]) -> None:
+        """Further ones, for as long as this process lives.  Raises `ConfigError` for what can be no seed of its."""
+        found = tuple(seeds)
+        for text in found:
+            address = parse_address(text, default_port=self._default_port)
+            if _is_numeric(address.host):
+                self.driver.transport.config.check_peer(address)
+        self._given = tuple(dict.fromkeys((*self._given, *found)))
+        self._refresh()
+
     @property
     def seeds(self) -> tuple[Address, ...]:
         return self._told
+
+    @property
+    def sought(self) -> tuple[str, ...]:
+        """Names that have no address yet."""
+        return tuple(name for name in self._watched if name not in self._found)
 
     # Sources.
 
