@@ -74,11 +74,20 @@ def test_members_shows_everybody_and_who_leads(group: None) -> None:
     assert {m["name"]: m["state"] for m in told["members"]} == dict.fromkeys(("ant", "bee", "cat"), "alive")
     assert [m["name"] for m in told["members"] if m["leads"]] == [told["leader"]]
     assert next(m for m in told["members"] if m["me"])["meta"] == {"zone": "eu"}
+    for _ in range(100):  # SWIM pings one member a period.
+        told = asked("members", "--group", "orders", "--name", "ant")
+        if all(member["me"] or member["rtt_s"] for member in told["members"]):
+            break
+        time.sleep(0.05)
+    assert [member["rtt_s"] is not None and 0 < member["rtt_s"] < 1 for member in told["members"]] == [
+        not member["me"] for member in told["members"]
+    ]
     shown = run("members").stdout.splitlines()
     assert shown[0].startswith(f"orders · 3 members · leader {told['leader']} since ")
     assert "NOT authenticated" in shown[0]
     assert f"{told['leader']}★" in "\n".join(shown[1:])
-    assert shown[1].split()[:4] == ["NAME", "ADDRESS", "STATE", "SINCE"]
+    assert shown[1].split() == ["NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION"]
+    assert "itself" in shown[2] and " ms " in shown[3]
 
 
 def test_leader_and_explain_say_who_and_why(group: None) -> None:

@@ -231,11 +231,23 @@ def test_who_suspects_whom_is_told_for_logs(out: RecordingOut) -> None:
 
 def test_round_trips_are_told_once_some_are_known_and_when_they_change() -> None:
     trips = RoundTrips()
-    told = [trips.note(ms(20)) for _ in range(40)]
+    told = [trips.note(B, ms(20)) for _ in range(40)]
     assert told[:4] == [None] * 4 and told[4] is not None and told[4].mean == ms(20)
     assert told[-1] is None  # Nothing new.
-    (slow,) = [news for news in [trips.note(ms(100))] if news is not None]
+    (slow,) = [news for news in [trips.note(B, ms(100))] if news is not None]
     assert slow.timeout > ms(100)
+
+
+def test_each_members_own_round_trip_is_kept_where_so_wanted_and_no_more_than_that() -> None:
+    trips = RoundTrips()
+    trips.note(B, ms(20))
+    assert trips.by_member == {}
+    trips.members_max = 2
+    for member, took in ((B, 20), (C, 80), (C, 160), (B, 20)):
+        trips.note(member, ms(took))
+    assert trips.by_member == {B: ms(20), C: ms(90)}
+    trips.note(D, ms(1))
+    assert set(trips.by_member) == {B, D}, "the one longest unheard of is forgotten"
 
 
 def test_acks_of_probes_are_measured_and_helpers_answers_are_not(out: RecordingOut) -> None:
@@ -624,6 +636,17 @@ def test_the_absent_and_their_tombstones_are_bounded(out: RecordingOut) -> None:
     assert len(machine._roster.tombstones) == 10
 
 
+def test_made_up_members_are_bounded(out: RecordingOut) -> None:
+    machine = member(out, SwimConfig(present_max=8).plain())
+    for i in range(100):
+        machine.on_message(C, Gossip((said(NodeId(f"x{i}"), 1, Word.ALIVE),)), i)
+    assert len(machine.view) == 8
+    machine.on_message(C, Gossip((said(B, 9, Word.ALIVE),)), 200)  # Who is known is heard of as before.
+    assert status(machine, B) == (Status.ALIVE, 9)
+    machine.on_message(C, Gossip((said(B, 9, Word.LEFT), said(NodeId("late"), 1, Word.ALIVE))), 201)
+    assert NodeId("late") in machine.view
+
+
 def test_unknown_dead_stay_unknown(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(C, Gossip((said(NodeId("x"), 3, Word.FAILED), said(NodeId("y"), 3, Word.LEFT))), 0)
@@ -757,7 +780,14 @@ def test_the_papers_preset_has_every_extension_off() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"ack_timeout": seconds(1)}, {"period": 0}, {"helper_count": -1}, {"suspicion_max_mult": 0.5}, {"absent_max": 0}],
+    [
+        {"ack_timeout": seconds(1)},
+        {"period": 0},
+        {"helper_count": -1},
+        {"suspicion_max_mult": 0.5},
+        {"absent_max": 0},
+        {"present_max": 0},
+    ],
 )
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

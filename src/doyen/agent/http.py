@@ -201,7 +201,14 @@ class Http:
 
     def members(self) -> list[dict[str, Any]]:
         leaders = {reign.leader for reign in self.stack.reigns.values()}
-        return [_member(member) | {"leads": member.node in leaders} for member in self.stack.members()]
+        return [
+            _member(member) | {"leads": member.node in leaders, "rtt_s": self._round_trip_s(member)}
+            for member in self.stack.members()
+        ]
+
+    def _round_trip_s(self, member: Member) -> float | None:
+        trip = self.stack.round_trip(member.node)
+        return None if trip is None or not member.present else to_seconds(trip)
 
     # Events.
 

@@ -93,7 +93,12 @@ class Meter:
         refused = [({"reason": reason}, float(count)) for reason, count in sorted(driver.refused.items())]
         page.add("doyen_datagrams_refused_total", counter, "Datagrams dropped, by reason.", *refused)
         seal = driver.seal
-        page.add("doyen_sealed", "gauge", "1 where packets are authenticated by a key.", ({}, seal is not None))
+        page.add(
+            "doyen_sealed",
+            "gauge",
+            "1 where packets are authenticated by a key.",
+            ({}, seal is not None and not seal.keyring.hears_clear),
+        )
         if seal is not None:
             page.add(
                 "doyen_handshakes_total", counter, "Handshakes sent to prove freshness.", ({}, seal.handshake_count)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from doyen import __version__
 from doyen.agent.config import ANNOUNCING, CHURN_TOLERANT, NodeConfig, check_combination, hops_of, meta_of
 from doyen.agent.reign import Reign
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
@@ -37,6 +37,7 @@ ELECTION: Final = "election"
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
 UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
 INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
+ROUND_TRIPS_MAX: Final = 4096  # Members whose own round trip is remembered.
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ class Stack:
         self._add_membership()
         if self.membership is not None:
             self._add_notes()
+        if hasattr(self._swim, "round_trips"):
+            self._swim.round_trips.members_max = ROUND_TRIPS_MAX
         if config.election != "none":
             self.add_election("", config.election)
         for name, kind in config.named_elections().items():
@@ -98,9 +101,25 @@ class Stack:
         found = self._suspicions().get(node)
         return None if found is None else int(found.deadline)
 
+    def round_trip(self, node: NodeId) -> Duration | None:
+        """Between here and there, where something pings it: SWIM and Medley, the ring's neighbours, an oracle."""
+        trips = getattr(self._swim, "round_trips", None)
+        if trips is not None:
+            mean = trips.by_member.get(node)
+            return None if mean is None else int(mean)
+        for pair in getattr(self.membership, "pairs", {}).values():
+            if pair.seat.node == node and pair.round_trip is not None:
+                return int(pair.round_trip)
+        measured = getattr(self.machines.get(ORACLE), "vectors", None)
+        took = None if measured is None else measured.rtt.get(node)
+        return None if took is None else ms(took)
+
+    @property
+    def _swim(self) -> Any:
+        return getattr(self.membership, "swim", self.membership)  # Medley has one.
+
     def _suspicions(self) -> Mapping[NodeId, Any]:
-        swim = getattr(self.membership, "swim", self.membership)  # Medley has one.
-        return getattr(swim, "suspicions", None) or {}
+        return getattr(self._swim, "suspicions", None) or {}
 
     # What is told.
 

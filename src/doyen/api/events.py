@@ -38,7 +38,7 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
     meta: Mapping[str, str] = {}
     suspected_by: tuple[str, ...] = ()
     refute_within_s: float | None = None  # suspected: so long it may still refute.
-    rtt_s: float | None = None
+    rtt_s: float | None = None  # Between this node and that one, smoothed; None: nothing here pings it.
     me: bool = False
     leads: bool = False
 

@@ -234,7 +234,7 @@ class Node:
         shown = []
         for member in stack.members():
             note, due = stack.note(member.node), stack.refute_by(member.node)
-            since = self._since.get(member.node)
+            since, trip = self._since.get(member.node), stack.round_trip(member.node)
             shown.append(
                 MemberInfo(
                     name=member.node,
@@ -249,6 +249,7 @@ class Node:
                     meta={} if note is None else note.words,
                     suspected_by=stack.accusers(member.node),
                     refute_within_s=None if due is None else max(0.0, (due - now) / 1e9),
+                    rtt_s=None if trip is None or not member.present else to_seconds(trip),
                     me=member.node == self.name,
                     leads=member.node in leaders,
                 )

@@ -24,14 +24,13 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
         f"{told['group']} · {present} member{'s' * (present != 1)}"
         + (f", {suspected} suspected" if suspected else "")
         + f" · {leader if told['leader'] else 'no leader'} · as {told['node']} sees it"
-        + (f" · round trip {told['round_trip_s'] * 1000:.1f} ms" if told["round_trip_s"] else "")
         + ("" if told["sealed"] else " · no key: packets are NOT authenticated")
     )
     if told["membership"] == "none":
         click.echo(
             "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
         )
-    rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "VERSION")]
+    rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION")]
     rows += [_row(member) for member in members]
     table(rows, ["", *(_remark(member) for member in members)])
 
@@ -45,14 +44,13 @@ def _row(member: dict[str, Any]) -> tuple[str, ...]:
         ago(member["since_s"]),
         "–" if member["score"] is None else f"{member['score']:g}",
         f"{100 * member['health']:.0f} %" if here else "–",
+        "itself" if member["me"] else "–" if member["rtt_s"] is None else f"{1000 * member['rtt_s']:.1f} ms",
         member["software"] or "–",
     )
 
 
 def _remark(member: dict[str, Any]) -> str:
     parts = []
-    if member["me"]:
-        parts.append("this node")
     if member["state"] == "suspected":
         by = ", ".join(member["suspected_by"])
         parts.append((f"by {by}; " if by else "") + f"{ago(member['refute_within_s'])} left to refute")

@@ -134,7 +134,7 @@ class Leases:
         if message.session != pair.session or now >= pair.started_at + self._lease or pair.theirs is None:
             return
         if not pair.established:
-            pair.established = True
+            pair.established, pair.round_trip = True, now - pair.sent_at
             if now - pair.sent_at >= m.config.arbitration:
                 m.on_slow_round_trip(now - pair.sent_at, now)
             else:

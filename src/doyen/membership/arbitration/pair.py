@@ -65,6 +65,7 @@ class Pair:
         "proposal",
         "release",
         "request",
+        "round_trip",
         "seat",
         "sent_at",
         "session",
@@ -87,6 +88,7 @@ class Pair:
         self.started_at: Instant = 0  # When the session began, by plan.
         self.established = True
         self.sent_at: Instant = 0
+        self.round_trip: Duration | None = None  # Of the last session that was acked.
         self.suspected_at: Instant | None = None
         self.request: Request | None = None
         self.condemned = False

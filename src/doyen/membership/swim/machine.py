@@ -59,6 +59,7 @@ from doyen.membership.swim.messages import (
 )
 from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
+from doyen.membership.swim.roundtrip import RoundTrips
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
 
 MakeTargets = Callable[[list[NodeId], Random], Targets]
@@ -242,6 +243,11 @@ class Swim:
     @property
     def view(self) -> MembershipView:
         return self._roster.view
+
+    @property
+    def round_trips(self) -> RoundTrips:
+        """How long members take to answer; of each one only where `members_max` says so."""
+        return self._prober.trips
 
     @property
     def suspicions(self) -> Mapping[NodeId, Suspicion]:

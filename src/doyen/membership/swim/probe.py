@@ -115,7 +115,7 @@ class Prober:
         "_sent_at",
         "_target",
         "_targets",
-        "_trips",
+        "trips",
     )
 
     def __init__(
@@ -132,7 +132,7 @@ class Prober:
         self._config, self._roster, self._targets, self._health = config, roster, targets, health
         self._post, self._out, self._rng, self._on_silent = post, out, rng, on_silent
         self._patience = Patience(config)
-        self._trips = RoundTrips()
+        self.trips = RoundTrips()
         self._sent_at: Instant = 0  # When the present probe's ping left.
         self._number = 0  # Of the last ping, own or for others.
         self._probe_no = 0
@@ -216,7 +216,7 @@ class Prober:
         if ack.ping_no == self._probe_no:
             if sender == self._target:
                 self._acked = True
-                news = self._trips.note(now - self._sent_at)
+                news = self.trips.note(sender, now - self._sent_at)
                 if news is not None:
                     self._out.emit(news)
         elif ack.ping_no in self._relays:

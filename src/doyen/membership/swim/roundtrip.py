@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from doyen.core.clock import Duration
+from doyen.core.ids import NodeId
 
 NEWS: Final = 0.25  # Told again when the timeout has changed by so much.
 SAMPLES_MIN: Final = 5  # Fewer say little.
@@ -21,15 +22,19 @@ class RoundTripEstimated(Struct, frozen=True):
 
 
 class RoundTrips:
-    __slots__ = ("_count", "_deviation", "_mean", "_told")
+    __slots__ = ("_count", "_deviation", "_mean", "_told", "by_member", "members_max")
 
     def __init__(self) -> None:
         self._count = 0
         self._mean = self._deviation = self._told = 0.0
+        self.members_max = 0  # Whose own mean is kept.  None by default: a simulation has thousands of such lists.
+        self.by_member: dict[NodeId, float] = {}
 
-    def note(self, took: Duration) -> RoundTripEstimated | None:
+    def note(self, member: NodeId, took: Duration) -> RoundTripEstimated | None:
         """One more; what is worth telling."""
         self._count += 1
+        if self.members_max:
+            self._note_member(member, took)
         if self._count == 1:
             self._mean, self._deviation = float(took), took / 2
         else:
@@ -40,3 +45,9 @@ class RoundTrips:
             return None
         self._told = timeout
         return RoundTripEstimated(int(self._mean), int(timeout))
+
+    def _note_member(self, member: NodeId, took: Duration) -> None:
+        mean = self.by_member.pop(member, None)  # Back in at the end: the one longest unheard of is the first.
+        self.by_member[member] = float(took) if mean is None else mean + (took - mean) / 8
+        if len(self.by_member) > self.members_max:
+            del self.by_member[next(iter(self.by_member))]
