@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: up setup test lint lab soak bench-sim bench-kill bench-zookeeper bench-serf papers clean
+.PHONY: up setup test lint lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -36,6 +36,10 @@ bench-zookeeper: .venv/.all  ## Beside a real ZooKeeper ensemble, 10 minutes (MI
 bench-serf: .venv/.all  ## Beside real serf agents; needs root.
 	@bash scripts/peers.sh serf iptables
 	.venv/bin/doyen bench serf $(ARGS)
+
+bench-peers: .venv/.all  ## Leadership beside ZooKeeper, etcd, serf and swim-protocol, 20 minutes; needs root.
+	@bash scripts/peers.sh zookeeper default-jre-headless etcd-server etcd-client serf
+	.venv/bin/doyen bench peers $(ARGS)
 
 lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
 	.venv/bin/doyen lab run $(ARGS)

@@ -114,6 +114,18 @@ class Namespaces:
     ) -> None:
         self._cleanup.close()
 
+    # Faults.
+
+    def cut(self, i: int) -> None:
+        """Silently: the bridge no longer forwards for it; its interface stays up, and nobody is told."""
+        self._plug(i, "nomaster")
+
+    def mend(self, i: int) -> None:
+        self._plug(i, "master br0")
+
+    def _plug(self, i: int, where: str) -> None:
+        batch([f"link set {self.nodes[i].interface} {where}"], namespace=self.switch)
+
     def _make(self) -> None:
         batch([f"netns add {name}" for name in (self.switch, *(node.name for node in self.nodes))])
         sysctl(self.switch, {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1})

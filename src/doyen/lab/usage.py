@@ -71,8 +71,10 @@ class Sample(Struct, frozen=True, kw_only=True):
 class Meter:
     """Samples one system's processes."""
 
-    def __init__(self, pids: Sequence[int], interface: str, began_at: Instant) -> None:
-        self._pids, self._interface, self._began_at = list(pids), interface, began_at
+    def __init__(self, pids: Sequence[int], interface: str | Sequence[str], began_at: Instant) -> None:
+        """`interface`: of every process's namespace, or one each."""
+        self._pids, self._began_at = list(pids), began_at
+        self._interfaces = [interface] * len(self._pids) if isinstance(interface, str) else list(interface)
         self._before = self._look()
         self.samples: list[Sample] = []
 
@@ -97,7 +99,7 @@ class Meter:
         return found
 
     def _look(self) -> list[Usage]:
-        return [Usage.of(pid, self._interface) for pid in self._pids]
+        return [Usage.of(pid, name) for pid, name in zip(self._pids, self._interfaces, strict=True)]
 
 
 def _interface(text: str, name: str) -> Counters:

@@ -22,6 +22,7 @@ command = LazyGroup(
         "mesh": "The four churn-tolerant elections as real processes on one lossy mesh.  Needs root.",
         "zookeeper": "Sixteen processes beside a real 16-server ZooKeeper ensemble, on one lossy mesh.  Needs root.",
         "serf": "Sixteen processes beside sixteen real serf agents: how soon a death is known.  Needs root.",
+        "peers": "Leaders lost and replaced beside ZooKeeper, etcd, serf and swim-protocol, and the cost.  Needs root.",
     },
     help="Measure doyen on this machine.",
 )

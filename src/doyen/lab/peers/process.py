@@ -26,18 +26,22 @@ class Peer:
         self.log = folder / "log"
         folder.mkdir(parents=True, exist_ok=True)
         self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
 
-    async def start(self, command: Sequence[str]) -> None:
+    async def start(self, command: Sequence[str], *, on_line: Callable[[str, Instant], None] | None = None) -> None:
+        """`on_line` gets what it writes to its standard output, and when that was read, as it comes."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self.host.wrap,
                 *command,
                 cwd=self.folder,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
+                stdout=log if on_line is None else asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for us: we end it.
             )
+        if on_line is not None:
+            self._reader = asyncio.create_task(self._read(self._process, on_line))
 
     @property
     def pid(self) -> int:
@@ -66,6 +70,16 @@ class Peer:
             return
         self._process.kill()  # Nothing that it keeps is needed any more.
         await self._process.wait()
+        if self._reader is not None:
+            await self._reader
+
+    async def _read(self, process: asyncio.subprocess.Process, on_line: Callable[[str, Instant], None]) -> None:
+        assert process.stdout is not None
+        with self.log.open("a") as log:
+            async for line in process.stdout:
+                at, text = boot_time_ns(), line.decode(errors="replace")
+                log.write(text)
+                on_line(text.rstrip("\n"), at)
 
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []

@@ -24,7 +24,7 @@ initLimit=5
 syncLimit=2
 dataDir={data}
 clientPort=2181
-clientPortAddress=127.0.0.1
+clientPortAddress={address}
 admin.enableServer=false
 4lw.commands.whitelist=srvr
 """
@@ -33,7 +33,8 @@ admin.enableServer=false
 class ZooKeeper:
     """An ensemble; use it as an async context manager, and nothing of it is left running."""
 
-    def __init__(self, hosts: Sequence[Namespace], folder: Path) -> None:
+    def __init__(self, hosts: Sequence[Namespace], folder: Path, *, clients: bool = False) -> None:
+        """`clients`: on other hosts; otherwise only this host's loopback is served."""
         need_commands("ZooKeeper", PACKAGES)
         self.servers = [Peer(f"zk{i + 1}", host, folder / f"zk{i + 1}") for i, host in enumerate(hosts)]
         self._asker = Asker(len(self.servers))
@@ -42,7 +43,8 @@ class ZooKeeper:
             data = server.folder / "data"
             data.mkdir()
             (data / "myid").write_text(f"{i + 1}\n")
-            (server.folder / "zoo.cfg").write_text(CONFIG.format(data=data) + "\n".join(lines) + "\n")
+            settings = CONFIG.format(data=data, address="0.0.0.0" if clients else "127.0.0.1")
+            (server.folder / "zoo.cfg").write_text(settings + "\n".join(lines) + "\n")
 
     async def __aenter__(self) -> "ZooKeeper":
         return self
