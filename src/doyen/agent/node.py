@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import logging
 import os
 import socket
 import time
@@ -12,7 +13,9 @@ from random import Random
 from typing import Any, Final
 
 from doyen.agent.attachments import Attachments, attach, check, record, seal_of
+from doyen.agent.chronicle import Chronicle
 from doyen.agent.config import NodeConfig
+from doyen.agent.reasons import lost_words
 from doyen.agent.reign import Reign
 from doyen.agent.stack import MEMBERSHIP, Place, Stack
 from doyen.agent.told import Told as Told
@@ -28,6 +31,8 @@ from doyen.membership.swim.messages import MemberSuspected
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
+
+log = logging.getLogger("doyen")
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
 
@@ -53,6 +58,7 @@ class Agent:
         check(config)
         self.attached = Attachments()
         self.observers: list[Observer] = []
+        self._chronicles: dict[str, Chronicle] = {}  # By channel.
         self.answers_scores = True  # With its configured standing; an application may know better.
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
@@ -120,8 +126,10 @@ class Agent:
                     self.driver.command(channel, "leave")
             if self.stack.membership is not None:
                 self.driver.command(MEMBERSHIP, "leave")
-            deadline = self.driver.clock() + DISK_PATIENCE
-            while self.driver.running and self.driver.host.is_writing and self.driver.clock() < deadline:
+            driver = self.driver
+            deadline = driver.clock() + DISK_PATIENCE
+            # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
+            while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:
                 await asyncio.sleep(0.002)
         self.driver.close()
 
@@ -162,11 +170,17 @@ class Agent:
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         self.stack.observe(channel, fact, now)
+        if self._reign_of(channel) is not None:
+            self.chronicle(channel).note(fact, now)
         match fact:
             case LeaderElected(term):
-                self.told("elected", self._reign_of(channel), leader=term.leader, term=term.number)
+                why = self.chronicle(channel).why
+                named: dict[str, Any] = {"leader": term.leader, "term": term.number}
+                self.told("elected", self._reign_of(channel), reason=why.text, compared=why.compared, **named)
+                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, why)
             case LeaderLost(term, reason):
                 self.told("lost", self._reign_of(channel), leader=term.leader, term=term.number, reason=reason)
+                log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
             case ViewChanged(view, changed):
                 if self._tell is not None:
                     for node in changed:
@@ -192,6 +206,14 @@ class Agent:
             by=self.stack.accusers(node),
             address=None if member.address is None else str(member.address),
         )
+
+    def chronicle(self, channel: str) -> Chronicle:
+        """What was heard of that election."""
+        if channel not in self._chronicles:
+            reign = self._reign_of(channel)
+            assert reign is not None, f"{channel} elects nobody"
+            self._chronicles[channel] = Chronicle(reign)
+        return self._chronicles[channel]
 
     def _reign_of(self, channel: str) -> Reign | None:
         return next((reign for reign in self.stack.reigns.values() if reign.channel == channel), None)

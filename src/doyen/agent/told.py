@@ -14,7 +14,8 @@ class Told(Struct, frozen=True, omit_defaults=True):
     pid: int | None = None
     leader: str | None = None
     term: int | None = None
-    reason: str | None = None
+    reason: str | None = None  # elected: what decided; lost: how it ended.
+    compared: dict[str, str] = {}  # elected: who was weighed against whom, as far as this node knows.
     address: str | None = None
     http: str | None = None  # started: where HTTP is served.
     sent: int = 0

@@ -22,9 +22,9 @@ from doyen.agent.stack import NOTES
 from doyen.agent.told import Told
 from doyen.api.campaign import Campaign, Leading, Term
 from doyen.api.choices import Choice, Election, Membership
-from doyen.api.chronicle import Chronicle, Explanation, explain
 from doyen.api.control import Control
 from doyen.api.events import Event, MemberInfo, Subscription
+from doyen.api.explain import Explanation, explain
 from doyen.api.scoring import Score, as_function, measured
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
@@ -135,7 +135,6 @@ class Node:
         control: bool = True,
     ) -> None:
         self.config, self._tell, self._with_control = config, tell, control
-        self.chronicles: dict[str, Chronicle] = {}
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._score, self._score_every_s = score, to_seconds(score_every)
         self._leave_on_sigterm = leave_on_sigterm
@@ -325,13 +324,11 @@ class Node:
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         campaign = self._campaign_on(channel)
-        if channel.startswith("election"):
-            self._chronicle(channel).note(fact, now)
         match fact:
             case LeaderElected(term):
                 if campaign is not None:
                     campaign.stir()
-                self._tell_of_election("elected", channel, term, "")
+                self._tell_of_election("elected", channel, term, str(self.agent.chronicle(channel).why))
             case LeaderLost(term, reason):
                 if campaign is not None:
                     campaign.stir(reason)
@@ -347,18 +344,11 @@ class Node:
                 for node in changed:
                     self._put(Event(kind="changed", at=time.time(), member=node))
 
-    def _chronicle(self, channel: str) -> Chronicle:
-        name = channel.removeprefix("election").removeprefix("/")
-        if name not in self.chronicles:
-            self.chronicles[name] = Chronicle(self.agent.stack.reigns[name])
-        return self.chronicles[name]
-
     def explain(self, election: str = "") -> Explanation:
         """Why this one leads, in words."""
         if election not in self.agent.stack.reigns:
             raise LocalProtocolError(f"this node takes part in no election {election!r}")
-        channel = f"election/{election}" if election else "election"
-        return explain(self, self._chronicle(channel))
+        return explain(self, self.agent.chronicle(self.agent.stack.reigns[election].channel))
 
     def _campaign_on(self, channel: str) -> Campaign | None:
         name = channel.removeprefix("election").removeprefix("/")

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from doyen.agent.chronicle import clock_text
 from doyen.agent.config import NodeConfig
 from doyen.agent.layers import worst_case_of
 from doyen.agent.promises import promise_of
 from doyen.agent.ward import MARGIN, Ward
 from doyen.api.campaign import Campaign
-from doyen.api.chronicle import clock_text
 from doyen.api.node import Node
 from doyen.cli.naming import named_by_flag
 from doyen.cli.signals import on_ending_signal

@@ -83,6 +83,11 @@ class LeaderByKey:
         return self.term is not None and self.term.leader == self.me
 
     @property
+    def granted(self) -> frozenset[NodeId]:
+        """Which neighbours have agreed to the last claim."""
+        return frozenset(self._granted)
+
+    @property
     def owns(self) -> bool:
         """By what this node knows."""
         found = None if self._seat is None else owner(self.point, {self._seat, *self._next})

@@ -177,6 +177,11 @@ class Driver:
     def running(self) -> bool:
         return self._running
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a timer is due that has not fired yet."""
+        return bool(self._timers) and self._timers[0][0] <= self.clock()
+
     def address_of(self, node: NodeId) -> Address | None:
         return self._addresses.get(node)
 

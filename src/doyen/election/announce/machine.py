@@ -219,6 +219,11 @@ class Announce:
         return self._table[0][1] if self._table else None
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        """(standing, name) of those it names, best first."""
+        return tuple(self._table)
+
+    @property
     def leaders(self) -> tuple[NodeId, ...]:
         return tuple(node for _, node in self._table)
 

@@ -25,7 +25,8 @@ class Local:
     MESSAGES: ClassVar[Any] = Nothing
 
     def __init__(self, me: NodeId, out: Out, *, rank: Rank = hash_rank) -> None:
-        self.me, self._out, self._rank = me, out, rank
+        self.me, self._out, self.rank = me, out, rank
+        self.considered: frozenset[NodeId] = frozenset()  # Among whom it chose last.
         self.term: Term | None = None
 
     @property
@@ -43,7 +44,8 @@ class Local:
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         names = {member.node for member in fact.view.present()} | {self.me}
-        best = min(names, key=lambda node: (self._rank(node), node))
+        self.considered = frozenset(names)
+        best = min(names, key=lambda node: (self.rank(node), node))
         before = self.term
         if before is None or before.leader != best:
             if before is not None and before.leader == self.me:
