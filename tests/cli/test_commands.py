@@ -110,6 +110,7 @@ def test_where_no_closed_form_exists_the_simulation_is_named(capsys: pytest.Capt
         ("sim announce --runs 0", "--runs"),
         ("sim announce --jobs -2", "--jobs"),
         ("sim announce --engine kernel --jobs -2", "--jobs"),
+        ("sim announce --engine kernel --variant al --event leader-departs", "--engine kernel"),
         ("sim announce --engine kernel --bye", "--engine"),
         ("sim announce --engine kernel --variant sup-al-redraw", "--engine"),
         ("analyze announce --variant sup-al-receipt --quantity messages", "doyen sim announce"),
@@ -124,6 +125,10 @@ def test_where_no_closed_form_exists_the_simulation_is_named(capsys: pytest.Capt
         ("analyze announce --loss 1 --quantity tmax", "loss"),
         ("analyze announce --listen 3s --quantity inconsistent --departure-every 0s", "--departure-every 0s"),
         ("analyze announce --listen 3s --quantity inconsistent --join-every 0s", "--join-every 0s"),
+        (
+            "analyze announce --delay 0s --listen 2s --loss .3 --event false-departure --quantity reestablishment",
+            "doyen sim announce",
+        ),
         ("analyze announce --quantity tmax --join-every 9s", "--join-every is for --quantity inconsistent"),
         ("sim ctolerant --candidates 0", "--candidates"),
         ("sim ctolerant --unhealthy -1", "--unhealthy"),

@@ -47,6 +47,12 @@ def test_k_leaders_are_agreed_upon(k: int, loss: float) -> None:
     assert summary.converged == 30
 
 
+@pytest.mark.parametrize("engine", ["machine", "kernel"])
+def test_an_election_that_takes_no_time_has_its_announcers_in_one_interval(engine: Any) -> None:
+    summary = study(Setting(variant="le-a", nodes=5, delay_s=0.0), runs=2, seed=1, jobs=1, engine=engine)
+    assert summary.leaders is not None and summary.leaders.mean == 5.0
+
+
 def test_more_leaders_take_more_messages() -> None:
     one, three = (run(nodes=20, loss=0.2, extensions=Extensions(leader_count=k)) for k in (1, 3))
     assert mean(one, "messages") < mean(three, "messages")

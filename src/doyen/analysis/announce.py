@@ -253,6 +253,7 @@ def _steady(setting: Setting, quantity: str, as_printed: bool) -> float:
         return 0.0
     _refuse_unconverging(setting, quantity)
     if quantity == "false-departures":
+        _refuse_ties(setting)
         return events.false_departures(nodes, loss, announce_s, listen_s)
     if as_printed:
         lost = _printed_lost(setting)
@@ -312,6 +313,7 @@ def _false_departure(setting: Setting, as_printed: bool) -> float:
         raise ConfigError(f"{setting.event}: it cannot happen here, as nothing is lost in T_L", field="event")
     if as_printed:
         return setting.announce_s * (_printed_lost(setting) + 1) - setting.listen_s
+    _refuse_ties(setting)
     return events.false_departure_delay(setting.loss_prob, setting.announce_s, setting.listen_s)
 
 
@@ -366,6 +368,13 @@ def _independent(setting: Setting, receivers: int | None = None) -> bool:
     """Whether it matters that receivers lose independently: not to a single one, nor if nothing is lost."""
     receivers = setting.nodes - 1 if receivers is None else receivers
     return _uncorrelated(setting) and setting.loss_prob > 0 and receivers > 1
+
+
+def _refuse_ties(setting: Setting) -> None:
+    """Arrivals precede timers of their instant; but without a delay they come of timers of that very instant."""
+    least, most = forms.whole_steps(setting.listen_s, setting.announce_s) if setting.listen_s < inf else (0, 1)
+    if setting.delay_s == 0 and least == most:
+        raise _unknown(setting, "false departures where T_L is a multiple of T_A and the delay is 0: ties decide")
 
 
 def _listen_needed_s(setting: Setting) -> float:

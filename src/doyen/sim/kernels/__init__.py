@@ -88,7 +88,7 @@ def refuse(setting: Setting) -> None:
     elif max(times) > _SECONDS_MAX or setting.announce_s < 1e-6:
         why = f"times must be at most {_SECONDS_MAX:.0f} s, and announce_s at least 1 µs"
     if why:
-        raise ConfigError(f"the kernel cannot run this: {why}; try the engine 'machine'")
+        raise ConfigError(f"kernel cannot run this: {why}; give --engine machine", field="engine")
 
 
 def run(setting: Setting, runs: int, seed: int, first_run: int = 0) -> KernelResult:

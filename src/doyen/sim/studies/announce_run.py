@@ -338,7 +338,8 @@ class _Experiment:
         self._count_leaders(result, duration)
 
     def _count_leaders(self, result: Run, duration: Duration) -> None:
-        spans = ceil(duration / self.interval)
+        at_least = 1 if self.setting.event == "start" else 0
+        spans = max(ceil(duration / self.interval), at_least)
         result.leaders = result.messages / spans if result.messages and spans > 0 else None
 
     def _add(self, name: str, place: Place) -> SimNode:
