@@ -103,6 +103,8 @@ def _as_json(run: Run) -> dict[str, Any]:
 
 
 def _print(run: Run, found: Graph) -> None:
+    if not run.regions:
+        click.echo("nobody is left to lead: every node has failed")
     for region in run.regions:
         who = f"{len(region.members)} nodes" if len(region.members) > 8 else ", ".join(region.members)
         if region.leader is None:
