@@ -27,6 +27,7 @@ from doyen.election.pole.messages import (
     HeartbeatAck,
     NotVoting,
     Propose,
+    Resigned,
     RetryDue,
     ScoreOverdue,
     ScoreQuery,
@@ -313,6 +314,17 @@ def test_a_score_that_becomes_known_is_used_at_once() -> None:
     assert Multicast(Propose(1, (3.0,), A)) in out.take()
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 10**400])
+def test_a_score_that_is_no_number_was_not_measured(value: Any) -> None:
+    out = RecordingOut()
+    machine = voter(out, score=None)
+    machine.start(0)
+    machine.on_score_given(ScoreGiven(1, value), 10)
+    assert Multicast(Propose(1, (), A)) in out.take()
+    voter(out, value=value).start(0)
+    assert Multicast(Propose(1, (), A)) in out.take()
+
+
 def test_retries_double_up_to_a_bound() -> None:
     out = RecordingOut()
     machine = started(out)
@@ -331,6 +343,25 @@ def test_strangers_are_not_heard() -> None:
     machine.on_message(E, Propose(9, (9.0,), E), 10)
     machine.on_message(B, Propose(1, (9.0,), E), 10)
     assert out.take() == [] and machine.epoch == 1
+
+
+def test_its_own_name_from_the_network_makes_nobody_a_leader() -> None:
+    out = RecordingOut()
+    machine = started(out)
+    machine.on_message(A, Heartbeat(5, 1, True), 10)
+    assert out.take() == [] and machine.leader is None and machine.epoch == 1
+
+
+def test_a_wild_epoch_cannot_use_up_all_epochs() -> None:
+    out, wild = RecordingOut(), 2**53
+    lies = [Propose(wild, (9.0,), B), Heartbeat(wild, 1, True), HeartbeatAck(wild, 1, False), Resigned(wild, C)]
+    machine, observer = started(out), voter(RecordingOut(), newcomer=False)
+    for lie in [*lies, Vote(wild, B), Vote(wild, C)]:
+        machine.on_message(B, lie, 10)
+        observer.on_message(B, lie, 10)
+    assert machine.epoch == 1 and observer.leader is None
+    machine.on_message(B, Propose(2**32, (9.0,), B), 20)
+    assert machine.epoch == 2**32
 
 
 @pytest.mark.parametrize(

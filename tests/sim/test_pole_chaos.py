@@ -86,7 +86,7 @@ class TimerRestartedByEachMessage(Pole):
         super()._count_proposer(node, now)
         if self.status is Status.ELECTING and self.ballot.timed:
             self._over_at = now + self.config.election_timeout
-            self._out.set_timer(ElectionOver(self.epoch), self._over_at)
+            self.out.set_timer(ElectionOver(self.epoch), self._over_at)
 
     def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
         if now >= self._over_at:
@@ -103,8 +103,8 @@ class EpochLoweredByJoining(Pole):
 
     def _join(self, epoch: int, leader: NodeId, now: Instant) -> None:
         if leader != self.me:
-            self._promise(epoch)
-            self._choose(leader, now)
+            self.voter.advance(epoch)
+            self.choose(leader, now)
 
 
 class PromiseNotDurable(Pole):

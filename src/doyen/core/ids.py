@@ -11,6 +11,7 @@ Incarnation = NewType("Incarnation", int)  # Grows each time the same name start
 
 NAME_MAX: Final = 64
 TERM_NUMBER_MAX: Final = 2**53  # What any JSON reader can hold; at a thousand terms a second, 285,000 years.
+TERM_LEAP_MAX: Final = 2**32  # No honest group is so far ahead of a member: one lie must not use up all terms.
 
 
 class Address(Struct, frozen=True, gc=False, order=True):

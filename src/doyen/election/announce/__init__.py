@@ -1,7 +1,7 @@
 """Announce-listen elections: LE-A, LE-S and LE-M.  Begin with `machine.py`."""
 
 from doyen.election.announce.config import BYE_COUNT_MAX, LEADER_COUNT_MAX, AnnounceConfig, bye_count
-from doyen.election.announce.machine import TERM_LEAP_MAX, Announce, Heard
+from doyen.election.announce.machine import Announce, Heard
 from doyen.election.announce.messages import (
     STANDING_MAX,
     AnnounceDue,
@@ -19,7 +19,6 @@ __all__ = [
     "BYE_COUNT_MAX",
     "LEADER_COUNT_MAX",
     "STANDING_MAX",
-    "TERM_LEAP_MAX",
     "Announce",
     "AnnounceConfig",
     "AnnounceDue",

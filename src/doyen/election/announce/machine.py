@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
-from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
@@ -48,8 +48,6 @@ from doyen.election.announce.messages import (
 )
 from doyen.election.wakeup import Place, draw
 from doyen.errors import ConfigError, LocalProtocolError
-
-TERM_LEAP_MAX: Final = 2**32  # No honest group is so far ahead of a member: one lie must not use up all terms.
 
 
 class Announce:

@@ -24,6 +24,12 @@ class Ballot:
     def quorum(self) -> int:
         return self.size // 2 + 1
 
+    def is_lesser(self, theirs: Propose) -> bool:
+        """[POLE Alg. 1, line 37] By epoch, then score, then id."""
+        if theirs.epoch != self.epoch:
+            return theirs.epoch < self.epoch
+        return self.best is not None and better(self.best, (theirs.standing, theirs.node))
+
     def offer(self, standing: Standing, node: NodeId) -> bool:
         """Keeps the greater; whether this one is."""
         if self.best is None or better((standing, node), self.best):

@@ -4,8 +4,6 @@ A heartbeat may come too early: from one that is not chosen here yet, or while t
 else.  The last such one is kept, and answered when its time has come.
 """
 
-from collections.abc import Callable
-
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
@@ -14,10 +12,10 @@ from doyen.election.pole.promise import Voter
 
 
 class Grants:
-    """`promise(epoch, leader)` makes a grant durable; it belongs to the machine, which alone writes promises."""
+    """One voter's."""
 
-    def __init__(self, voter: Voter, guard: Duration, out: Out, promise: Callable[[int, NodeId], None]) -> None:
-        self._voter, self._guard, self._out, self._promise = voter, guard, out, promise
+    def __init__(self, voter: Voter, guard: Duration, out: Out) -> None:
+        self._voter, self._guard, self._out = voter, guard, out
         self._kept: tuple[NodeId, Heartbeat] | None = None
 
     def keep(self, leader: NodeId, beat: Heartbeat) -> None:
@@ -48,6 +46,6 @@ class Grants:
                     self._out.set_timer(Unbound(beat.epoch), free_at)
                 self.keep(leader, beat)
                 return
-            self._promise(beat.epoch, leader)
+            voter.advance(beat.epoch, leader)
         voter.bound_until = now + self._guard
         self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True))

@@ -21,18 +21,18 @@ from typing import Any, ClassVar
 
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
-from doyen.core.ids import TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
-from doyen.election.pole.ballot import Ballot, better
+from doyen.election.pole import resignation
+from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.grants import Grants
 from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionOver,
-    EpochPromised,
     Heartbeat,
     HeartbeatAck,
     HeartbeatDue,
@@ -81,17 +81,17 @@ class Pole:
         self.me, self.config, self.voters = me, config, frozenset(voters)
         if not self.voters or (me not in self.voters and newcomer):
             raise ConfigError(f"{me} must be one of them" if self.voters else "must not be empty", field="voters")
-        self._out, self._rng, self._durable = out, rng, durable
+        self.out, self._rng = out, rng
         self.scores = Scores(score, out, config.score_timeout)
         self.voting = me in self.voters and (restored is not None or newcomer)
         self.status = Status.ELECTING if self.voting else Status.OBSERVING
-        self.voter = Voter(me, restored)
+        self.voter = Voter(me, restored, out, durable=durable)
         self.chosen: NodeId | None = None  # The paper's `leader`.
         self.term: Term | None = None  # The reign last told of, unless lost since.
         self.ballot = Ballot(self.epoch, len(self.voters))
         self._gone: NodeId | None = None  # The leader that fell silent: scores are without it.
-        self._modest_in = 0  # The epoch in which it does not want to lead, having resigned.
-        self.grants = Grants(self.voter, config.guard, out, self._promise)
+        self.modest_in = 0  # The epoch in which it does not want to lead, having resigned.
+        self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline(out)  # Of a claim, a lease, or a leader's silence.
 
@@ -124,7 +124,7 @@ class Pole:
 
     def start(self, now: Instant) -> None:
         if not self.voting:
-            self._out.emit(NotVoting())
+            self.out.emit(NotVoting())
             return
         self.voter.wake(now, self.config.guard)
         self.scores.start(now)
@@ -132,7 +132,9 @@ class Pole:
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         self._look(now)
-        if self.status is Status.LEFT or sender not in self.voters:
+        if self.status is Status.LEFT or sender not in self.voters or sender == self.me:
+            return  # My own name from the network is an echo, or a namesake.
+        if getattr(message, "epoch", 0) - self.epoch > TERM_LEAP_MAX:
             return
         if self.status is Status.OBSERVING:
             if isinstance(message, Heartbeat):
@@ -148,9 +150,9 @@ class Pole:
             case HeartbeatAck():
                 self._on_ack(sender, message, now)
             case Resigned():
-                self._on_resigned(sender, message, now)
+                resignation.on_resigned(self, sender, message, now)
             case ScoreQuery() if sender == self.chosen:
-                self._out.send(sender, ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
+                self.out.send(sender, ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
             case ScoreReply():
                 self.reign.rivals.reply(sender, message.number, message.standing)
 
@@ -164,19 +166,19 @@ class Pole:
                 Status.LEADING,
             ):
                 self._beat(now)
-                self._out.set_timer(timer, now + self.config.heartbeat_interval)
+                self.out.set_timer(timer, now + self.config.heartbeat_interval)
             case ElectionOver():
                 self._on_election_over(timer, now)
             case RetryDue() if timer.epoch == self.epoch and self.status is Status.ELECTING:
-                self._out.multicast(self.ballot.proposal())
+                self.out.multicast(self.ballot.proposal())
                 wait = min(2 * timer.wait, self.config.retry_max)
-                self._out.set_timer(RetryDue(timer.epoch, wait), now + wait)
+                self.out.set_timer(RetryDue(timer.epoch, wait), now + wait)
             case ScoreOverdue() if timer.epoch == self.epoch and self.status is Status.MEASURING:
                 self._measured((), now)
             case Unbound() if timer.epoch == self.epoch:
                 self._on_unbound(now)
             case QueryDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
-                self._compare(now)
+                resignation.compare(self, now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         """The world's answer to `ScoreWanted`."""
@@ -198,85 +200,72 @@ class Pole:
         self._look(now)
         if to is not None and (to not in self.voters or to == self.me):
             raise LocalProtocolError(f"cannot hand over to {to}: it is not another voter")
-        if self.status is not Status.LEADING:
-            return
-        epoch, heir = self.epoch, to or self.reign.rivals.best
-        self._stop_leading("resigned")
-        self._promise(epoch + 1)  # The barrier: nobody hears of the end before this node's own application does.
-        self._out.multicast(Resigned(epoch, heir))
-        self._modest_in = epoch + 1
-        self._succeed(heir, now)
+        if self.status is Status.LEADING:
+            resignation.resign(self, now, to)
 
     def leave(self, now: Instant) -> None:
         """For good: a leader hands over, and waits for no disk."""
         self._look(now)
         if self.status is Status.LEADING:
-            self._stop_leading("left")
-            self._out.multicast(Resigned(self.epoch, self.reign.rivals.best))
+            self.stop_leading("left")
+            self.out.multicast(Resigned(self.epoch, self.reign.rivals.best))
         self._become(Status.LEFT, None)
 
     # Elections.
 
     def _new_election(self, now: Instant) -> None:
         if self.epoch < TERM_NUMBER_MAX:
-            self._begin_epoch(self.epoch + 1, now)
+            self.begin_epoch(self.epoch + 1, now)
 
-    def _begin_epoch(self, epoch: int, now: Instant, rival: Propose | None = None) -> None:
+    def begin_epoch(self, epoch: int, now: Instant, rival: Propose | None = None) -> None:
         """[POLE Alg. 1, start-epoch] With nobody chosen, both sets empty, and the maximum of ours and theirs."""
         self._become(Status.MEASURING, None)
-        self._promise(epoch)
+        self.voter.advance(epoch)
         self.grants.forget()
         self.ballot = Ballot(epoch, len(self.voters))
         if rival is not None:
             self.ballot.offer(rival.standing, rival.node)
-        if epoch == self._modest_in:
+        if epoch == self.modest_in:
             self._measured((), now)
             return
         standing = self.scores.ask(epoch, self._gone, now)
         if standing is not None:
             self._measured(standing, now)
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
-            self._out.set_timer(ScoreOverdue(epoch), self.scores.patient_until)
+            self.out.set_timer(ScoreOverdue(epoch), self.scores.patient_until)
 
     def _measured(self, standing: Standing, now: Instant) -> None:
         """Its own score is known: it takes part."""
         self._become(Status.ELECTING, None)
         self.ballot.offer(standing, self.me)
-        self._out.multicast(self.ballot.proposal())
+        self.out.multicast(self.ballot.proposal())
         wait = self.config.election_timeout
-        self._out.set_timer(RetryDue(self.epoch, wait), now + wait)
+        self.out.set_timer(RetryDue(self.epoch, wait), now + wait)
         self._count_proposer(self.me, now)
 
     def _on_propose(self, sender: NodeId, theirs: Propose, now: Instant) -> None:
         if self.chosen is not None:
-            self._out.send(sender, Vote(self.epoch, self.chosen))
+            self.out.send(sender, Vote(self.epoch, self.chosen))
             return
         if theirs.node not in self.voters:
             return
         if theirs.epoch > self.epoch:
-            self._begin_epoch(theirs.epoch, now, theirs)
-        elif self._is_lesser(theirs):
+            self.begin_epoch(theirs.epoch, now, theirs)
+        elif self.ballot.is_lesser(theirs):
             self._answer_lesser(sender)
         else:
             self._consider(theirs)
         if theirs.epoch == self.epoch:
             self._count_proposer(sender, now)
 
-    def _is_lesser(self, theirs: Propose) -> bool:
-        """[POLE Alg. 1, line 37] By epoch, then score, then id."""
-        if theirs.epoch != self.epoch:
-            return theirs.epoch < self.epoch
-        best = self.ballot.best
-        return best is not None and better(best, (theirs.standing, theirs.node))
-
     def _answer_lesser(self, sender: NodeId) -> None:
         if self.status is Status.ELECTING:
-            self._out.send(sender, self.ballot.proposal())
+            self.out.send(sender, self.ballot.proposal())
 
     def _consider(self, theirs: Propose) -> None:
         """Overwritten by a greater one, which is passed on; while it measures, its own word is still to come."""
         if self.ballot.offer(theirs.standing, theirs.node) and self.status is Status.ELECTING:
-            self._out.multicast(self.ballot.proposal())
+            self.out.multicast(self.ballot.proposal())
 
     def _count_proposer(self, node: NodeId, now: Instant) -> None:
         """[POLE Alg. 1, start-timer?] Only for who proposed in this epoch."""
@@ -291,8 +280,8 @@ class Pole:
 
     def _start_timer(self, now: Instant) -> None:
         self.ballot.timed = True
-        self._out.emit(QuorumProposed(self.epoch, now))
-        self._out.set_timer(ElectionOver(self.epoch), now + self.config.election_timeout)
+        self.out.emit(QuorumProposed(self.epoch, now))
+        self.out.set_timer(ElectionOver(self.epoch), now + self.config.election_timeout)
 
     def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
         if timer.epoch == self.epoch and self.status is Status.ELECTING:
@@ -301,8 +290,8 @@ class Pole:
     def _select(self, now: Instant) -> None:
         assert self.ballot.best is not None
         leader = self.ballot.best[1]
-        self._out.emit(Selected(self.epoch, leader, tuple(sorted(self.ballot.proposers)), now))
-        self._choose(leader, now)
+        self.out.emit(Selected(self.epoch, leader, tuple(sorted(self.ballot.proposers)), now))
+        self.choose(leader, now)
 
     def _on_vote(self, sender: NodeId, vote: Vote, now: Instant) -> None:
         """[POLE Alg. 1, line 54] A late process comes to the established leader."""
@@ -312,12 +301,12 @@ class Pole:
     def _join(self, epoch: int, leader: NodeId, now: Instant) -> None:
         """An epoch below a promised one is not adopted: the leader will hear of ours, and establish itself above it."""
         if leader != self.me:
-            self._promise(max(epoch, self.epoch))
-            self._choose(leader, now)
+            self.voter.advance(max(epoch, self.epoch))
+            self.choose(leader, now)
 
     # Choosing, claiming, granting.
 
-    def _choose(self, leader: NodeId, now: Instant) -> None:
+    def choose(self, leader: NodeId, now: Instant) -> None:
         if leader == self.me:
             self._claim_epoch(now)
             return
@@ -334,14 +323,14 @@ class Pole:
         self._deadline.move(now + patience)
         free_at = self.voter.free_at(self.me)
         if now < free_at:
-            self._out.set_timer(Unbound(self.epoch), free_at)
+            self.out.set_timer(Unbound(self.epoch), free_at)
         else:
             self._grant_self(now)
 
     def _grant_self(self, now: Instant) -> None:
         """The first grant of a claim is its own."""
         self.reign.open_claim(now)
-        self._promise(self.epoch, self.me)
+        self.voter.advance(self.epoch, self.me)
         self.voter.bound_until = now
         self._beat(now)
 
@@ -368,14 +357,14 @@ class Pole:
             return
         if beat.epoch > self.epoch:
             if beat.acting or mine:
-                self._promise(beat.epoch)
+                self.voter.advance(beat.epoch)
                 if not mine:
-                    self._choose(sender, now)
+                    self.choose(sender, now)
             elif self.chosen is not None:
-                self._out.send(sender, Vote(self.epoch, self.chosen))
+                self.out.send(sender, Vote(self.epoch, self.chosen))
                 return
             else:
-                self._begin_epoch(beat.epoch, now)
+                self.begin_epoch(beat.epoch, now)
                 self.grants.keep(sender, beat)
                 return
         elif self.chosen != sender:
@@ -383,7 +372,7 @@ class Pole:
                 if self.chosen is None:
                     self.grants.keep(sender, beat)  # It may yet be chosen here, too.
                 return
-            self._choose(sender, now)
+            self.choose(sender, now)
         self._heed(sender, beat, now)
 
     def _heed(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
@@ -396,9 +385,7 @@ class Pole:
     def _follow(self, term: Term) -> None:
         self._become(Status.FOLLOWING, term.leader)
         self._gone = None
-        if self.term != term:
-            self.term = term
-            self._out.emit(LeaderElected(term))
+        self._name(term)
 
     def _on_ack(self, sender: NodeId, ack: HeartbeatAck, now: Instant) -> None:
         if self.status not in (Status.CLAIMING, Status.LEADING):
@@ -410,7 +397,7 @@ class Pole:
         elif ack.epoch >= self.epoch and self.status is Status.LEADING:
             self._establish_above(ack.epoch, now)
         elif ack.epoch > self.epoch:
-            self._begin_epoch(ack.epoch, now)
+            self.begin_epoch(ack.epoch, now)
 
     def _on_answered(self, voter: NodeId, sent_at: Instant, now: Instant) -> None:
         if self.reign.answered(voter, sent_at, now):
@@ -423,58 +410,35 @@ class Pole:
     def _lead(self, now: Instant) -> None:
         """A majority has granted the epoch, and is bound."""
         if self.status is not Status.LEADING:
-            self._out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
+            self.out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
         self.reign.begin(now)
         self.term, self._gone = Term(self.epoch, self.me), None
         self._become(Status.LEADING, self.me)
-        self._out.emit(LeaderElected(self.term))
+        self.out.emit(LeaderElected(self.term))
         self._beat(now)
 
     def _establish_above(self, epoch: int, now: Instant) -> None:
         """Some voter promised more than our epoch: it cannot grant it, so we take one that it can."""
         if epoch < TERM_NUMBER_MAX:
-            self._promise(epoch + 1)
+            self.voter.advance(epoch + 1)
             self._grant_self(now)
 
-    def _stop_leading(self, reason: str) -> None:
+    def stop_leading(self, reason: str) -> None:
         assert self.status is Status.LEADING and self.term is not None
         term, self.term = self.term, None
         self.reign.end()
         self._become(Status.ELECTING, None)
-        self._out.emit(LeaderLost(term, reason))
+        self.out.emit(LeaderLost(term, reason))
 
     def _look(self, now: Instant) -> None:
         """Before anything else: a lease that has run out has run out, however late the timer."""
         if self.status is Status.LEADING and self._lease_is_over(now):
-            self._stop_leading("lease over")
+            self.stop_leading("lease over")
             self._new_election(now)
 
     def _lease_is_over(self, now: Instant) -> bool:
         assert self.reign.lease is not None
         return now >= self.reign.lease.until
-
-    def _compare(self, now: Instant) -> None:
-        """[POLE §5] Is there a better leader?  Scores include the present one."""
-        winner = self.reign.rivals.winner(self.scores.look(self.epoch, None) or ())
-        if winner is not None and now - self.reign.since >= self.config.cool_down:
-            self.resign(now, winner)
-            return
-        self._out.multicast(ScoreQuery(self.reign.rivals.ask()))
-        self._out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
-
-    def _on_resigned(self, sender: NodeId, message: Resigned, now: Instant) -> None:
-        self.voter.release(sender, message.epoch)
-        if self.chosen == sender and message.epoch >= self.epoch:
-            self._lose("resigned")
-            self._promise(message.epoch + 1)
-            self._succeed(message.to, now)
-
-    def _succeed(self, heir: NodeId | None, now: Instant) -> None:
-        """In an epoch of its own, without an election if there is an heir."""
-        if heir is None or heir not in self.voters:
-            self._begin_epoch(self.epoch, now)
-        else:
-            self._choose(heir, now)
 
     # Watching.
 
@@ -487,46 +451,35 @@ class Pole:
     def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._gone = self.chosen
-            self._lose(reason)
+            self.lose(reason)
             self._new_election(now)
         elif self.status is Status.CLAIMING:  # Too few grants in time.
             self._new_election(now)
         elif self.status is Status.OBSERVING:
-            self._lose("silent")
+            self.lose("silent")
 
-    def _lose(self, reason: str) -> None:
+    def _name(self, term: Term) -> None:
+        if self.term != term:
+            self.term = term
+            self.out.emit(LeaderElected(term))
+
+    def lose(self, reason: str) -> None:
         """Of a leader that is another."""
         if self.term is not None:
             term, self.term = self.term, None
-            self._out.emit(LeaderLost(term, reason))
+            self.out.emit(LeaderLost(term, reason))
 
     def _observe(self, sender: NodeId, beat: Heartbeat, now: Instant) -> None:
         """Without a vote: only who acts counts."""
         term = Term(beat.epoch, sender)
         if beat.acting and (self.term is None or term >= self.term):
             self._deadline.move(now + self.config.guard)
-            if self.term != term:
-                self.term = term
-                self._out.emit(LeaderElected(term))
+            self._name(term)
 
     # State.
 
     def _become(self, status: Status, chosen: NodeId | None) -> None:
-        """The sole writer of both.  Whoever leads stops by `_stop_leading`, and by nothing else."""
+        """The sole writer of both.  Whoever leads stops by `stop_leading`, and by nothing else."""
         if self.status is Status.LEADING and status is not Status.LEADING and self.term is not None:
-            self._stop_leading("outranked")
+            self.stop_leading("outranked")
         self.status, self.chosen = status, chosen
-
-    def _promise(self, epoch: int, leader: NodeId | None = None) -> None:
-        """The sole writer of the promise: on the disk before anybody hears of it."""
-        before = self.voter.promise
-        if leader is None:
-            promise = Promise(epoch, before.granted_epoch, before.granted_to)
-        else:
-            promise = Promise(epoch, epoch, leader)
-        if promise != before:
-            self.voter.promise = promise
-            if self._durable:
-                self._out.persist(promise)
-            if epoch != before.epoch:
-                self._out.emit(EpochPromised(epoch))

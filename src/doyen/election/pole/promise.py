@@ -8,7 +8,9 @@ Deviation [POLE §3.1]: the paper trusts TCP connections and a vote that is no e
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.election.pole.messages import EpochPromised
 
 
 class Promise(Struct, frozen=True):
@@ -20,10 +22,11 @@ class Promise(Struct, frozen=True):
 
 
 class Voter:
-    """One voter's word.  Who changes `promise` persists it before anybody hears of it."""
+    """One voter's word."""
 
-    def __init__(self, me: NodeId, restored: Promise | None) -> None:
+    def __init__(self, me: NodeId, restored: Promise | None, out: Out, *, durable: bool) -> None:
         self.me = me
+        self._out, self._durable = out, durable
         self.promise = restored or Promise(0)
         self.bound_until: Instant = 0
 
@@ -31,6 +34,19 @@ class Voter:
     def bound_to(self) -> NodeId | None:
         """Whom it may have answered last: in this life or an earlier one."""
         return self.promise.granted_to
+
+    def advance(self, epoch: int, leader: NodeId | None = None) -> None:
+        """The sole writer of the promise: on the disk before anybody hears of it.  With a leader it is a grant."""
+        before = self.promise
+        if leader is None:
+            self.promise = Promise(epoch, before.granted_epoch, before.granted_to)
+        else:
+            self.promise = Promise(epoch, epoch, leader)
+        if self.promise != before:
+            if self._durable:
+                self._out.persist(self.promise)
+            if epoch != before.epoch:
+                self._out.emit(EpochPromised(epoch))
 
     def wake(self, now: Instant, guard: Duration) -> None:
         """An earlier life may have answered its leader just now.  If that was itself, it leads no more."""

@@ -1,12 +1,13 @@
 """Where a process gets its own score from: a callable, or the world.  [POLE §3.2, get-score]"""
 
 from collections.abc import Callable
+from math import isfinite
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.election.pole.messages import Standing
+from doyen.election.pole.messages import PARTS_MAX, Standing
 
 #: `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
 Score = Callable[[int, NodeId | None], Standing | None]
@@ -29,13 +30,28 @@ class Scores:
             self._out.emit(ScoreWanted(epoch))
             self.patient_until = now + self._timeout
             return None
-        standing = self._score(epoch, gone)
+        standing = self._scored(epoch, gone)
         return () if standing is None and now >= self.patient_until else standing
 
     def look(self, epoch: int, gone: NodeId | None) -> Standing | None:
         """As far as it is known now."""
-        return self._given if self._score is None else self._score(max(epoch, 1), gone)
+        return self._scored(max(epoch, 1), gone)
 
     def given(self, fact: ScoreGiven) -> Standing:
-        self._given = (float(fact.value),)
+        self._given = sound((fact.value,))
         return self._given
+
+    def _scored(self, epoch: int, gone: NodeId | None) -> Standing | None:
+        if self._score is None:
+            return self._given
+        standing = self._score(epoch, gone)
+        return None if standing is None else sound(standing)
+
+
+def sound(standing: Standing) -> Standing:
+    """As it can be told to others; whatever is no number was not measured, and comes after all that was."""
+    try:
+        parts = tuple(float(part) for part in standing)
+    except (TypeError, ValueError, OverflowError):
+        return ()
+    return parts if len(parts) <= PARTS_MAX and all(map(isfinite, parts)) else ()
