@@ -437,6 +437,25 @@ def test_the_term_is_on_the_disk_before_anybody_hears_of_it() -> None:
     assert {q.election.number for _, q in sent(out.effects, Query)} == {6}
 
 
+def test_a_wild_term_cannot_use_up_all_terms() -> None:
+    bench, wild = Bench(), 2**53
+    bench.initiate()
+    mine = bench.machine.initiator.election
+    assert mine is not None
+    for lie in (
+        Leader(record(0, wild), 1),
+        Query(election(wild), 1, 5, 0),
+        Response(mine, 1, (), better=election(wild)),
+        NotifyLeader(election(wild), 1, True),
+        Confirm(election(wild), 1, 2),
+        Ask(election(wild), 1),
+    ):
+        assert bench.hear(3, lie) == []
+    assert bench.machine.point.number == 1 and bench.machine.leader is None
+    bench.hear(3, Leader(record(0, 2**32), 1))
+    assert bench.machine.leader == NodeId("0")
+
+
 def test_asking_brings_whoever_is_behind_up_to_date() -> None:
     ahead, behind = Bench(ask_interval=seconds(10)), Bench(me="2")
     ahead.hear(0, Leader(record(0), 1))

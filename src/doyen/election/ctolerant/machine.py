@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
-from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
+from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
 from doyen.election.ctolerant.acceptance import supersedes
@@ -63,6 +63,7 @@ from doyen.election.ctolerant.messages import (
     Response,
     ResponseOverdue,
     StandAgain,
+    term_number,
 )
 from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.errors import LocalProtocolError
@@ -126,6 +127,8 @@ class CTolerant:
             )
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if term_number(message) - self.point.number > TERM_LEAP_MAX:
+            return
         if self.held is not None and sender == self.held.leader:
             self._leader_heard_at = now
         match message:
@@ -340,8 +343,7 @@ class CTolerant:
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
             self._out.send(held.leader, self._question())
-            wait = timer.wait
-            self._out.set_timer(ConfirmDue(held.election, held.sequence, wait), now + wait)
+            self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: Ask) -> None:
         held = self.held
@@ -425,11 +427,10 @@ class CTolerant:
             self._out.set_timer(BeginDue(self.point.number), self._begin_at)
 
     def _on_begin_due(self, timer: BeginDue, now: Instant) -> None:
-        if self._begin_at is None or now < self._begin_at:
-            return
-        self._begin_at = None
-        if timer.number == self.point.number:
-            self.initiate(now)
+        if self._begin_at is not None and now >= self._begin_at:
+            self._begin_at = None
+            if timer.number == self.point.number:
+                self.initiate(now)
 
     def _doubt(self, now: Instant) -> None:
         """The view says that the leader is dead; whoever passed its name on may be late, or the view may err."""

@@ -126,6 +126,20 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
 Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
 
 
+def term_number(message: Message) -> int:
+    """Of the latest election that it speaks of; 0 if of none."""
+    match message:
+        case Leader():
+            return message.record.election.number
+        case Response(better=ElectionId(number=number)):
+            return number
+        case LeaderAck() | Ask(election=None):
+            return 0
+        case _:
+            assert message.election is not None
+            return message.election.number
+
+
 class Memory(Struct, frozen=True):
     """What outlives the process: a term never goes back."""
 
