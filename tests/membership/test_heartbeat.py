@@ -8,7 +8,9 @@ import pytest
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
+from doyen.membership import heartbeat
 from doyen.membership.heartbeat import Beat, BeatDue, Beats, Fade, Heartbeat, HeartbeatConfig
+from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.sim.studies.membership import CHANNEL, World, heartbeat_builder
 from doyen.testing import RecordingOut
 
@@ -132,6 +134,19 @@ def test_a_newborn_counts_on_above_its_earlier_life(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(B, Beats((beat(A, 77, 4),)), 1)
     assert machine.incarnation == 5
+
+
+def test_nobody_is_believed_to_be_at_the_end_of_all_incarnations(out: RecordingOut) -> None:
+    machine = member(out)
+    machine.on_message(B, Beats((beat(A, 9, INCARNATION_MAX - 1),)), 0)
+    assert machine.incarnation == 1  # There would be nothing above it.
+
+
+def test_made_up_members_are_bounded(out: RecordingOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "PRESENT_MAX", 5)
+    machine = member(out)
+    machine.on_message(B, Beats(tuple(beat(NodeId(f"x{i}"), 1) for i in range(50))), 0)
+    assert len(machine.view) == 5
 
 
 def test_seeds_are_tried_while_alone_and_who_knows_nobody_is_answered(out: RecordingOut) -> None:

@@ -32,11 +32,12 @@ from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.errors import ConfigError
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
-from doyen.membership.swim.messages import HOST_MAX, Count, Name
+from doyen.membership.swim.messages import HOST_MAX, INCARNATION_MAX, Count, Name
 from doyen.membership.swim.roster import Acquaintances
 
 _encode = Encoder().encode
 LEAVE_COUNT: Final = 4  # So many are told of a leave.
+PRESENT_MAX: Final = 20_000  # Members at the most: whoever would be one more is not believed to exist.
 TOMBSTONES_MAX: Final = 10_000
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,7 +91,7 @@ class Beat(Struct, frozen=True, gc=False, array_like=True):
     """One member's counter."""
 
     node: Name
-    incarnation: Annotated[Incarnation, Meta(ge=0)]
+    incarnation: Annotated[Incarnation, Meta(ge=0, lt=INCARNATION_MAX)]
     count: Count
     left: bool = False
     host: Annotated[str, Meta(max_length=HOST_MAX)] = ""
@@ -265,12 +266,14 @@ class Heartbeat:
             del self._gone[beat.node]
             self._gain(beat, now)
             self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat), blame=falsely, now=now)
-        elif not beat.left:
+        elif not beat.left and self.present_count < PRESENT_MAX:  # Names cost nothing to make up.
             self._gain(beat, now)
             self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat))
 
     def _hear_of_myself(self, beat: Beat) -> None:
-        """Of an earlier life, whose count was lost: go on above it."""
+        """Of an earlier life, whose count was lost: go on above it, as long as there is anything above."""
+        if beat.incarnation + 1 >= INCARNATION_MAX:
+            return
         if (beat.incarnation, beat.count) > (self.incarnation, self._count) and not self._left:
             self.incarnation = Incarnation(beat.incarnation + 1)
             self._put(self.node, self.incarnation, Status.ALIVE, self._address)

@@ -30,6 +30,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again, for so long.
     left_kept: Duration = seconds(600)  #: A member that left is shown for so long.
     tombstone_kept: Duration = seconds(24 * 3600)  #: And for so long after that it cannot return as it was.
+    present_max: int = 20_000  #: Members at the most: whoever would be one more is not believed to exist.
     absent_max: int = 1000  #: Failed and left members kept at the most; likewise tombstones.  The oldest go first.
     unhealthy_half_life: Duration = seconds(600)  #: Suspicion counts are halved so often.  FOREVER: they only grow.
 
@@ -49,6 +50,7 @@ class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         need(0 <= self.health_max <= 64, "0 <= health_max <= 64")
         need(0 < self.join_interval <= self.sync_interval, "0 < join_interval <= sync_interval")
         need(min(self.failed_kept, self.left_kept, self.tombstone_kept) > 0, "failed, left, tombstones kept > 0")
+        need(self.present_max >= 1, "present_max >= 1")
         need(self.absent_max >= 1, "absent_max >= 1")
         need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
 

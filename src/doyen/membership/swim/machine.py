@@ -283,6 +283,8 @@ class Swim:
         if record is None:
             if is_dead(word) or not vouched:
                 return  # Who was never known needs no burying, and nobody is to come back by its own obituary.
+            if self._roster.present_count >= self.config.present_max:
+                return  # Names cost nothing to make up.
         elif not update.outranks(*record):
             if word == Word.SUSPECTED and record == (update.incarnation, Word.SUSPECTED):
                 self._confirm(update, now)
