@@ -7,6 +7,7 @@ from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.election.spanning import orphan, returning
 from doyen.election.spanning.messages import (
+    DEPTH_MAX,
     ElectionId,
     Enquire,
     Ldm,
@@ -26,7 +27,7 @@ def state_of(node: "Spanning", *, compare: bool = False) -> State:
         return State(None, None, "returning", False, 0, compare)
     progress: Any = "idle" if g is None else "gathering" if node.phase is Phase.GATHERING else "reported"
     anchored = g is not None and (g.parent is not None or g.election.initiator == node.me)
-    distance = 0 if node.status is Status.LEADER else node.watch.distance
+    distance = 0 if node.status is Status.LEADER else min(max(node.watch.distance, 0), DEPTH_MAX)
     return State(node.election, node.leader, progress, anchored, distance, compare)
 
 

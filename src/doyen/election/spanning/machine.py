@@ -39,6 +39,7 @@ from doyen.election.spanning import healing, orphan, pulse, returning
 from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.messages import (
+    DEPTH_MAX,
     SEQUENCE_MAX,
     Ack,
     Agm,
@@ -338,7 +339,7 @@ class Spanning:
     def _on_eim(self, sender: NodeId, message: Eim, now: Instant) -> None:
         election, mine = message.election, self.election
         if newer(election, mine):
-            self._become_gathering(election, sender, message.depth + 1, now)
+            self._become_gathering(election, sender, min(message.depth + 1, DEPTH_MAX), now)
         elif election == mine:
             self.out.send(sender, Agm(election))
             self._on_co_parent(sender, now)

@@ -134,6 +134,10 @@ class State(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     distance: int  # Hops to the leader, as far as I can tell.
     compare: bool  # A difference is to be settled at once, not only if it lasts.
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.distance <= DEPTH_MAX:
+            raise ValueError(f"distance {self.distance} is out of range")
+
 
 class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
     """Sequences are used up: forget everything, and be deaf for a while."""

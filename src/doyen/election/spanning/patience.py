@@ -48,6 +48,11 @@ class Patience:
             self.strain = max(self.strain, 0) // 2
         self._joined_at = now
 
+    def repair(self, now: Instant) -> None:
+        """Whatever memory holds, nothing was done later than now."""
+        self._begun_at = None if self._begun_at is None else min(self._begun_at, now)
+        self._joined_at = None if self._joined_at is None else min(self._joined_at, now)
+
     def forget(self, node: NodeId) -> None:
         self._given_up.pop(node, None)
 

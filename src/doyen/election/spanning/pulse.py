@@ -26,7 +26,8 @@ def pulse(node: "Spanning", now: Instant) -> None:
             if not now < node.deadline_at <= now + config.reset_wait:  # Else not everybody hears yet.
                 node.begin(now)
         elif (
-            node.status is not Status.LEADER and node.watch.count(healing.view(node), heard_since) > config.diameter_max
+            node.status is not Status.LEADER
+            and node.watch.count(healing.view(node), heard_since, now) > config.diameter_max
         ):
             node.begin(now)  # Nobody is that far away: it is a ghost.
     if node.phase is not Phase.RESETTING:
@@ -38,6 +39,10 @@ def pulse(node: "Spanning", now: Instant) -> None:
 def repair(node: "Spanning", now: Instant) -> None:
     """Whatever memory holds, from here on it makes sense; what waits in vain is given up."""
     node.links = sorted(set(node.links) - {node.me}, key=order)
+    node.watch.keep(node.links)
+    node.patience.repair(now)
+    node.joined_at = min(node.joined_at, now)
+    node.gained_at = {peer: min(at, now) for peer, at in node.gained_at.items() if peer in node.links}
     node.saw(0)
     late = not now <= node.deadline_at <= now + node.config.declaration_wait
     if node.election is not None:

@@ -7,11 +7,13 @@ initiators that are lower than anybody, sequences at their limit, parents in cir
 from random import Random
 
 from doyen.core.ids import NodeId
-from doyen.election.spanning import Candidate, ElectionId, Phase
+from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning
 from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.messages import SEQUENCE_MAX, Ack, Agm, Eim, Ldm, Message, Mqfm, State
+from doyen.election.spanning.watch import view_of
 from doyen.sim.studies.spanning import UNIT, Experiment
 
+FAR = 10**18
 GHOSTS = (NodeId("-1"), NodeId("ghost"))
 
 
@@ -30,15 +32,30 @@ def _corrupt_all(experiment: Experiment, rng: Random) -> None:
         machine.election = _election(rng, names) if rng.random() < 0.9 else None
         machine.leader = _candidate(rng, names) if rng.random() < 0.6 else None
         machine.sequence_max = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
-        machine.watch.distance = rng.randrange(-1, experiment.config.diameter_max)
+        machine.watch.distance = rng.choice([-FAR, rng.randrange(-1, experiment.config.diameter_max)])
+        _corrupt_watch(machine, rng, names)
         machine.patience.strain = rng.randrange(-2, 40)
-        machine.joined_at = rng.randrange(-longest, 2 * longest)
+        machine.joined_at = rng.choice([FAR, rng.randrange(-longest, 2 * longest)])
+        machine.gained_at = {peer: FAR for peer in machine.links if rng.random() < 0.2}
         machine.deadline_at = rng.randrange(-longest, 2 * longest)
         machine.answers = {peer: None for peer in machine.links if rng.random() < 0.5}
         machine.gathering = _gathering(rng, names, machine.election) if rng.random() < 0.6 else None
         for peer in machine.links:
             for _ in range(rng.randrange(3)):
                 machine.out.send(peer, _message(rng, names))
+
+
+def _corrupt_watch(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
+    """What others seem to have said: perhaps just what I believe, and never, or not before the end of time."""
+    for node in names:
+        at = rng.choice([-1, 0, FAR])
+        if rng.random() < 0.3:
+            machine.watch.hear(
+                node, State(machine.election, machine.leader, "idle", False, rng.randrange(3), False), at
+            )
+        if rng.random() < 0.3:
+            mine, theirs = view_of(machine.election, machine.leader), view_of(_election(rng, names), None)
+            machine.watch.lasts(node, mine, theirs, at, 0)
 
 
 def _election(rng: Random, names: tuple[NodeId, ...]) -> ElectionId:
