@@ -250,7 +250,7 @@ def test_beyond_delta_it_is_safe_and_elects_again_until_it_is_patient_enough(slo
     assert again > 0  # Else hops were not long enough to matter.
 
 
-def stabilises(seed: int) -> float:
+def stabilises(seed: int, *, far: bool = False) -> float:
     """The share of its bound that a run from corrupted state took."""
     rng = Random(seed)
     size = rng.randint(2, 14)
@@ -261,7 +261,7 @@ def stabilises(seed: int) -> float:
     pulse = rng.choice([4.0, 6.0, 12.0])
     setting = Setting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=pulse, unaided=True)
     experiment = Experiment(setting, seed)
-    corrupt(experiment, rng)
+    corrupt(experiment, rng, far=far)
     run = experiment.run()
     assert run.terminated, f"seed {seed}"
     assert all(region.leader is not None for region in run.regions)
@@ -271,6 +271,10 @@ def stabilises(seed: int) -> float:
 
 def test_corrupted_state_stabilises_within_its_bound() -> None:
     assert max(stabilises(seed) for seed in (*range(40), 1590)) <= 1  # 1590: corrupted patience (decision 46).
+
+
+def test_memory_of_the_future_and_of_nobody_does_not_outlast_the_bound() -> None:
+    assert max(stabilises(seed, far=True) for seed in range(30)) <= 1
 
 
 def test_without_a_pulse_or_a_failure_detector_corruption_stays() -> None:

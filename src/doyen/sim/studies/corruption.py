@@ -17,12 +17,15 @@ FAR = 10**18
 GHOSTS = (NodeId("-1"), NodeId("ghost"))
 
 
-def corrupt(experiment: Experiment, rng: Random) -> None:
-    """At 0, before anything else: to be given to `simulate` as `prepare`, by way of `partial` or a lambda."""
-    experiment.sim.at(0, lambda: _corrupt_all(experiment, rng), "corruption")
+def corrupt(experiment: Experiment, rng: Random, *, far: bool = False) -> None:
+    """At 0, before anything else: to be given to `simulate` as `prepare`, by way of `partial` or a lambda.
+
+    `far`: also what a node remembers of its neighbours, and instants and distances beyond all reason.
+    """
+    experiment.sim.at(0, lambda: _corrupt_all(experiment, rng, far), "corruption")
 
 
-def _corrupt_all(experiment: Experiment, rng: Random) -> None:
+def _corrupt_all(experiment: Experiment, rng: Random, far: bool) -> None:
     names = (*experiment.nodes, *GHOSTS)
     longest = experiment.config.declaration_wait
     for name in experiment.nodes:
@@ -32,21 +35,26 @@ def _corrupt_all(experiment: Experiment, rng: Random) -> None:
         machine.election = _election(rng, names) if rng.random() < 0.9 else None
         machine.leader = _candidate(rng, names) if rng.random() < 0.6 else None
         machine.sequence_max = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
-        machine.watch.distance = rng.choice([-FAR, rng.randrange(-1, experiment.config.diameter_max)])
-        _corrupt_watch(machine, rng, names)
+        machine.watch.distance = rng.randrange(-1, experiment.config.diameter_max)
         machine.patience.strain = rng.randrange(-2, 40)
-        machine.joined_at = rng.choice([FAR, rng.randrange(-longest, 2 * longest)])
-        machine.gained_at = {peer: FAR for peer in machine.links if rng.random() < 0.2}
+        machine.joined_at = rng.randrange(-longest, 2 * longest)
         machine.deadline_at = rng.randrange(-longest, 2 * longest)
         machine.answers = {peer: None for peer in machine.links if rng.random() < 0.5}
         machine.gathering = _gathering(rng, names, machine.election) if rng.random() < 0.6 else None
         for peer in machine.links:
             for _ in range(rng.randrange(3)):
                 machine.out.send(peer, _message(rng, names))
+        if far:
+            _corrupt_far(machine, rng, names)
 
 
-def _corrupt_watch(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
+def _corrupt_far(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
     """What others seem to have said: perhaps just what I believe, and never, or not before the end of time."""
+    if rng.random() < 0.5:
+        machine.watch.distance = -FAR
+    if rng.random() < 0.5:
+        machine.joined_at = FAR
+    machine.gained_at = {peer: FAR for peer in machine.links if rng.random() < 0.2}
     for node in names:
         at = rng.choice([-1, 0, FAR])
         if rng.random() < 0.3:
