@@ -21,7 +21,7 @@ from doyen.membership.swim.config import SwimConfig
 
 MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
 RankKind = Literal["hash", "score"]
-OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating"]
+OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
 ElectionKind = Literal[
     "announce",
     "le-a",
@@ -74,7 +74,9 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     meta: tuple[str, ...] = ()  #: What others should know of this process, as key=value; at most 512 bytes.
     hops: tuple[str, ...] = ()  #: Medley: how far members are, as name=hops; the others are 1 hop away.
     voters: tuple[str, ...] = ()  #: Pole: the names of all voters, the same on every member.
-    oracle: OracleKind = "score"  #: Pole: who ought to lead; the standing, or what is measured between the voters.
+    oracle: OracleKind = "score"  #: Pole: who ought to lead; the standing, or what is measured of and between voters.
+    attributes: tuple[str, ...] = ()  #: Quality: name:min:max:weight, or …:cost where less is better; alike on all.
+    measures: tuple[str, ...] = ()  #: Quality: what only a person knows of this process, as name=number.
     request_rate: float = 0.0  #: Pole: requests per second from this process's clients, for oracles that weigh them.
     newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
     volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
@@ -129,6 +131,10 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
             for voter in self.voters:
                 node_id(voter)
+        if self.oracle == "quality" or self.attributes or self.measures:
+            from doyen.agent.quality import rating_of  # Few rate themselves.
+
+            rating_of(self.attributes, self.measures)
         check_words(meta_of(self.meta))
         hops_of(self.hops)
 

@@ -13,14 +13,14 @@ from doyen.core.clock import parse_duration
 from doyen.core.config import Option, is_duration, load, options, read_value
 from doyen.errors import ConfigError
 
+SINGULAR: Final = {"seeds": "seed", "elections": "also-elect", "attributes": "attribute", "measures": "measure"}
 UNPREFIXED: Final = "announce"  # Its fields are flags by their own names, as they were from the first day.
 
 
 def flag_name(option: Option) -> str:
     """`swim.period` → `--swim-period`; `announce.listen_timeout` → `--listen-timeout`."""
     path = option.path[1:] if option.path[0] == UNPREFIXED and len(option.path) > 1 else option.path
-    singular = {"seeds": "seed", "elections": "also-elect"}.get(option.name, "-".join(path))
-    return "--" + singular.replace("_", "-")
+    return "--" + SINGULAR.get(option.name, "-".join(path)).replace("_", "-")
 
 
 def variable_name(option: Option) -> str:

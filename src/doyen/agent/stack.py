@@ -300,7 +300,7 @@ class Stack:
 
     def _scorer(self, voters: frozenset[NodeId]) -> Any:
         """One of [POLE]'s oracles; those that compare round trips have them measured between all voters."""
-        from doyen.score.oracles import MEASURED, ORACLES, quantised
+        from doyen.score.oracles import MEASURED, ORACLES, Oracle, quality_oracle, quantised
         from doyen.score.pingpong import PingPong, PingPongConfig
         from doyen.score.vectors import Scorer
 
@@ -314,8 +314,16 @@ class Stack:
                 ),
             )
         measured = self.machines.get(ORACLE)
+        oracle: Oracle
+        if config.oracle == "quality":
+            from doyen.agent.quality import QUANTUM, rating_of
+
+            rating = rating_of(config.attributes, config.measures)
+            oracle = quantised(quality_oracle(rating.attributes, lambda: rating.measure()[0]), QUANTUM)
+        else:
+            oracle = quantised(ORACLES[config.oracle], QUANTUM_MS)
         return Scorer(
-            quantised(ORACLES[config.oracle], QUANTUM_MS),
+            oracle,
             place.node,
             sorted(voters),
             vectors=None if measured is None else measured.vectors,

@@ -40,7 +40,7 @@ def chosen_node(
 def _add(option: Option, function: Callable[..., Any]) -> None:
     flag = flag_name(option)
     settings = how(option)
-    if option.name in ("seeds", "elections", "meta", "hops"):
+    if option.name in ("seeds", "elections", "meta", "hops", "attributes", "measures"):
         settings |= {"multiple": True, "type": str, "default": ()}
     if option.type is bool:
         flag = f"{flag}/--no-{flag[2:]}"

@@ -86,6 +86,15 @@ def memory_free_gib(proc: Path = PROC) -> float:
     return found[0] / 2**20
 
 
+def load_per_core(proc: Path = PROC) -> float:
+    """Processes that want a core, on average over a minute, for each core that there is."""
+    try:
+        load = float((proc / "loadavg").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        raise Unmeasured(f"{proc}/loadavg tells no load") from None
+    return load / max(1, len(_fields(proc / "cpuinfo", "processor")))
+
+
 def battery_share(supplies: Path = BATTERIES) -> float:
     """What is left of the fullest battery, from 0 to 1; on the mains alone it is 1."""
     shares = []
