@@ -17,6 +17,7 @@ from doyen.sim.ground import CROWDS, REACH_M, build_ground, draw_places
 from doyen.sim.memtrace import MemTrace, read
 from doyen.sim.streams import Streams
 from doyen.sim.studies.ctolerant import TABLE_I, Setting, Summary, record, study
+from doyen.sim.studies.runs import Figure
 
 QUIET: dict[str, Any] = {"drop": 0.0, "topology": "random", "nodes": 16}
 
@@ -114,6 +115,12 @@ def test_several_initiators_and_a_crashed_one_still_agree() -> None:
     crashed = run(6, variant="optimistic", crash_initiator=True, missing_max="2", **QUIET)
     assert crashed.agreement == 1
     assert mean(crashed, "completion_final") > 5  # Patience first: nobody's view says that it died.
+
+
+def test_where_c_and_f_ask_for_more_than_there_are_nobody_is_elected() -> None:
+    summary = study(Setting(nodes=4, drop=0.0, topology="grid", missing_max="9"), runs=2, seed=1, jobs=1)
+    assert summary.agreement == 0.0 and summary.figures["completion"] is None
+    assert summary.figures["unicasts"] == summary.figures["bytes"] == Figure(0.0, 0.0)
 
 
 def test_live_membership_underneath() -> None:

@@ -39,7 +39,7 @@ from doyen.election.ctolerant.messages import LeaderHeld, NotifyLeader, Query, R
 from doyen.election.ctolerant.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
-from doyen.sim.engine import Simulation
+from doyen.sim.engine import Simulation, Traffic
 from doyen.sim.ground import Ground, build_ground, from_places
 from doyen.sim.memtrace import MemTrace, Player, Recorder, read
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -336,7 +336,7 @@ class _Experiment:
 
     def _measured(self, top: set[NodeId]) -> Run:
         result = Run(unicasts=self.unicasts, multicasts=len(self.leaders), attempts=len(self.attempts))
-        traffic = self.sim.traffic[CHANNEL]
+        traffic = self.sim.traffic.get(CHANNEL) or Traffic()  # None: too few are known to ask anybody.
         result.bytes, result.bytes_end_to_end = traffic.hop_bytes, traffic.bytes
         changes = sum(1 for a, b in zip([None, *self.leaders], self.leaders, strict=False) if a != b)
         result.leader_changes = changes
