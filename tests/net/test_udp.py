@@ -1,6 +1,7 @@
 """Datagrams on real loopback sockets, and what a transport refuses before a socket sees it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -47,6 +48,39 @@ def test_a_datagram_arrives_with_the_address_to_answer_to() -> None:
             b.send(b"and back", a.address)
             assert await heard_by_a.next() == (b"and back", b.address)
             assert (a.sent_count, a.sent_bytes, a.refused_count) == (1, 5, 0)
+
+    asyncio.run(main())
+
+
+def test_what_waits_in_the_socket_is_heard_before_a_deadline_is_taken_for_missed() -> None:
+    async def main() -> None:
+        async with opened() as (a, heard):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                for i in range(5):
+                    other.sendto(bytes([i]), (a.address.host, a.address.port))
+            due: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0, lambda: due.set_result(heard.queue.qsize()))
+            assert await due == 5
+
+    asyncio.run(main())
+
+
+def test_a_transport_that_is_closed_by_what_it_hears_hears_no_more() -> None:
+    async def main() -> None:
+        transport = UdpTransport(UdpConfig())
+        heard: list[bytes] = []
+
+        def hear(data: bytes, source: Address) -> None:
+            heard.append(data)
+            transport.close()
+
+        await transport.open(hear)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            for i in range(3):
+                other.sendto(bytes([i]), (transport.address.host, transport.address.port))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert heard == [b"\0"]
 
     asyncio.run(main())
 

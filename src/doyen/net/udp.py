@@ -7,7 +7,10 @@ receiver learns from the source address alone where to answer.
 Addresses are numeric.  A name would be looked up at every datagram, and all would wait for it; so what is no
 address of this transport's IP version is refused before a socket sees it, wherever it came from.
 
-asyncio reads 256 KiB per datagram unless told otherwise; 64 KiB holds any datagram and is three times as fast.
+asyncio reads 256 KiB per datagram unless told otherwise; 64 KiB holds any datagram and is three times as fast.  It also
+reads one datagram per turn of its loop, and fires what is due in between: a process that was kept waiting would find
+its deadlines over while the answers still stand in its socket.  So all that waits is heard at once, and timers come
+after deliveries, as in the simulator.
 """
 
 import asyncio
@@ -26,6 +29,7 @@ from doyen.errors import ConfigError, TransportError
 
 _READ_MAX = 65_536
 _BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
+_AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn.
 
 Heard = Callable[[bytes, Address], None]
 
@@ -89,7 +93,8 @@ class UdpTransport:
                 self._group = sockets[1].getsockname()
             loop = asyncio.get_running_loop()
             for made in sockets:
-                endpoint, _ = await loop.create_datagram_endpoint(lambda: _Ear(heard, self), sock=made)
+                ear = _Ear(heard, self, made)
+                endpoint, _ = await loop.create_datagram_endpoint(lambda ear=ear: ear, sock=made)  # type: ignore[misc]
                 cast(Any, endpoint).max_size = _READ_MAX
                 self._endpoints.append(endpoint)
             host, port, *_ = sockets[0].getsockname()
@@ -117,6 +122,10 @@ class UdpTransport:
         self.sent_bytes += len(data)
         self._endpoints[0].sendto(data, sockaddr)
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._endpoints)
+
     def close(self) -> None:
         for endpoint in self._endpoints:
             endpoint.close()
@@ -124,11 +133,22 @@ class UdpTransport:
 
 
 class _Ear(asyncio.DatagramProtocol):
-    def __init__(self, heard: Heard, owner: UdpTransport) -> None:
-        self._heard, self._owner = heard, owner
+    def __init__(self, heard: Heard, owner: UdpTransport, made: socket.socket) -> None:
+        self._heard, self._owner, self._socket = heard, owner, made
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
         self._heard(data, Address(addr[0], addr[1]))
+        for _ in range(_AT_ONCE_MAX):
+            if not self._owner.is_open:
+                return  # Closed by what it heard.
+            try:
+                data, addr = self._socket.recvfrom(_READ_MAX)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self.error_received(error)
+                return
+            self._heard(data, Address(addr[0], addr[1]))
 
     def error_received(self, exc: Exception) -> None:
         # No route, too large, …: to a datagram protocol that is loss; its own timers find out who is gone.
