@@ -2,7 +2,8 @@
 
 Each member is a process with a socket of its own and runs the machine that the simulator runs, under the same driver as
 everything else.  What it tells goes to the nursery's standard output, a JSON line each, with instants of the clock that
-all processes of a machine share.  The nursery itself only naps: how much it oversleeps is the lateness of the machine.
+all processes of a machine share.  The nursery itself only naps, to wake at fixed instants: how far behind them it is
+is the lateness of the machine.  Instants that it slept through count too, else one long stall would be one nap of many.
 """
 
 import asyncio
@@ -209,13 +210,14 @@ def main() -> None:
     gate.open(brood.size)
     next_joiner = brood.size
     late: list[Duration] = []
-    told_at = boot_time_ns()
+    told_at = due = boot_time_ns()
     try:
         while True:
-            began = boot_time_ns()
-            asked, _, _ = select.select([0], [], [], NAP / 1e9)
+            asked, _, _ = select.select([0], [], [], max(0, due - boot_time_ns()) / 1e9)
             now = boot_time_ns()
-            late.append(now - began - NAP if not asked else 0)
+            while due <= now:
+                late.append(now - due)
+                due += NAP
             if asked:
                 line = os.read(0, 4096)
                 if not line:
@@ -223,7 +225,7 @@ def main() -> None:
                 for _ in range(min(line.count(b"join"), brood.size + brood.joiners - next_joiner)):
                     children[_fork(brood, next_joiner, None)] = name_of(next_joiner)
                     next_joiner += 1
-            if now - told_at >= TELL_EVERY:
+            if late and now - told_at >= TELL_EVERY:
                 late.sort()
                 tell(Told(event="lateness", clock=now, nap_p99=late[int(0.99 * (len(late) - 1))], nap_worst=late[-1]))
                 told_at, late = now, []
