@@ -21,6 +21,7 @@ from doyen.membership.arbitration.messages import (
     LeftRing,
     Messages,
     PairDropped,
+    ProposeReply,
     RecoveryDue,
     RecoveryStarted,
     Released,
@@ -28,6 +29,8 @@ from doyen.membership.arbitration.messages import (
     Said,
     SessionStep,
     Suspected,
+    Upgraded,
+    UpgradeDue,
     Verdict,
     Vote,
 )
@@ -191,6 +194,23 @@ def test_a_withdrawn_proposal_stands_in_nobodys_way() -> None:
     assert not arbitrator.consider(Q.name, P.name, version, 1, 2)
     arbitrator.withdraw(P.name, Q.name, 2)
     assert arbitrator.consider(Q.name, P.name, version, 1, 3)
+
+
+def test_upgrades_of_all_pairs_go_together_and_are_taken_once_a_majority_has_accepted() -> None:
+    machine, out = member(PRACTICAL)
+    machine.on_message(Q.node, Leave(Q), ms(1))
+    due = [e for e in out.take() if isinstance(e, SetTimer) and isinstance(e.timer, UpgradeDue)]
+    assert {e.timer.name for e in due} == {R.name, S.name, T.name} and len({e.at for e in due}) == 1
+    now = due[0].at
+    machine.on_timer(due[0].timer, now)
+    sent = {e.to: e.message for e in out.take() if isinstance(e, Send)}
+    assert sent.keys() == {Q.node, R.node, S.node, T.node}  # Q is of the groups as they are.
+    assert [pair.peer for pair in sent[R.node].pairs] == [R.name, S.name, T.name]
+    votes = tuple((pair.number, True) for pair in sent[R.node].pairs)
+    machine.on_message(R.node, ProposeReply(1, 1, votes), now + ms(1))
+    assert facts(out) == []
+    machine.on_message(S.node, ProposeReply(1, 1, votes), now + ms(2))  # With its own, three of five.
+    assert [fact.peer for fact in facts(out) if isinstance(fact, Upgraded)] == [R, S, T]
 
 
 def test_staleness_looks_at_the_suspects_version_and_tells_the_new_neighbourhood() -> None:

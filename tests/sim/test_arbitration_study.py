@@ -77,9 +77,26 @@ def test_twenty_joiners_into_ten_nodes_at_k_5_finish() -> None:
 
 def test_a_percent_of_loss_costs_next_to_nobody_and_as_printed_a_tenth_of_that_costs_half() -> None:
     practical = simulate(ArbitrationSetting(loss=0.01, seconds=30), 1)
-    printed = simulate(ArbitrationSetting(mode="paper", loss=0.001, seconds=60), 1)
     assert practical.survivors >= 30 and not any(practical.violations.values())
-    assert printed.survivors <= 20
+    # Each lost request or ack costs one node, so 32·exp(−60 · 12 · 0.001) = 15.6 stay, less what falls over besides.
+    printed = study(ArbitrationSetting(mode="paper", loss=0.001, seconds=60), 6, seed=1)
+    assert printed.survivors.mean is not None and printed.survivors.mean <= 19
+
+
+def test_repair_after_three_failures_is_over_in_8_leases_and_at_most_doubles_the_traffic() -> None:
+    ring = Ring(ArbitrationSetting(nodes=64, rejoin=False, delay=ms(1)), 1)
+    lease = ring.config.lease
+    ring.run(2 * lease)
+    for seats in ([5, 25, 45], [2, 30, 50]):
+        living = sorted(machine.seat for machine in ring.members())
+        for place in seats:
+            ring.crash(ring.nodes[living[place].node])
+        counts = []
+        for _ in range(8):
+            before = ring.sim.message_count
+            ring.run(lease)
+            counts.append(ring.sim.message_count - before)
+        assert ring.is_settled() and max(counts) <= 2 * 12 * len(living)
 
 
 def test_bounds_hold_under_drift() -> None:

@@ -26,6 +26,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     expected_size: int = 0  #: For `majority`: half of so many is too few.  0: not known.
     double_majority: bool = True  #: A stale request asks the old group and the new.  Off: it is rejected, as printed.
     abort_silent: bool = True  #: An upgrade that gets no majority is given up.  Off: the proposer leaves, as printed.
+    early_upgrades: bool = True  #: An upgrade is decided by the first majority.  Off: when all answered, or after T_a.
     slotted_join: bool = False  #: Each phase of a join takes a whole T_l, as printed.
     rejoin: bool = True  #: Who was forced out comes back, as somebody else.
     backoff_max: int = 4  #: Joins wait up to 2^this · T_l/2 between attempts.
@@ -56,6 +57,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "partition": "collapse",
             "double_majority": False,
             "abort_silent": False,
+            "early_upgrades": False,
             "slotted_join": True,
             "rejoin": False,
         }

@@ -272,12 +272,12 @@ class Arbitration:
         self.door.reset()
         self.learn_roster(sorted(known), (), complete=False, now=now)
 
-    def leave_forced(self, why: Why, now: Instant) -> None:
+    def leave_forced(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset()) -> None:
         """[ARB §III.4] It sacrifices itself for the consistency of the others; and comes back as somebody else."""
         if not self.is_member:
             return
         # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
-        self._depart(why, now, announced=self._announces_force)
+        self._depart(why, now, detail, group, announced=self._announces_force)
         if self.config.rejoin and not self._left_for_good:
             self.joiner.contacts = list(dict.fromkeys([*self.joiner.contacts, *(to(s) for s in self.roster)]))
             self.take_new_identity(now)
@@ -285,13 +285,13 @@ class Arbitration:
         else:
             self._left_for_good = self._forced_for_good = True
 
-    def _depart(self, why: Why, now: Instant, detail: str = "", *, announced: bool) -> None:
+    def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
         self.is_member = False
         if announced:
             self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
             self.out.set_timer(Farewell(self.seat.life), now)  # After this step: first of all, our own node is told.
         self.pairs.clear()
-        self.out.emit(LeftRing(self.seat, why, detail))
+        self.out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
 
     def take_new_identity(self, now: Instant) -> None:
         """What was promised under the old one is void; the memory of an arbitrator is kept."""

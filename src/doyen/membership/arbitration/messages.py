@@ -87,24 +87,28 @@ class Vote(Struct, frozen=True, array_like=True, tag=4):
     members: tuple[Seat, ...] = ()  # and what it is.
 
 
+class Proposed(Struct, frozen=True, array_like=True, gc=False):
+    """One pair of a proposer's."""
+
+    number: int
+    peer: Name  # Q,
+    peer_version: int  # and the version of its neighbourhood that the proposer goes by.
+
+
 class Propose(Struct, frozen=True, array_like=True, tag=5):
-    """Propose(version, Q), with the new N_P."""
+    """Propose(version, Q), with the new N_P, for so many Q whose arbitrator the receiver is."""
 
     life: int
     to: int
-    number: int
-    proposer: Seat
-    peer: Seat
     version: int
     members: tuple[Seat, ...]
-    peer_version: int
+    pairs: tuple[Proposed, ...]
 
 
 class ProposeReply(Struct, frozen=True, array_like=True, tag=6):
     life: int
     to: int
-    number: int
-    accepted: bool
+    votes: tuple[tuple[int, bool], ...]  # By the number of a proposal: whether it is accepted.
 
 
 class ArbUpgrd(Struct, frozen=True, array_like=True, tag=7):
@@ -301,6 +305,7 @@ class LeftRing(Struct, frozen=True, gc=False):
     seat: Seat
     why: Why
     detail: str = ""
+    group: tuple[Seat, ...] = ()  # Of whom it would have needed a majority.
 
 
 class JoinedRing(Struct, frozen=True, gc=False):

@@ -145,9 +145,11 @@ class Requests:
         pair.request = None
         groups = [request.group] if request.newer is None else [request.group, request.newer]
         groups = [m.electorate(asked, now) for asked in groups]
-        if not all(m.majority(request.accepted(asked), len(asked)) for asked in groups):
+        short = next((asked for asked in groups if not m.majority(request.accepted(asked), len(asked))), None)
+        if short is not None:
             rejects = sum(vote is Verdict.REJECT for vote in request.votes.values())
-            m.leave_forced("outvoted" if rejects else "no majority", now)
+            detail = f"{request.accepted(short)} of {len(short)} accepted, {rejects} rejected, about {pair.seat}"
+            m.leave_forced("outvoted" if rejects else "no majority", now, detail, short)
         elif pair.certain:
             pair.condemned = True
             assert pair.suspected_at is not None

@@ -29,6 +29,7 @@ from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
+LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.
 KEY: Final = "leader"
 Build = Callable[..., Arbitration]
 
@@ -173,6 +174,7 @@ class Ring:
         exact = not (setting.loss or setting.drift or setting.cut_link or setting.partition) and delay is None
         self.watch = Watch(self.sim, self.config, exact=exact, delay=setting.delay)
         self.watch.owners_promised = self.config.partition != "split"
+        self.watch.votes_promised = setting.loss <= LOSS_BORNE if self.config.resends else not setting.loss
         self.seats = sorted(seats or [seat(NodeId(f"n{i:0{len(str(setting.nodes))}d}")) for i in range(setting.nodes)])
         self.founding = founding(self.seats, setting.neighbours)
         self.central = [

@@ -4,7 +4,7 @@ Crashes, alone and together, of joiners too; links cut and healed; partitions; j
 up to 1 % of messages lost; delays that vary; clocks that drift within their bound.  Then the faults end.  All through,
 every theorem is watched (`Watch`); in the end:
 
-    collapse    the ring is empty only if some group had lost its majority
+    collapse    the ring is empty only if some group had lost its majority, or the last of it crashed or was told to go
     rest        everybody watches exactly its neighbours, and one member, the closest to the key, leads
 """
 
@@ -210,6 +210,7 @@ class _Ordeal:
     def _wake(self, node: SimNode) -> None:
         """What it had missed is done at once; if it still leads after that, it acts again."""
         self.ring.sim.resume(node)
+        self.ring.watch.note_awake(node)
         elector = node.ports[ELECTION].machine if ELECTION in node.ports else None
         if isinstance(elector, LeaderByKey) and elector.is_leader:
             self.ring.watch.acts_again(node)
@@ -224,27 +225,33 @@ class _Ordeal:
     def _at_end(self, settled: bool) -> str | None:
         ring = self.ring
         members = ring.members()
-        reasons = {fact.why for _, fact in ring.watch.departures}
         if not members:
-            excused = reasons & {"no majority", "minority", "outvoted"} if self.plan.cuts or self.plan.partition else (
-                reasons & {"no majority", "minority"}
-            )  # fmt: skip
-            return (
-                None
-                if excused or self.plan.crashes
-                else "collapse: the ring is empty, and no group had lost its majority"
-            )
+            return self._why_empty()
         if not settled:
             return "rest: the ring has not come to rest"
-        ring.watch.check_neighbourhoods()
+        split = self.plan.behaviour == "split"
+        ring.watch.check_neighbourhoods(one_ring=not split)
         if ring.watch.lines:
             return ring.watch.lines[0]
-        if any(m.spread.lost for m in members) or self.plan.behaviour == "split":
-            return None  # Somebody whose every monitor died with it: nobody may take its keys.
-        best = owner(point_of(KEY), [m.seat for m in members])
+        # Somebody whose every monitor died with it is never declared dead: nobody may take its keys.
+        lost = {seat for m in members for seat in m.roster if seat.name in m.spread.lost}
+        best = owner(point_of(KEY), [*(m.seat for m in members), *lost])
         assert best is not None
+        if split or best in lost:
+            return None
         acting = sorted(ring.watch.acting)
         return None if acting == [best.node] else f"rest: {acting} act, and {best} is the closest"
+
+    def _why_empty(self) -> str | None:
+        """Only if a group had lost its majority, as `Watch` saw, or if the last one crashed or was told to go."""
+        watch = self.ring.watch
+        if any(fact.why in ("no majority", "minority") for _, fact in watch.departures):
+            return None
+        crashes = [(at, "crashed") for at in watch.crashed_at.values()]
+        _, why = max([*crashes, *((at, fact.why) for at, fact in watch.departures)])
+        if why in ("crashed", "asked"):
+            return None
+        return f"collapse: the ring is empty, no group had lost its majority, and the last to leave was {why}"
 
 
 def first_failures(

@@ -20,6 +20,7 @@ from doyen.membership.arbitration.messages import (
     LeaseRequest,
     ProposeReply,
     Requested,
+    Suspected,
     Upgraded,
     Verdict,
     Vote,
@@ -50,6 +51,7 @@ def _dropping(ring: Ring, drop: Drop) -> None:
     def verdict(sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
         return DROP if drop(sender.name, receiver.name, message) else 0
 
+    ring.watch.votes_promised = False
     ring.sim.filters.append(verdict)
     ring.sim.network_changed()
 
@@ -177,18 +179,27 @@ def _one_request_lost(seed: int, build: Build) -> str | None:
 def _loser_hears_nothing(seed: int, build: Build) -> str | None:
     """Its arbitrators' votes are lost: it leaves by its own clock."""
     ring = _ring(seed, build)
-    one, other = ring.cut_link()
-    _dropping(ring, lambda sender, receiver, message: isinstance(message, Vote) and receiver == other.node)
-    ring.run(int(1.99 * ring.config.lease))
-    first = ring.watch.suspected.get((one.name, other.name)), ring.watch.suspected.get((other.name, one.name))
+    pair = set(ring.cut_link())
+    accused: list[tuple[Seat, Instant]] = []  # The first of the two to be suspected loses.
+
+    def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, Suspected) and fact.peer in pair and not accused:
+            accused.append((fact.peer, now))
+
+    ring.sim.watchers.append(on_fact)
+    _dropping(
+        ring,
+        lambda sender, receiver, message: (
+            isinstance(message, Vote) and bool(accused) and receiver == accused[0][0].node
+        ),
+    )
     wrong = _settle(ring)
-    left = {fact.seat.name: at for at, fact in ring.watch.departures}
-    if wrong is None and left.keys() != {other.name}:
-        return f"{sorted(left)} left, and {other} ought to"
-    since = min(at for at in (*first, ring.watch.suspected.get((other.name, one.name))) if at is not None)
-    bound = 2 * ring.config.lease + ring.config.arbitration
-    if wrong is None and left[other.name] - since > bound:
-        return f"{other} stayed for {(left[other.name] - since) / ring.config.lease:.3f} T_l"
+    left = {fact.seat: at for at, fact in ring.watch.departures}
+    ((loser, since),) = accused
+    if wrong is None and left.keys() != {loser}:
+        return f"{sorted(left)} left, and {loser} ought to"
+    if wrong is None and left[loser] - since > 2 * ring.config.lease + ring.config.arbitration:
+        return f"{loser} stayed for {(left[loser] - since) / ring.config.lease:.3f} T_l"
     return wrong
 
 
@@ -245,6 +256,9 @@ def _one_way_requests(seed: int, build: Build) -> str | None:
         ),
     )
     wrong = _settle(ring)
+    first, second = (ring.watch.suspected.get((a.name, b.name)) for a, b in ((one, other), (other, one)))
+    if wrong is None and (first is None or second is None or not 1 <= (second - first) / ring.config.lease <= 2):
+        return f"{one} suspected {other} at {first}, and {other} {one} at {second}: [ARB Thm 3] T_l to 2·T_l later"
     return wrong or (None if len(_left(ring)) == 1 else f"{sorted(_left(ring))} left: exactly one ought to")
 
 

@@ -9,8 +9,9 @@ Upper bounds are watched always, divided by (1 − r) under drift; lower bounds 
     lifespan      Thm 4   who was voted out is gone 2·T_l + T_a after it was suspected
     recent        Cor 2   no two living members have been granted each other's death
     recovery      Cor 3   when recovery starts, the other is gone
-    consistency   Thm 5   4·T_l + T_a after a crash no monitor still lists the dead (drift: see `consistency_bound`)
+    consistency   Thm 5   4·T_l + T_a after a crash nobody who listed the dead still does (`consistency_bound`)
     joins         Thm 6-7 nobody serves two joiners at once; in the end everybody watches exactly its neighbours
+    majority      Rule 2  who leaves for want of a majority had none in reach; who is outvoted was accused
     owners        never two who act for one key
 """
 
@@ -36,7 +37,7 @@ from doyen.membership.arbitration.messages import (
     Upgraded,
 )
 from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.ring import Name
+from doyen.membership.ring import Name, neighbours
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 
@@ -50,6 +51,7 @@ THEOREMS: Final = (
     "recovery",
     "consistency",
     "joins",
+    "majority",
     "owners",
 )
 CHANNEL: Final = "ring"
@@ -67,9 +69,12 @@ class Watch:
         self.mutual_deaths = 0
         self.crashed_at: dict[Name, Instant] = {}
         self.monitors: dict[Name, frozenset[Name]] = {}
+        self.listing: dict[Name, frozenset[Name]] = {}  # Whose neighbourhoods the crashed was in, certain or not.
         self.suspected: dict[tuple[Name, Name], Instant] = {}
         self.condemned: set[tuple[Name, Name]] = set()
         self.departures: list[tuple[Instant, LeftRing]] = []
+        self.left_aloud: set[Name] = set()
+        self.in_reach: dict[Name, list[tuple[Instant, frozenset[Name]]]] = {}  # By asker: when, and who could vote.
         self.recoveries: list[tuple[Instant, Name, Name]] = []
         self.joins: list[JoinedRing] = []
         self.lives: dict[NodeId, int] = {}  # As far as they told.
@@ -80,6 +85,7 @@ class Watch:
         self.acting: dict[str, Instant] = {}  # By node: since when it acts for the key.
         self.reigns: list[tuple[Instant, str, int]] = []
         self.owners_promised = True
+        self.votes_promised = True  # Enough of them arrive: repeated often enough for what is lost.
         slow = 1.0 - config.drift
         self._two_leases = int(2 * config.lease / slow) + 2
         self._lifespan = int((2 * config.lease + config.arbitration) / slow) + 2
@@ -115,12 +121,9 @@ class Watch:
             return
         name, now = machine.seat.name, self.sim.now
         self.crashed_at[name] = now
-        watching = []
-        for other in self.members():
-            pair = other.pairs.get(name)
-            if pair is not None and pair.certain and pair.watching and other is not machine:
-                watching.append(other.seat.name)
-        self.monitors[name] = frozenset(watching)
+        pairs = [(other.seat.name, other.pairs[name]) for other in self.members() if name in other.pairs]
+        self.monitors[name] = frozenset(other for other, pair in pairs if pair.certain and pair.watching)
+        self.listing[name] = frozenset(other for other, pair in pairs if pair.stage is Stage.ACTIVE)
         self.sim.at(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
         self.sim.at(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
         self.acting.pop(node.name, None)
@@ -155,11 +158,23 @@ class Watch:
             self._fail("mutual", f"{me} asked about {fact.peer}, and not at once")
         self.request_count += len(fact.group)
         self.requests.update(seat.name for seat in fact.group)
+        self.in_reach.setdefault(me, []).append((now, self._reach(me)))
+
+    def _reach(self, me: Name) -> frozenset[Name]:
+        """Who is able to vote, and to be heard, as things are now."""
+        mine, found = self.sim.by_name[me[0]], [me]
+        for node in self.sim.nodes:
+            machine = self.machine(node.name)
+            if node.state != "up" or node is mine or (machine is not None and not machine.is_member):
+                continue
+            reaches = self.sim.network.reaches
+            if reaches(mine.index, node.index) and reaches(node.index, mine.index):
+                found.append((node.name, 1) if machine is None else machine.seat.name)
+        return frozenset(found)
 
     def _check_symmetric(self, me: Name, peer: Name) -> None:
+        """Whether or not the first has left: it has not acked since."""
         self.looked["symmetric"] += 1
-        if self.member(me) is None:
-            return
         other = self.member(peer)
         pair = None if other is None else other.pairs.get(me)
         if pair is not None and pair.watching and pair.stage is Stage.ACTIVE:
@@ -174,7 +189,7 @@ class Watch:
                 self._fail("detection", f"{monitor} has not noticed the crash of {name} in 2·T_l")
 
     def _check_consistent(self, name: Name) -> None:
-        for monitor in self.monitors[name]:
+        for monitor in self.listing[name]:
             machine = self.member(monitor)
             self.looked["consistency"] += 1
             pair = None if machine is None else machine.pairs.get(name)
@@ -185,15 +200,26 @@ class Watch:
         peer = fact.peer.name
         self.condemned.add((me, peer))
         self.looked["recent"] += 1
-        if (peer, me) in self.condemned and self.member(me) is not None and self.member(peer) is not None:
-            self.mutual_deaths += 1
-            self._fail("recent", f"{me} and {peer} live, and each was granted the other's death")
+        self._check_mutual(me, peer)
         since = self.suspected[me, peer]
         self.sim.at(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
 
+    def _check_mutual(self, me: Name, peer: Name) -> None:
+        if (peer, me) in self.condemned and self.member(me) is not None and self.member(peer) is not None:
+            self.mutual_deaths += 1
+            self._fail("recent", f"{me} and {peer} live, and each was granted the other's death")
+
+    def note_awake(self, node: SimNode) -> None:
+        """To be called when it has done what it had missed: who was voted out in its sleep has left by now."""
+        for me, peer in self.condemned:
+            if peer[0] == node.name:
+                self._check_mutual(me, peer)
+                if self.suspected[me, peer] + self._lifespan <= self.sim.now:
+                    self._check_gone("lifespan", me, peer)
+
     def _check_gone(self, theorem: str, me: Name, peer: Name) -> None:
         self.looked[theorem] += 1
-        if theorem == "lifespan" and self.member(me) is None:
+        if theorem == "lifespan" and me in self.left_aloud:
             return  # It left, too, and said so before the wait was over: who heard that may stay.
         if self.member(peer) is not None:
             self._fail(theorem, f"{peer} is still here, though {me} had it voted out")
@@ -224,6 +250,23 @@ class Watch:
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
         self.lives[me[0]] = fact.seat.life + 1
+        if self.config.announced and (fact.why == "asked" or self.config.partition != "collapse"):
+            self.left_aloud.add(me)
+        if self.votes_promised:
+            self._check_majority(me, fact, now)
+
+    def _check_majority(self, me: Name, fact: LeftRing, now: Instant) -> None:
+        if fact.why == "no majority":
+            self.looked["majority"] += 1
+            since = now - int(self.config.arbitration / (1 - self.config.drift)) - 2
+            able = self._reach(me).intersection(*(who for at, who in self.in_reach.get(me, []) if at >= since))
+            count = sum(seat.name in able for seat in fact.group)
+            if 2 * count > len(fact.group):
+                self._fail("majority", f"{me} left: {fact.detail}, and {count} of them were in reach all the time")
+        elif fact.why == "outvoted" and self.config.double_majority:
+            self.looked["majority"] += 1
+            if not any(peer == me for _, peer in self.suspected):
+                self._fail("majority", f"{me} was outvoted: {fact.detail}, and nobody had accused it")
 
     def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
         self.joins.append(fact)
@@ -251,11 +294,16 @@ class Watch:
 
     # At the end, in quiet.
 
-    def check_neighbourhoods(self) -> None:
+    def check_neighbourhoods(self, *, one_ring: bool = True) -> None:
         """[ARB Thm 6, 7] Everybody watches exactly its neighbours among the living, and is watched by them."""
         members = {machine.seat.name: machine for machine in self.members()}
+        seats = [machine.seat for machine in members.values()]
         for machine in members.values():
             self.looked["joins"] += 1
+            due = neighbours(machine.seat, seats, self.config.neighbours)
+            if one_ring and {seat.name for seat in due} - machine.pairs.keys():
+                missing = sorted({seat.name for seat in due} - machine.pairs.keys())
+                self._fail("joins", f"{machine.seat} does not watch {missing}, its neighbours")
             for name, pair in machine.pairs.items():
                 other = members.get(name)
                 if _is_probe(machine, pair):
@@ -266,6 +314,8 @@ class Watch:
                     self._fail("joins", f"{machine.seat} watches {name}, and not the other way round")
                 elif pair.stage is not Stage.ACTIVE:
                     self._fail("joins", f"{machine.seat} and {name} never became active")
+                elif one_ring and pair.seat not in due:
+                    self._fail("joins", f"{machine.seat} watches {name}, which is not its neighbour")
 
     def check_doors(self) -> None:
         """[ARB Thm 7] Nobody serves two joiners at once; to be called often."""
