@@ -1,7 +1,7 @@
 """Datagrams that only the group can read and nobody can forge, alter or play back.
 
-    sealed    = C1 · key id (4) · boot (16) · number (8) · XChaCha20-Poly1305 of the datagram, with its tag (16)
-    nonce     = boot · number: random per process, counted per datagram, so none comes twice
+    sealed    = C1 · key id (4) · boot (12) · number (6) · XChaCha20-Poly1305 of the datagram, with its tag (16)
+    nonce     = boot · number · zeroes: random per process, counted per datagram, so none comes twice
     associated = all that is in the clear, and the group's name
     handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
 
@@ -31,14 +31,14 @@ from typing import Final
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Address
 from doyen.errors import RemoteProtocolError
-from doyen.net.keys import ID_BYTES, TAG_BYTES, Keyring
+from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring
 
 MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
-BOOT_BYTES: Final = 16
-NUMBER_BYTES: Final = 8
+BOOT_BYTES: Final = 12  # Of a million lives, two draw the same once in 10^17 groups.
+NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for nine years.
 TOKEN_BYTES: Final = 8
 HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
-OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 45: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
+OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
 HANDSHAKE_BYTES: Final = OVERHEAD + len(MARK) + 2 * TOKEN_BYTES
 REASONS: Final = ("key", "seal", "replay", "unproven", "clear", "handshake")
 
@@ -50,6 +50,7 @@ ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most.
 AGAIN_S: Final = 2.0  # What is older is not said again.
 AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
+_PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 Send = Callable[[bytes, Address], None]
 
@@ -92,9 +93,9 @@ class Seal:
         if os.getpid() != self._pid:  # A fork must not repeat a nonce, nor pass for its parent.
             self._begin_boot()
         self._number += 1
-        nonce = self.boot + self._number.to_bytes(NUMBER_BYTES, "big")
-        header = MARK + self.keyring.primary + nonce
-        return header + self.keyring.seal(plain, header + self._group, nonce)
+        counted = self.boot + self._number.to_bytes(NUMBER_BYTES, "big")
+        header = MARK + self.keyring.primary + counted
+        return header + self.keyring.seal(plain, header + self._group, counted + _PADDING)
 
     # In.
 
@@ -110,12 +111,12 @@ class Seal:
             raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
         if len(data) < OVERHEAD:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
-        header, nonce = data[:HEADER_BYTES], data[1 + ID_BYTES : HEADER_BYTES]
-        boot, number = nonce[:BOOT_BYTES], int.from_bytes(nonce[BOOT_BYTES:], "big")
+        header, counted = data[:HEADER_BYTES], data[1 + ID_BYTES : HEADER_BYTES]
+        boot, number = counted[:BOOT_BYTES], int.from_bytes(counted[BOOT_BYTES:], "big")
         window = self._boots.get(boot)
         if window is not None and window.has(number):
             raise RemoteProtocolError("replay", f"comes a second time, or too late: number {number}")
-        plain = self.keyring.open(data[1 : 1 + ID_BYTES], data[HEADER_BYTES:], header + self._group, nonce)
+        plain = self.keyring.open(data[1 : 1 + ID_BYTES], data[HEADER_BYTES:], header + self._group, counted + _PADDING)
         if boot == self.boot:
             raise RemoteProtocolError("replay", "is one of our own, come back")
         if window is not None:
