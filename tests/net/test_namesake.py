@@ -8,11 +8,14 @@ from test_bad_input import FROM, ME, NoSocket
 
 from doyen.core.clock import Instant, seconds
 from doyen.core.codec import Codec
-from doyen.core.ids import Incarnation
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
 from doyen.errors import TransportError
 from doyen.net.driver import Driver
+from doyen.net.rivals import CHANNEL, Namesake
 from doyen.net.udp import UdpConfig
+
+OTHER = NodeId("other")
 
 
 class Hearing:
@@ -68,6 +71,77 @@ def test_the_last_words_of_a_former_life_are_not_a_second_process() -> None:
     node = heard((4, 0), (4, 0.1), (4, 2.9))
     assert node.driver.running
     node.driver.close()
+
+
+class Third(Hearing):
+    """A node that hears two others of one name; what it says to them is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[bytes, Address]] = []
+        self.driver.transport.send = lambda data, to: self.told.append((data, to))  # type: ignore[method-assign]
+
+    def hear_other(self, incarnation: int, at_s: float, port: int) -> bool:
+        """Whether it was heard."""
+        self.now, before = seconds(at_s), self.driver.received_count
+        data = Codec("group").encode(OTHER, Incarnation(incarnation), "election", Announcement(1, 0))
+        self.driver._on_datagram(data, Address("127.0.0.1", port))
+        return self.driver.received_count > before
+
+
+def third(*words: tuple[int, float]) -> tuple[Third, list[bool]]:
+    async def main() -> tuple[Third, list[bool]]:
+        node = Third()
+        await node.driver.start()
+        heard = [node.hear_other(incarnation, at_s, 7000 + incarnation) for incarnation, at_s in words]
+        node.driver.close()
+        return node, heard
+
+    return asyncio.run(main())
+
+
+def test_a_third_hears_of_two_and_tells_the_later_one(caplog: pytest.LogCaptureFixture) -> None:
+    words = [(life, second) for second in range(7) for life in (4, 9)]
+    node, heard = third(*words)
+    of_later = [was for was, (life, _) in zip(heard, words, strict=True) if life == 9]
+    of_earlier = [was for was, (life, _) in zip(heard, words, strict=True) if life == 4]
+    assert of_later == [True] * 4 + [False] * 3, "believed, as a restart would be, until the earlier one went on"
+    assert of_earlier == [True, False, False, False, True, True, True]
+    assert "two processes are called 'other', at 127.0.0.1:7004 and, later, at 127.0.0.1:7009" in caplog.text
+    codec = Codec("group")
+    codec.speak(CHANNEL, Namesake)
+    notices = [(codec.decode(data), to) for data, to in node.told if b"namesake" in data]
+    assert {to.port for _, to in notices} == {7009} and len(notices) == 3
+    assert notices[0][0].message == Namesake(4, "127.0.0.1", 7004)
+
+
+def test_a_restart_and_the_last_words_before_it_are_no_rivalry() -> None:
+    """However late, and however many, as long as they come at once: a link that was clogged."""
+    node, heard = third((4, 0), (9, 1), (4, 1.1), (9, 2), *[(4, 5.0)] * 20, (9, 6), *[(4, 9.0)] * 20, (9, 10), (9, 60))
+    assert [was for was in heard if not was] == [False] * 41
+    assert node.told == [] and node.driver.refused["outlived"] == 41
+
+
+def test_the_name_is_free_again_once_the_earlier_one_is_gone() -> None:
+    _, heard = third(*[(life, s) for s in range(7) for life in (4, 9)], (9, 20), (9, 40))
+    assert heard[-2:] == [False, True]
+
+
+def test_the_later_one_gives_up_on_a_thirds_word() -> None:
+    async def main(*incarnations: int) -> Hearing:
+        node = Hearing()
+        await node.driver.start()
+        for second, incarnation in enumerate(incarnations):
+            node.now = seconds(second)
+            notice = Namesake(incarnation, "10.0.0.9", 7600)
+            node.driver._on_datagram(Codec("group").encode(OTHER, Incarnation(1), CHANNEL, notice), FROM)
+        return node
+
+    told = asyncio.run(main(4, 4, 4, 4, 4))
+    assert not told.driver.running and "another process at 10.0.0.9:7600" in str(told.failures[0])
+    stays = asyncio.run(main(6, 6, 6, 6, 6))
+    assert stays.driver.running
+    stays.driver.close()
 
 
 def test_two_former_lives_are_not_one_that_speaks_for_long() -> None:

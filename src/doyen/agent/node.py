@@ -216,7 +216,7 @@ class Agent:
         return self._chronicles[channel]
 
     def _reign_of(self, channel: str) -> Reign | None:
-        return next((reign for reign in self.stack.reigns.values() if reign.channel == channel), None)
+        return self.stack.reign_on(channel)
 
 
 def udp_config(config: NodeConfig) -> UdpConfig:

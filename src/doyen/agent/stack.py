@@ -80,6 +80,9 @@ class Stack:
         """The machine that keeps the list, or None."""
         return self.machines.get(MEMBERSHIP)
 
+    def reign_on(self, channel: str) -> Reign | None:
+        return self._by_channel.get(channel)
+
     def members(self) -> list[Member]:
         """The view; without a membership those that this node knows of by the election: itself and the leader."""
         if self.view is not None:

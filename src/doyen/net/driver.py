@@ -19,12 +19,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from doyen.core.clock import FOREVER, NEVER, Instant
-from doyen.core.codec import Codec
+from doyen.core.codec import Codec, Envelope
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.keys import ID_BYTES, UnknownKey
+from doyen.net.rivals import CHANNEL as NAMESAKE
+from doyen.net.rivals import Namesake, Rivals, Verdict
 from doyen.net.sealed import MARK, OVERHEAD, Seal
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
@@ -77,6 +79,8 @@ class Driver:
         self._seeds = tuple(peers)
         self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
         self._lives: dict[NodeId, Incarnation] = {}  # The latest heard of each that has an address.
+        self._rivals = Rivals()
+        codec.speak(NAMESAKE, Namesake)
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
         self._fired_no = 0  # Of the timer that is firing, or fired last.
@@ -279,10 +283,16 @@ class Driver:
             else:
                 self.refused["echo"] += 1  # Our own multicast, heard back.
             return
+        known = self._lives.get(envelope.sender, envelope.incarnation)
+        if (known != envelope.incarnation or envelope.sender in self._rivals) and not self._is_heard(envelope, source):
+            return
         self.received_count += 1
         self._remember(envelope.sender, source)
-        if envelope.incarnation > self._lives.get(envelope.sender, -1):
-            self._lives[envelope.sender] = envelope.incarnation
+        self._lives[envelope.sender] = envelope.incarnation
+        if envelope.channel == NAMESAKE:
+            told: Namesake = envelope.message
+            self._on_namesake(Incarnation(told.incarnation), Address(told.host, told.port))
+            return
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
 
     def _on_namesake(self, theirs: Incarnation, source: Address) -> None:
@@ -297,6 +307,22 @@ class Driver:
             self._namesake = (theirs, now)
         elif now - self._namesake[1] > NAMESAKE_AFTER:
             self._fail(TransportError(what))
+
+    def _is_heard(self, envelope: Envelope, source: Address) -> bool:
+        """Of a name that has had two lives, or has two at once."""
+        name = envelope.sender
+        known = self._lives.get(name, envelope.incarnation)
+        verdict = self._rivals.judge(name, envelope.incarnation, known, source, self.clock())
+        if verdict is Verdict.HEARD:
+            return True
+        self.refused["outlived" if verdict is Verdict.OUTLIVED else "rival"] += 1
+        if verdict is Verdict.RIVAL_TOLD:
+            notice = self._rivals.notice(name)
+            where = Address(notice.host, notice.port)
+            self.complain("rival", f"two processes are called {name!r}, at {where} and, later, at {source}: rename one")
+            data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, notice)
+            self.transport.send(data if self.seal is None else self.seal.seal(data, source), source)
+        return False
 
     def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
         """What the codec can read; None for what was between the seals alone."""

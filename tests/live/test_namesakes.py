@@ -1,0 +1,42 @@
+"""Two of one name that never hear each other: whoever hears both tells the later one, and it gives up."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import doyen
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("election", ["hybrid"])
+def test_namesakes_that_never_hear_each_other(election: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+
+    def made(name: str, *seeds: str) -> doyen.Node:
+        return doyen.join(
+            "twins", name=name, bind="127.0.0.1:0", preset="local", election=election, seeds=seeds, link=False
+        )
+
+    async def main() -> None:
+        async with made("ant") as ant, made("bee", ant.address) as first:
+            async with asyncio.timeout(20):
+                while not (ant.leader() == first.leader() is not None):
+                    await asyncio.sleep(0.02)
+            async with made("bee", ant.address) as second:
+                async with asyncio.timeout(30):
+                    await second.ended.wait()
+                assert "is called 'bee' too: rename one" in str(second.failure)
+                assert first.address in str(second.failure)
+            assert ant.agent.driver.refused["rival"] > 0
+            async with asyncio.timeout(30):
+                while not (ant.leader() == first.leader() is not None):
+                    await asyncio.sleep(0.02)
+            assert first.running and first.failure is None
+            assert ant.term is not None
+            settled = ant.term.number
+            await asyncio.sleep(1.0)
+            assert ant.term is not None and ant.term.number == settled, "nobody flaps"
+
+    asyncio.run(main())
