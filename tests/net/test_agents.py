@@ -39,6 +39,33 @@ def test_a_killed_leader_is_replaced_long_before_its_silence_would_be_noticed(tm
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("membership", ["swim", "medley"])
+@pytest.mark.parametrize("election", ["hybrid", "spanning"])
+def test_elections_over_a_membership_hear_of_the_broken_link_too(membership: str, election: str) -> None:
+    """Every probe and suspicion here takes half a minute: what is known sooner is known by the link."""
+    slow = ["--membership", membership, "--election", election, "--group-size", "3"]
+    slow += [f"--{membership}-period", "10s", f"--{membership}-ack-timeout", "500ms"]
+    slow += ["--medley-suspicion-timeout", "60s"] if membership == "medley" else ["--swim-suspicion-mult", "30"]
+    slow += [f"--{membership}-join-interval", "200ms", "--spanning-pulse-interval", "60s"]
+
+    async def main() -> None:
+        async with LocalCluster("chain", None, flags=slow) as cluster:
+            first = await cluster.start("a", "--score", "1")
+            await cluster.until_started()
+            assert first.address is not None
+            for name in ("b", "c"):
+                await cluster.start(name, "--seed", first.address, "--score", "0")
+            await cluster.until_started()
+            await cluster.agreement(20, unchanged_s=1.5)
+            leader = cluster.agreed()
+            assert leader is not None
+            at = cluster.kill(leader)
+            since = await cluster.agreement(9, unchanged_s=0.4)
+            assert since - at < seconds(5)
+
+    asyncio.run(main())
+
+
 def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     old, new = bytes(32), bytes(range(32))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,80 @@ def test_a_full_disk_silences_the_node_with_the_reason(tmp_path: Path) -> None:
     reason, before, after, elected, running = done.stdout.split("|")
     assert "election.state: File too large: nothing was promised on it" in reason
     assert (before, after, elected, running) == ("0", "0", "0", "False")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 64 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("a tmpfs of its own needs root")
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "doyen-test", str(path)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs may be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """To the last byte; the file to remove for room."""
+    rubbish = disk / "rubbish"
+    with open(rubbish, "wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(512))
+    return rubbish
+
+
+def test_a_record_that_finds_no_room_is_refused_and_the_last_one_stands(small_disk: Path) -> None:
+    storage = life(small_disk / "ant")
+    promise(storage, 7)
+    rubbish = fill(small_disk)
+    with pytest.raises(TransportError, match=r"election\.state: No space left on device: nothing was promised on it"):
+        promise(storage, 8)
+    storage.close()
+    rubbish.unlink()
+    again = life(small_disk / "ant")
+    assert again.load("election", int) == 7
+    promise(again, 9)
+    assert again.load("election", int) == 9
+    again.close()
+
+
+def test_no_life_begins_on_a_full_disk(small_disk: Path) -> None:
+    storage = life(small_disk / "ant", 5)
+    storage.close()
+    rubbish = fill(small_disk)
+    with pytest.raises(TransportError, match="No space left on device"):
+        life(small_disk / "ant", 6)
+    rubbish.unlink()
+    again = life(small_disk / "ant", 0)
+    assert again.began > 5  # type: ignore[attr-defined]
+    again.close()
+
+
+def test_an_agent_whose_disk_fills_up_ends_with_the_reason(small_disk: Path) -> None:
+    """It promises with every reign; the next one finds no room, so it says nothing of it, and ends."""
+    line = [sys.executable, "-m", "doyen", "agent", "--group", "full", "--name", "ant", "--state", str(small_disk)]
+    line += ["--election", "le-s", "--preset", "local", "--status-every", "600"]
+    environment = os.environ | {"DOYEN_RUNTIME_DIR": tempfile.mkdtemp()}
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as agent:
+        try:
+            assert agent.stdout is not None and agent.stderr is not None
+            told = (json.loads(words) for words in agent.stdout)
+            assert next(words["term"] for words in told if words["event"] == "elected") == 1
+            fill(small_disk)
+            ask = [sys.executable, "-m", "doyen", "resign", "--group", "full", "--cooldown", "100ms"]
+            subprocess.run(ask, check=True, capture_output=True, timeout=30, env=environment)
+            assert agent.wait(timeout=30) == 1
+            assert "No space left on device: nothing was promised on it" in agent.stderr.read()
+            assert not [words for words in told if words["event"] == "elected"], "what was not kept was not said"
+        finally:
+            agent.kill()
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path) -> None:
