@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from collections import deque
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +178,7 @@ def fill(disk: Path) -> Path:
     """To the last byte; the file to remove for room."""
     rubbish = disk / "rubbish"
     with open(rubbish, "wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(bytes(512))
+        deque(map(file.write, repeat(bytes(512))), maxlen=0)
     return rubbish
 
 
