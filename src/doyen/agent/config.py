@@ -96,6 +96,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ConfigError(wanted, field=field)
 
         size = len(self.group.encode())
+        need(size > 0, "group", "is missing: give the group's name, the same on every member")
         need(0 < size <= NAME_MAX, "group", f"{self.group!r} must have 1 to {NAME_MAX} bytes")
         if self.name:
             try:
@@ -109,6 +110,12 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             f"{self.standing} is not a standing: give a finite number",
         )
         need(0 <= self.request_rate <= 1e12, "request_rate", f"{self.request_rate} must be 0 or more, and finite")
+        for field in ("bind", "advertise", "multicast"):
+            _check_address(field, getattr(self, field))
+        for seed in self.seeds:
+            _check_address("seeds", seed)
+        if not self.http.startswith("unix:"):
+            _check_address("http", self.http)
         need(1 <= self.links_each_side <= 64, "links_each_side", "must be 1 to 64")
         need(len(self.elections) < ELECTIONS_MAX, "elections", f"are too many: at most {ELECTIONS_MAX}")
         named = self.named_elections()
@@ -181,6 +188,14 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
             return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
         return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+
+
+def _check_address(field: str, text: str) -> None:
+    if text:
+        try:
+            parse_address(text, default_port=DEFAULT_PORT if field in ("seeds", "advertise") else None)
+        except ConfigError as error:
+            raise ConfigError(str(error), field=field) from None
 
 
 def check_combination(membership: str, election: str, announce: AnnounceConfig) -> None:

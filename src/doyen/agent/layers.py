@@ -67,6 +67,8 @@ def configure(
         put(merged, path, value)
     overlay(merged, from_file)
     overlay(merged, tree)
+    if file is None:  # Whatever is wrong or missing can only be mended there.
+        named = {option.path: called(option) for option in known} | named
     return load(NodeConfig, merged, where, flags=named)
 
 

@@ -5,6 +5,7 @@ import click
 from doyen.analysis.announce_timers import advise_timers
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
+from doyen.errors import ConfigError
 
 
 @click.command("advise", help="Timers for an announce-listen election: T_A, T_L and T_S, and what to expect of them.")
@@ -34,7 +35,13 @@ def command(
     suppress_s: float | None,
     as_json: bool,
 ) -> None:
-    advice = advise_timers(nodes, loss, delay_s, false_departures, announce_s=announce_s, suppress_s=suppress_s)
+    try:
+        advice = advise_timers(nodes, loss, delay_s, false_departures, announce_s=announce_s, suppress_s=suppress_s)
+    except ConfigError as error:
+        if error.field is None:
+            raise
+        flag = error.field.removesuffix("_s").removesuffix("_per_hour").replace("_", "-")
+        raise ConfigError(f"--{flag} {error.complaint}") from None
     if as_json:
         print_json(advice)
         return

@@ -21,6 +21,9 @@ def invoke(arguments: list[str] | None) -> Any:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:  # A command with subcommands, and none was given.
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
     except click.UsageError as error:
         fail(_one_line(error), 2)
     except click.ClickException as error:

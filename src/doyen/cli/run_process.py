@@ -106,7 +106,7 @@ class _Runner:
             self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
             return None
         if not lost_at and not ward.stopped_because:
-            self._say("ended", f"{self.words[0]} ended with {code} (pid {ward.pid})", code=code, pid=ward.pid)
+            self._say("ended", f"{self.words[0]} (pid {ward.pid}), exit code {code}", code=code, pid=ward.pid)
             return code
         why = term.reason or ward.stopped_because
         took = f" in {time.monotonic() - lost_at:.1f} s" if lost_at else ""
@@ -145,5 +145,5 @@ class _Runner:
         if self.as_json:
             line = msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields}).decode()
         else:
-            line = f"doyen: {what}{':' * (what in ('waiting', 'note'))} {text}"
+            line = f"doyen: {what}{':' * (what in ('waiting', 'note', 'ended', 'late'))} {text}"
         print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,68 @@
+"""Whatever is wrong on a node's command line is one line that names the flag, and exit code 2; never a traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from doyen.cli import COMMANDS, main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, out, err
+
+
+NODE = {
+    "": "--group is missing",
+    "--group g --bind nope": "--bind 'nope' is not an address",
+    "--group g --advertise :": "--advertise ':' is not an address",
+    "--group g --seed :": "--seed ':' is not an address",
+    "--group g --http nope": "--http 'nope' is not an address",
+    "--group g --multicast nope": "--multicast 'nope' is not an address",
+    "--group g --election foo": "'--election': 'foo' is not one of",
+    "--group g --election pole": "--voters must name all members that vote",
+    "--group g --election pole --voters a": "--state must name a directory",
+    "--group g --election hybrid --membership none": "--membership none cannot carry",
+    "--group g --preset mars": "'--preset': 'mars' is not one of",
+    "--group g --standing nan": "--standing nan is not a standing",
+    "--group g --meta x": "--meta 'x' is not key=value",
+    "--group g --attribute x": "--attribute 'x' is not name:min:max:weight",
+    "--group g --measure x": "--measure 'x' is not name=number",
+    "--group g --swim-period soon": "'--swim-period': 'soon' is not a duration",
+    "--group g --config /nope.toml": "--config /nope.toml: No such file",
+    "--group g --bogus": "No such option",
+}
+
+
+@pytest.mark.parametrize("flags", NODE)
+@pytest.mark.parametrize("command", ["agent", "run"])
+def test_a_nodes_flags(capsys: pytest.CaptureFixture[str], command: str, flags: str) -> None:
+    code, out, err = run(capsys, command, *flags.split(), *(["--", "true"] if command == "run" else []))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("doyen: ") and NODE[flags] in err
+
+
+@pytest.mark.parametrize("command", ["members", "leader", "watch", "explain", "resign", "leave", "join 10.0.0.1:7600"])
+def test_asking_where_nobody_runs_says_so(
+    capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+    code, out, err = run(capsys, *command.split(), "--group", "nobody")
+    assert (code, out, err.count("\n")) == (1, "", 1) and "runs here" in err
+
+
+@pytest.mark.parametrize("command", ["", "keys", "state", "sim", "score", "analyze", "bench", "lab", "papers"])
+def test_a_command_without_its_subcommand_shows_them_readably(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = run(capsys, *command.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: doyen") and "\nCommands:\n" in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = run(capsys, command, "--help")
+    assert (code, err) == (0, "") and out.startswith(f"Usage: doyen {command}")
+    assert max(map(len, out.splitlines())) <= 110
