@@ -69,7 +69,8 @@ def _counted(machine: Any, chronicle: "Chronicle", term: Term) -> Reasons:
         return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
     excluded = {name: f"excluded, suspected {count} times" for name, count in chronicle.excluded}
     ranks = _ranks(machine.point.rank, [NodeId(name) for name in chronicle.candidates if name not in excluded])
-    text = f"best rank of the candidates of {len(chronicle.asked)} answers{how}"
+    count = len(chronicle.asked)
+    text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
     return Reasons(text, _first(ranks | excluded))
 
 

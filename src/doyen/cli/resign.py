@@ -25,7 +25,8 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, t
             if as_json:
                 print_json(after)
             else:
-                click.echo(f"{told['node']} resigned (term {told['term']}); {after['leader'] or 'nobody yet'} leads")
+                now = f"{after['leader']} leads" if after["leader"] else "nobody leads yet"
+                click.echo(f"{told['node']} resigned (term {told['term']}); {now}")
             return
     if leader is None:
         raise TransportError("no node that could resign runs here: doyen members shows who leads, and where")
