@@ -5,11 +5,13 @@ from pathlib import Path
 import click
 
 from doyen.cli.lean import Resident
-from doyen.cli.nodeflags import chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.errors import ConfigError
 
 
-@click.command("agent", help="One process of a group: tells what it sees as JSON lines, until SIGTERM.")
+@click.command(
+    "agent", cls=NodeCommand, help="One process of a group: tells what it sees as JSON lines, until SIGTERM."
+)
 @click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
 @node_flags
 def command(status_every: float, config_file: Path | None, **given: object) -> Resident:

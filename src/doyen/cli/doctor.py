@@ -15,7 +15,7 @@ from doyen.agent.layers import worst_case_of
 from doyen.agent.node import udp_config
 from doyen.agent.promises import promise_of
 from doyen.api.control import ask, local_nodes, runtime_dir
-from doyen.cli.nodeflags import chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.core.clock import format_duration
 from doyen.errors import ConfigError, DoyenError
@@ -30,6 +30,7 @@ class Finding(Struct, frozen=True):
 
 @click.command(
     "doctor",
+    cls=NodeCommand,
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

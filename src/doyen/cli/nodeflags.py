@@ -11,7 +11,34 @@ from doyen.agent.layers import configure, flag_name, node_options
 from doyen.cli.options import how
 from doyen.core.config import Option
 
+#: What the flags of each table are about, in the help.
+TABLES = {
+    "announce": "Announce-listen elections",
+    "swim": "SWIM membership",
+    "medley": "Medley membership",
+    "heartbeat": "Heartbeat membership",
+    "ctolerant": "Churn-tolerant elections",
+    "spanning": "Spanning elections",
+    "pole": "Pole elections",
+    "ring": "Ring membership",
+}
 HIDDEN = ("ctolerant.variant",)  # The election's name says it.
+
+
+class NodeCommand(click.Command):
+    """Its help tells apart what people choose from what the preset does."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            table, _, field = (param.name or "").partition("__")
+            if record is not None:
+                sections.setdefault(table if field else "", []).append(record)
+        for table, records in sections.items():
+            heading = f"{TABLES.get(table, table)} (the preset sets what is not given)" if table else "Options"
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def node_flags(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -156,4 +156,5 @@ def _help(option: Option, in_seconds: bool) -> str:
         shown = ", ".join(map(str, default)) or "none"
     else:
         shown = str(default).lower() if isinstance(default, bool) else str(default)
-    return f"{option.doc} [{shown}]" if option.doc else f"[{shown}]"
+    default = f"[{shown}]" if shown else ""  # What is empty unless it is given needs no word.
+    return " ".join(filter(None, (option.doc, default)))

@@ -8,13 +8,17 @@ import click
 import msgspec
 
 from doyen.cli.lean import Resident
-from doyen.cli.nodeflags import chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.options import DurationText
 from doyen.core.clock import FOREVER, Duration
 from doyen.errors import ConfigError
 
 
-@click.command("run", help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.")
+@click.command(
+    "run",
+    cls=NodeCommand,
+    help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.",
+)
 @click.argument("words", metavar="-- COMMAND [ARG…]", nargs=-1, required=True)
 @click.option(
     "--grace",
