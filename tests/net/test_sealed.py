@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from net_nodes import Node, until
 
@@ -263,9 +264,38 @@ def test_nobody_can_be_flooded_by_it() -> None:
         assert to != EVE or len(data) <= HANDSHAKE_BYTES, (frm, len(data))
 
 
-def test_the_smallest_real_packet_is_not_smaller_than_its_answer() -> None:
-    least = Codec("g").encode(NodeId("n"), Incarnation(2**40), "c", Bye(1))
-    assert len(least) + OVERHEAD >= HANDSHAKE_BYTES
+@pytest.mark.parametrize("group", ["g", "orders", "a-group-with-a-name-of-some-length"])
+@pytest.mark.parametrize("incarnation", [1, 2**40])
+def test_the_groups_name_is_bound_by_the_seal_and_not_written_in_it(group: str, incarnation: int) -> None:
+    wire = two(group=group)
+    data = Codec(group).encode(NodeId(group), Incarnation(incarnation), "election", Bye(1))  # A namesake of its group.
+    wire.say(A, B, data)
+    wire.say(A, B, data)
+    assert wire.read == [(B, data)] * 2
+    shorter = len(data) - len(msgspec.msgpack.encode(group)) + OVERHEAD
+    assert shorter <= len(wire.crossed[-1][0]) <= max(shorter, HANDSHAKE_BYTES + 1)
+    assert len(wire.crossed[-1][0]) >= HANDSHAKE_BYTES  # What is smaller would never be asked for an echo.
+
+
+@pytest.mark.parametrize("plain", [b"\x94", b"\x94\xff", b"\x94\x01\x95", b"\x95", b"\x95\x01", b"\x94\x02\x94\x01"])
+def test_whatever_is_packed_amiss_is_no_datagram(plain: bytes) -> None:
+    codec = Codec("group")
+    with pytest.raises(RemoteProtocolError):
+        codec.decode(Seal(Keyring([KEY]), "group")._unpacked(plain))
+
+
+def test_what_is_no_datagram_of_the_group_is_sealed_as_it_is() -> None:
+    wire = two(group="orders")
+    wire.say(A, B)
+    for data in (
+        b"\x96",
+        b"\x96\x01",
+        b"\x96\x01\xa6order",
+        b"",
+        Codec("other").encode(NodeId("n"), Incarnation(1), "c", Bye(1)),
+    ):
+        wire.say(A, B, data)
+        assert wire.read[-1] == (B, data)
 
 
 def test_memory_for_boots_is_bounded() -> None:

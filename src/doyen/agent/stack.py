@@ -22,6 +22,7 @@ from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
+from doyen.core.rank import shortest
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.election.announce import STANDING_MAX
 from doyen.errors import ConfigError
@@ -240,7 +241,7 @@ class Stack:
             config.announce_config(kind),
             port,
             place.rng(channel),
-            standing=config.standing if config.eligible else None,
+            standing=shortest(config.standing) if config.eligible else None,
             restored=restored,
         )
 

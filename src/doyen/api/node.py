@@ -29,7 +29,7 @@ from doyen.api.scoring import Score, as_function, measured
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.core.rank import ScoreGiven, ScoreWanted, shortest
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.notes import NotesChanged, check_words
@@ -399,7 +399,7 @@ class Node:
         if not driver.running:
             return
         for reign in self.agent.stack.reigns.values():
-            driver.tell(ScoreGiven(0, value), channel=reign.channel)
+            driver.tell(ScoreGiven(0, shortest(value)), channel=reign.channel)
         if NOTES in self.agent.stack.machines:
             driver.command(NOTES, "say", score=value)
 

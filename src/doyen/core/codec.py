@@ -1,6 +1,7 @@
 """Messages to bytes and back, with a version.
 
     datagram = msgpack array [version, group, sender, incarnation, channel, message]
+    channel  = its name, or the short form of it in `SHORT`
     message  = msgpack array [type, field, …]          (a tagged, array-like `msgspec.Struct`)
 
 Decoding is in two steps: the envelope, which says whose machine the message is for, then the message, by that
@@ -21,6 +22,8 @@ from doyen.errors import ConfigError, LocalProtocolError, RemoteProtocolError
 
 VERSION: Final = 1
 DATAGRAM_MAX: Final = 1400  # Fits an Ethernet frame with room for IPv6, a tunnel and a seal; fragments get lost.
+SHORT: Final = {"election": "e", "membership": "m"}  # Said most often; a heartbeat is a tenth shorter for it.
+_LONG: Final = {short: channel for channel, short in SHORT.items()}
 REASONS: Final = ("oversized", "malformed", "version", "group", "channel", "message")
 
 
@@ -57,10 +60,12 @@ class Codec:
 
     def speak(self, channel: str, messages: Any) -> None:
         """Messages on this channel are of this union of types."""
+        if channel in _LONG:
+            raise ConfigError(f"channel {channel!r} is how {_LONG[channel]!r} is written: give another name")
         self._decoders[channel] = Decoder(messages)
 
     def encode(self, sender: NodeId, incarnation: Incarnation, channel: str, message: Any) -> bytes:
-        data = self._encode(Envelope(VERSION, self.group, sender, incarnation, channel, message))
+        data = self._encode(Envelope(VERSION, self.group, sender, incarnation, SHORT.get(channel, channel), message))
         if len(data) > self.datagram_max:
             raise LocalProtocolError(
                 f"a {type(message).__name__} of {len(data):,} bytes does not fit a datagram of "
@@ -82,18 +87,19 @@ class Codec:
         named = 0 < len(opened.sender.encode()) <= NAME_MAX and opened.sender.isprintable()
         if not named or not 0 <= opened.incarnation < 2**63:
             raise RemoteProtocolError("malformed", "a sender's name or incarnation is out of range")
-        decoder = self._decoders.get(opened.channel)
+        channel = _LONG.get(opened.channel, opened.channel)
+        decoder = self._decoders.get(channel)
         if decoder is None:
-            raise RemoteProtocolError("channel", f"no machine here listens on {opened.channel[:NAME_MAX]!r}")
+            raise RemoteProtocolError("channel", f"no machine here listens on {channel[:NAME_MAX]!r}")
         try:
             message = decoder.decode(opened.message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RemoteProtocolError("message", f"on {opened.channel!r}: {error}") from None
+            raise RemoteProtocolError("message", f"on {channel!r}: {error}") from None
         return Envelope(
             VERSION,
             opened.group,
             NodeId(opened.sender),
             Incarnation(opened.incarnation),
-            opened.channel,
+            channel,
             message,
         )

@@ -2,7 +2,7 @@
 
     sealed    = C1 · key id (4) · boot (12) · number (6) · XChaCha20-Poly1305 of the datagram, with its tag (16)
     nonce     = boot · number · zeroes: random per process, counted per datagram, so none comes twice
-    associated = all that is in the clear, and the group's name
+    associated = all that is in the clear, and the group's name, which is therefore left out of the datagram
     handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
 
 Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one life of one
@@ -28,6 +28,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Address
 from doyen.errors import RemoteProtocolError
@@ -39,7 +41,8 @@ NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for nine year
 TOKEN_BYTES: Final = 8
 HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
 OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
-HANDSHAKE_BYTES: Final = OVERHEAD + len(MARK) + 2 * TOKEN_BYTES
+_ASKING_BYTES: Final = len(MARK) + 2 * TOKEN_BYTES
+HANDSHAKE_BYTES: Final = OVERHEAD + _ASKING_BYTES
 REASONS: Final = ("key", "seal", "replay", "unproven", "clear", "handshake")
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
@@ -50,6 +53,9 @@ ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most.
 AGAIN_S: Final = 2.0  # What is older is not said again.
 AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
+_SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
+_FIVE: Final = b"\x95"  # The same without the group.
+_PADDED: Final = b"\x94"  # Then a length, so many bytes, and zeroes.
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 Send = Callable[[bytes, Address], None]
@@ -61,6 +67,7 @@ class Seal:
     def __init__(self, keyring: Keyring, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.keyring = keyring
         self._group = group.encode()
+        self._named = msgspec.msgpack.encode(group)
         self._clock = clock
         self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
         self._asked_at: OrderedDict[bytes, float] = OrderedDict()
@@ -90,6 +97,7 @@ class Seal:
         return self._seal(data)
 
     def _seal(self, plain: bytes) -> bytes:
+        plain = self._packed(plain)
         if os.getpid() != self._pid:  # A fork must not repeat a nonce, nor pass for its parent.
             self._begin_boot()
         self._number += 1
@@ -126,10 +134,24 @@ class Seal:
             self._on_handshake(plain, boot, number, source, send)
             return None
         if window is None:
-            if len(data) >= HANDSHAKE_BYTES:
+            if len(data) >= HANDSHAKE_BYTES:  # Members' are.
                 self._ask(boot, source, send)
             raise RemoteProtocolError("unproven", "may be a recording: its sender must echo our token first")
-        return plain
+        return self._unpacked(plain)
+
+    def _packed(self, data: bytes) -> bytes:
+        """Without the group's name; never so small that a stranger could not be asked for an echo."""
+        rest = data[2 + len(self._named) :]
+        if data[:1] == _SIX and data[2 : len(data) - len(rest)] == self._named:
+            data = _FIVE + data[1:2] + rest
+        if len(data) >= _ASKING_BYTES:
+            return data
+        return (_PADDED + bytes([len(data)]) + data).ljust(_ASKING_BYTES, b"\0")
+
+    def _unpacked(self, plain: bytes) -> bytes:
+        if plain[:1] == _PADDED:
+            plain = plain[2 : 2 + int.from_bytes(plain[1:2], "big")]
+        return _SIX + plain[1:2] + self._named + plain[2:] if plain[:1] == _FIVE else plain
 
     # The handshake.
 
@@ -144,7 +166,7 @@ class Seal:
         self._answer(self._token(boot, now), _NONE, source, send)
 
     def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address, send: Send) -> None:
-        if len(plain) != len(MARK) + 2 * TOKEN_BYTES:
+        if len(plain) != _ASKING_BYTES:
             raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
