@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, ms, seconds
+from doyen.core.clock import FOREVER, Duration, format_duration, ms, seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.pole.config import PoleConfig
@@ -41,6 +41,11 @@ class WorstCase(Struct, frozen=True, kw_only=True):
     detection: Duration  # Until somebody knows.
     failover: Duration  # Until everybody names the next.
     because: str  # The sum, in the protocol's own words.
+
+
+def at_most(worst: Duration) -> str:
+    """A bound for people: in whole milliseconds, and never below what it is."""
+    return format_duration(ms(-(-worst // 1_000_000)) if worst < FOREVER else worst)
 
 
 def timers(preset: Preset, group_size: int) -> Timers:

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from doyen.agent.layers import worst_case_of
 from doyen.agent.node import udp_config
+from doyen.agent.presets import at_most
 from doyen.agent.promises import promise_of
 from doyen.api.control import ask, local_nodes, runtime_dir
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
-from doyen.core.clock import format_duration
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, id_text, read_keys
 
@@ -73,7 +73,11 @@ def _machine() -> Iterator[Finding]:
 
         yield Finding("ok", "packets can be sealed (PyNaCl)")
     except ImportError:
-        yield Finding("note", "packets cannot be sealed", "pip install 'doyen[secure]', then doyen keys new")
+        yield Finding(
+            "note",
+            "packets cannot be sealed",
+            "pip install 'doyen[secure]' (in a checkout: '.[secure]'), then doyen keys new",
+        )
 
 
 def _oversleep() -> float:
@@ -112,7 +116,7 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
         promise = promise_of(config.election, config.rank, config.ring.partition)
         yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")
         worst = worst_case_of(config)
-        detected, failover = format_duration(worst.detection), format_duration(worst.failover)
+        detected, failover = at_most(worst.detection), at_most(worst.failover)
         yield Finding(
             "ok",
             f"preset {config.preset}: a dead leader is noticed in {detected}, replaced in {failover}, at the worst",

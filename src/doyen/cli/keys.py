@@ -3,6 +3,7 @@
 "clear" stands among the keys of a group that gets its first while it runs: what is not sealed counts, too.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,10 @@ def _save(path: Path, keys: list[bytes], as_json: bool, did: str, advice: str, w
         click.echo(" ".join(filter(None, (f"{path}:", did, which or id_text(keys[0])))))
         if advice:
             click.echo(advice, err=True)
+        if find_spec("nacl") is None:
+            click.echo(
+                "members that use it need PyNaCl: pip install 'doyen[secure]'; it is not installed here", err=True
+            )
     else:
         _show(path, tuple(keys), as_json=True)
 

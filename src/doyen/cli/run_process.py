@@ -11,6 +11,7 @@ import msgspec
 from doyen.agent.chronicle import clock_text
 from doyen.agent.config import NodeConfig
 from doyen.agent.layers import worst_case_of
+from doyen.agent.presets import at_most
 from doyen.agent.promises import promise_of
 from doyen.agent.ward import MARGIN, Ward
 from doyen.api.campaign import Campaign
@@ -130,8 +131,8 @@ class _Runner:
         worst = worst_case_of(self.config)
         self._say(
             "preset",
-            f"{self.config.preset}: a leader that falls silent is noticed within {format_duration(worst.detection)}, "
-            f"the next leads within {format_duration(worst.failover)}, if nothing is lost",
+            f"{self.config.preset}: a leader that falls silent is noticed within {at_most(worst.detection)}, "
+            f"the next leads within {at_most(worst.failover)}, if nothing is lost",
             detection_s=to_seconds(worst.detection),
             failover_s=to_seconds(worst.failover),
         )
