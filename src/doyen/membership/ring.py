@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Address, NodeId, parse_address
+from doyen.errors import ConfigError
 
 BITS: Final = 32  # m: 2^m points.  The paper does not say; at 2^32 two of 1,000 nodes meet once in 10,000 rings.
 POINTS: Final = 1 << BITS
@@ -33,6 +34,13 @@ class Seat(Struct, frozen=True, order=True, array_like=True, gc=False):
     address: str = (
         ""  # Where it listens (host:port), if messages do not find it by its name.  Text: seats have an order.
     )
+
+    def __post_init__(self) -> None:
+        if self.address:
+            try:
+                parse_address(self.address)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None  # The codec's DecodeError: a bad message, dropped.
 
     @property
     def name(self) -> Name:

@@ -205,7 +205,7 @@ class Joiner:
     def on_roster(self, sender: NodeId, message: RosterPart, now: Instant) -> None:
         m = self._m
         m.learn_roster(message.seats, message.gone, complete=not message.more, now=now)
-        if message.more:
+        if message.more and message.seats:
             m.out.send(sender, RosterWanted(m.seat.life, message.life, message.seats[-1].point))
 
 
