@@ -7,7 +7,7 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
-from doyen.election.by_key import Answer, ByKeyConfig, Claim, LeaderByKey
+from doyen.election.by_key import Answer, ByKeyConfig, Claim, LeaderByKey, Reign
 from doyen.election.ctolerant import CTolerant, CTolerantConfig
 from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
 from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, ReignBegan
@@ -45,6 +45,15 @@ def test_the_owner_acts_once_both_next_neighbours_say_so() -> None:
     assert not machine.is_leader
     machine.on_message(AFTER.node, Answer(1, True, 2), ms(1))
     assert out.take() == [Emit(LeaderElected(Term(5, ME.node))), Emit(ReignBegan(KEY, 5))]
+
+
+def test_a_wild_term_cannot_use_up_all_terms() -> None:
+    machine, _ = elector()
+    machine.on_message(BEFORE.node, Reign(2**63), ms(1))
+    assert machine.term is None
+    machine.on_message(BEFORE.node, Answer(1, True, 2**63), ms(1))
+    machine.on_message(AFTER.node, Answer(1, True, 2), ms(1))
+    assert machine.term == Term(3, ME.node)
 
 
 def test_whoever_acts_or_knows_somebody_nearer_does_not_yield() -> None:

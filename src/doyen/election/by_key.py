@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.effects import Out
-from doyen.core.ids import NodeId, Term
+from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
@@ -115,7 +115,7 @@ class LeaderByKey:
             self._hear(fact.number, fact.leader.node)
 
     def _hear(self, number: int, leader: NodeId) -> None:
-        if number > self._highest:
+        if self._highest < number <= self._highest + TERM_LEAP_MAX:  # One lie must not use up all terms.
             self._highest = number
             if not self.is_leader and leader != self.me:
                 self.term = Term(number, leader)
@@ -161,7 +161,8 @@ class LeaderByKey:
             granted = known and not self.is_leader and not self.owns
             self._out.send(sender, Answer(message.number, granted, self._highest))
         elif self._claiming and message.number == self._number:
-            self._highest = max(self._highest, message.term)
+            if self._highest < message.term <= self._highest + TERM_LEAP_MAX:
+                self._highest = message.term
             if message.granted:
                 self._granted.add(sender)
                 if all(seat.node in self._granted for seat in self._next):
