@@ -18,14 +18,18 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkChanged
 from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.by_key import ByKeyConfig, LeaderByKey
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.ctolerant.machine import CTolerant
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.spanning import Spanning, SpanningConfig
 from doyen.election.spanning.hello import Hello, HelloConfig
+from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Medley, MedleyConfig
 from doyen.membership.missing import MissingConfig, MissingEstimator
+from doyen.membership.notes import Note, Notes, NotesConfig
+from doyen.membership.ring import seat
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.testing import RecordingOut
@@ -78,6 +82,12 @@ MACHINES: dict[str, Build] = {
     "medley": lambda out, rng: Medley(ME, MedleyConfig(), out, rng, distance=lambda node: 1.0),
     "heartbeat": lambda out, rng: Heartbeat(ME, HeartbeatConfig(), out, rng, seeds=[Address("h", 1)]),
     "missing": lambda out, rng: MissingEstimator(ME, MissingConfig(), out, rng),
+    "notes": lambda out, rng: Notes(Note(ME, Incarnation(1), 1), NotesConfig(), out, rng),
+    "ring": lambda out, rng: Arbitration(
+        seat(ME), ArbitrationConfig(), out, rng, founding=founding((seat(name) for name in NAMES), 2)
+    ),
+    "ring, joining": lambda out, rng: Arbitration(seat(ME), ArbitrationConfig(), out, rng, contacts=NAMES[2:]),
+    "by key": lambda out, rng: LeaderByKey(ME, ByKeyConfig(), out),
     "pings": lambda out, rng: PingPong(ME, PingPongConfig(), out, rng, voters=NAMES),
 }
 
@@ -123,7 +133,11 @@ class Speaker:
                 return rng.choice(kind.values)
             case inspect.NoneType():
                 return None
-            case inspect.VarTupleType():
+            case inspect.EnumType():
+                return rng.choice(list(kind.cls)).value
+            case inspect.DictType():
+                return {self._value(kind.key_type): self._value(kind.value_type) for _ in range(rng.choice((0, 1, 3)))}
+            case inspect.VarTupleType() | inspect.FrozenSetType() | inspect.SetType():
                 return [self._value(kind.item_type) for _ in range(rng.choice((0, 1, 2, 5)))]
             case inspect.TupleType():
                 return [self._value(item) for item in kind.item_types]
