@@ -38,6 +38,10 @@ def test_the_kept_fields() -> None:
         ("--drift 0.7", "--drift"),
         ("--runs 0", "--runs"),
         ("--lease 0s", "--lease"),
+        ("--adjacent", "--adjacent"),
+        ("--arcs", "--arcs"),
+        ("--events 0", "--events"),
+        ("--leave 40", "--leave"),
     ],
 )
 def test_bad_input_names_its_flag(arguments: str, named: str) -> None:
@@ -71,6 +75,15 @@ def test_quantities(quantity: str, expected: dict[str, float]) -> None:
     done = CliRunner().invoke(command, ["--quantity", quantity, "--json"])
     found = json.loads(done.stdout)
     assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [("--lease inf", "--lease"), ("--delay inf", "--delay"), ("--drift 1", "--drift"), ("--nodes 1", "--nodes")],
+)
+def test_a_quantity_of_what_cannot_be_names_its_flag(arguments: str, named: str) -> None:
+    done = doyen(f"analyze arbitration --quantity detection {arguments} --json")
+    assert done.returncode == 2 and done.stdout == "" and named in done.stderr
 
 
 def test_a_scenario_by_name() -> None:

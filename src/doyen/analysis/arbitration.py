@@ -4,6 +4,7 @@ Times come out in the unit in which T_l and T_a go in.  Under drift r no clock i
 somebody's own clock takes up to 1/(1 − r) as long in true time.
 """
 
+from math import inf
 from typing import Final, NamedTuple
 
 from doyen.errors import ConfigError
@@ -110,16 +111,16 @@ def evaluate(
     if not 0 <= drift < 1:
         raise ConfigError(f"{drift} must be at least 0 and below 1", field="drift")
     for name, value in (("lease", lease), ("arbitration", arbitration)):
-        if value <= 0:
-            raise ConfigError(f"{value} must be positive", field=name)
+        if not 0 < value < inf:
+            raise ConfigError(f"{value} must be positive and finite", field=name)
     if neighbours < 1:
         raise ConfigError(f"{neighbours} must be at least 1", field="neighbours")
     if nodes < 0 or nodes == 1:
         raise ConfigError(f"{nodes} must be at least 2, or 0 for a large ring", field="nodes")
     if failures < 0:
         raise ConfigError(f"{failures} must be 0 or more", field="failures")
-    if delay < 0:
-        raise ConfigError(f"{delay} must be 0 or more", field="delay")
+    if not 0 <= delay < inf:
+        raise ConfigError(f"{delay} must be 0 or more, and finite", field="delay")
     found: dict[str, float | Range] = {
         "upgrade": upgrade_bound(lease, drift),
         "detection": detection_range(lease, delay, drift),

@@ -66,6 +66,13 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name in ("events", "crash", "crash_arbiters", "joins", "leave", "arbiter_count"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{getattr(self, name)} must be 0 or more", field=name)
+        if not self.events:
+            raise ConfigError("must be 1 or more", field="events")
+        for name, wanted in (("adjacent", "crash"), ("arcs", "partition")):
+            if getattr(self, name) and not getattr(self, wanted):
+                raise ConfigError(f"says how of --{wanted}: give that, too", field=name)
+        if self.leave > self.nodes:
+            raise ConfigError(f"{self.leave} is more than there are nodes", field="leave")
         if self.events * self.crash + self.leave > self.nodes:
             raise ConfigError(f"{self.crash} in {self.events} events is more than there are nodes", field="crash")
         if self.crash_arbiters and self.arbiters != "central":
