@@ -4,7 +4,7 @@ Crashes, alone and together, of joiners too; links cut and healed; partitions; j
 up to 1 % of messages lost; delays that vary; clocks that drift within their bound.  Then the faults end.  All through,
 every theorem is watched (`Watch`); in the end:
 
-    collapse    the ring is empty only if some group had lost its majority, or the last of it crashed or was told to go
+    collapse    the ring is empty only if some group had lost its majority, or the last one crashed, slept or left
     rest        everybody watches exactly its neighbours, and one member, the closest to the key, leads
 """
 
@@ -19,7 +19,7 @@ from doyen.core.clock import Duration, ms
 from doyen.election.by_key import LeaderByKey
 from doyen.membership.arbitration.config import ArbitrationConfig, Partition
 from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.ring import owner, point_of
+from doyen.membership.ring import neighbours, owner, point_of
 from doyen.sim.network import Delay
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
@@ -233,23 +233,25 @@ class _Ordeal:
         ring.watch.check_neighbourhoods(one_ring=not split)
         if ring.watch.lines:
             return ring.watch.lines[0]
-        # Somebody whose every monitor died with it is never declared dead: nobody may take its keys.
+        # Somebody whose every monitor died with it is never declared dead: nobody may take its keys, nor act beside it
+        # where it may have owned the key before.
         lost = {seat for m in members for seat in m.roster if seat.name in m.spread.lost}
-        best = owner(point_of(KEY), [*(m.seat for m in members), *lost])
+        known = {*(m.seat for m in members), *lost}
+        best = owner(point_of(KEY), known)
         assert best is not None
-        if split or best in lost:
+        if split or lost & {best, *neighbours(best, known, 1)}:
             return None
         acting = sorted(ring.watch.acting)
         return None if acting == [best.node] else f"rest: {acting} act, and {best} is the closest"
 
     def _why_empty(self) -> str | None:
-        """Only if a group had lost its majority, as `Watch` saw, or if the last one crashed or was told to go."""
+        """Only if a group had lost its majority, as `Watch` saw, or the last one crashed, slept or was told to go."""
         watch = self.ring.watch
         if any(fact.why in ("no majority", "minority") for _, fact in watch.departures):
             return None
         crashes = [(at, "crashed") for at in watch.crashed_at.values()]
         _, why = max([*crashes, *((at, fact.why) for at, fact in watch.departures)])
-        if why in ("crashed", "asked"):
+        if why in ("crashed", "asked", "asleep"):
             return None
         return f"collapse: the ring is empty, no group had lost its majority, and the last to leave was {why}"
 

@@ -120,22 +120,27 @@ def _proposer_dies(seed: int, build: Build) -> str | None:
 
 
 def _stale_request(seed: int, build: Build) -> str | None:
-    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know: Q leaves."""
+    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
+
+    Others may follow Q, if it leaves in the middle of an upgrade of its own.
+    """
     ring = _ring(seed, build, mode="paper")
-    chosen: list[Seat] = []
+    chosen: list[Name] = []
 
     def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, Upgraded) and not chosen:
-            chosen.append(fact.peer)
+            chosen.extend(((node.name, 1), fact.peer.name))
             ring.sim.at(now, lambda: ring.sim.partition("cut", [node], [ring.nodes[fact.peer.node]]), "cut")
 
     ring.crash_random(1)
     _dropping(ring, lambda sender, receiver, message: not chosen and isinstance(message, ArbUpgrd))
     ring.sim.watchers.append(on_fact)
     wrong = _settle(ring, 14)
-    return wrong or (
-        None if _left(ring) == {chosen[0].name} else f"{sorted(_left(ring))} left, and {chosen[0]} ought to"
-    )
+    if wrong is not None or not chosen:
+        return wrong or "nobody upgraded anything"
+    proposer, peer = chosen
+    left = _left(ring)
+    return None if peer in left and proposer not in left else f"{sorted(left)} left: {peer} ought to, not {proposer}"
 
 
 def _aborted_upgrades(seed: int, build: Build) -> str | None:
