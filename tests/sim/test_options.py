@@ -240,7 +240,7 @@ ROWS: dict[str, Row] = {
     "run.disk_delay": Row(
         "[group]\ndurable_terms = true\n", ["0s", "1s"], lambda s: sum(s.times("durable")), grows=True
     ),
-    "run.datagram_max": Row(LONG_NAMES, [1400, 80], lambda s: len(s.result.violations), grows=True),
+    "run.datagram_max": Row(LONG_NAMES, [1400, 68], lambda s: len(s.result.violations), grows=True),
     "run.wire": Row("", [False, True], lambda s: None, watches_only=True),  # Its own test is below.
 }
 
