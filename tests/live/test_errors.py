@@ -70,7 +70,6 @@ def test_a_taken_port_is_one_line_and_exit_1() -> None:
     assert f"cannot listen on 127.0.0.1:{port}: the port is taken: choose another, or 0 for any free one" in said
 
 
-# Known, and not mended yet: `agent/node.py` and `cli/agent.py` do not check these.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

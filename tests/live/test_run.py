@@ -283,7 +283,7 @@ def owner_of(pid: str, runners: dict[str, "subprocess.Popen[str]"]) -> str | Non
     [
         (["--group", "g", "--", "no-such-command-here"], "there is no such command here"),
         (["--group", "g", "--election", "none", "--membership", "swim", "--", "true"], "nothing would ever run"),
-        (["--", "true"], "group '' must have 1 to 64 bytes"),
+        (["--", "true"], "--group is missing"),
         (["--group", "g", "--grace", "soon", "--", "true"], "--grace"),
         (["--group", "g", "--election", "pole", "--", "true"], "voters must name all members"),
     ],
