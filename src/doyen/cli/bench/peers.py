@@ -14,7 +14,7 @@ from doyen.cli.bench.zookeeper import print_processes
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen.lab.contest.entrants import OURS, PEERS, entrant, missing
-from doyen.lab.contest.figures import Absent, Check, Contest, Figures, checks
+from doyen.lab.contest.figures import Absent, Check, Contest, Figures, checks, is_ours
 from doyen.lab.contest.measure import measure
 from doyen.lab.iproute import check_rights, room_for_neighbours
 
@@ -56,14 +56,16 @@ def command(
     check_rights()
     absent = [Absent(system=name, nodes=n, why=why) for name in named if (why := missing(name)) for n in sizes]
     here = [name for name in named if not missing(name)]
-    systems: list[Figures] = []
+    results: list[Figures | Absent] = []
     for batch in batches(sizes):
         with room_for_neighbours(sum(n * n for n in batch) * (len(own) + len(here))):
-            systems += run(_measure(batch, here, own, warm_up, idle_seconds, kills, cuts, more_seconds, seed))
+            results += run(_measure(batch, here, own, warm_up, idle_seconds, kills, cuts, more_seconds, seed))
+    systems = [entry for entry in results if isinstance(entry, Figures)]
+    absent += [entry for entry in results if isinstance(entry, Absent)]
     found = checks(systems)
-    result = Contest(
-        systems=systems, absent=absent, checks=found, holds=all(check.holds is not False for check in found)
-    )
+    missed = [check for check in found if check.holds is False]
+    ours_absent = [entry for entry in absent if is_ours(entry.system)]
+    result = Contest(systems=systems, absent=absent, checks=found, holds=not missed and not ours_absent)
     if as_json:
         print_json(result)
     else:
@@ -111,7 +113,7 @@ async def _measure(
     cuts: int,
     more_s: float,
     seed: int,
-) -> list[Figures]:
+) -> list[Figures | Absent]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="doyen-bench-")))
         groups = [entrant(name, size, folder) for size in sizes for name in peers]  # First: some warm up for long.

@@ -6,6 +6,7 @@ a member's host can be cut off without taking a server with it.
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +19,7 @@ from doyen.lab.peers.process import Peer
 from doyen.net.driver import boot_time_ns
 
 SETTLED_S = 2.0  # A group is settled once nothing has changed for so long.
+NAMED_SHOWN = 3
 AT_ONCE = 8  # Processes that are started before the next wait for the machine to breathe.
 
 
@@ -49,9 +51,12 @@ class Group(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await asyncio.gather(*(peer.stop() for peer in (*self.members.values(), *self.servers)))
+            await self.stop()
         finally:
             self.network.__exit__(None, None, None)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(peer.stop() for peer in (*self.members.values(), *self.servers)))
 
     # What a system is.
 
@@ -120,7 +125,11 @@ class Group(ABC):
         return [name for name in self.names if name not in self.gone]
 
     def who_names_whom(self) -> str:
-        return ", ".join(f"{name}: {self.ledger.named_by(name) or 'nobody'}" for name in self.rest())
+        """The most named first."""
+        named = Counter(self.ledger.named_by(name) or "nobody" for name in self.rest())
+        few = [f"{count} name {leader}" for leader, count in named.most_common(NAMED_SHOWN)]
+        more = f", and {len(named) - NAMED_SHOWN} others are named" if len(named) > NAMED_SHOWN else ""
+        return ", ".join(few) + more
 
     # Faults.
 

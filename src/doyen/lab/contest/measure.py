@@ -11,9 +11,10 @@ from contextlib import suppress
 from random import Random
 from statistics import median
 
+from doyen.core.clock import Instant
 from doyen.errors import TransportError
 from doyen.lab.beside import Fault, Process, process
-from doyen.lab.contest.figures import Figures, Idle, Loss, Takeovers
+from doyen.lab.contest.figures import Absent, Figures, Idle, Loss, Takeovers
 from doyen.lab.contest.group import Group
 from doyen.lab.usage import Meter
 from doyen.net.driver import boot_time_ns
@@ -23,6 +24,92 @@ STEADY_S = 1.0  # A takeover counts if the heir goes on to act alone for so long
 MORE_MULT = 3  # Quick systems are robbed of up to so many times as many leaders.
 PAUSE_MAX_S = 1.0  # Faults come at any phase of heartbeats.
 SAMPLE_S = 5.0
+
+
+class Trial:
+    """One system, from its start to its last fault; `why` it went no further, if it did not."""
+
+    def __init__(self, group: Group, on_step: Callable[[str], None]) -> None:
+        self.group, self._on_step = group, on_step
+        self.formed_s = 0.0
+        self.meter: Meter | None = None
+        self.processes: list[Process] = []
+        self.losses: list[Loss] = []
+        self.why = ""
+
+    def step(self, text: str) -> None:
+        self._on_step(f"{self.group.label} N={self.group.size}: {text}")
+
+    def give_up(self, error: TransportError) -> None:
+        self.why = str(error)
+        self.step(self.why)
+
+    async def form(self) -> None:
+        try:
+            self.formed_s = await self.group.form(PATIENCE_S)
+        except TransportError as error:
+            self.give_up(error)
+            await self.group.stop()
+        else:
+            self.step(f"{len(self.group.processes())} processes, formed in {self.formed_s:.1f} s")
+
+    async def begin_counting(self, began_at: Instant) -> None:
+        try:
+            await self.group.settled(PATIENCE_S)
+            entries = self.group.processes()
+            self.meter = Meter([pid for _, pid, _ in entries], [host.interface for _, _, host in entries], began_at)
+        except TransportError as error:
+            self.give_up(error)
+
+    def count(self) -> None:
+        try:
+            if self.meter is not None:
+                self.meter.sample()
+        except TransportError as error:
+            self.meter = None
+            self.give_up(error)
+
+    def look(self) -> None:
+        """Who was counted."""
+        if self.meter is not None:
+            self.processes = [process(self.group.label, *entry) for entry in self.group.processes()]
+
+    async def lose_leaders(self, wanted: dict[Fault, int], more_s: float, rng: Random) -> None:
+        if self.meter is None:
+            return
+        loop = asyncio.get_running_loop()
+        for fault, count in wanted.items():
+            began, done = loop.time(), 0
+            while done < count or (done < count * MORE_MULT and loop.time() - began < more_s):
+                try:
+                    await self.group.settled(PATIENCE_S)
+                except TransportError as error:
+                    self.give_up(error)
+                    return
+                await asyncio.sleep(rng.random() * PAUSE_MAX_S)
+                loss = await lose_leader(self.group, fault)
+                self.losses.append(loss)
+                done += 1
+                self.step(f"{fault} {done}: {_shown(loss)}")
+
+    def result(self, idle_s: float) -> Figures | Absent:
+        group, losses = self.group, self.losses
+        if self.meter is None:
+            return Absent(system=group.label, nodes=group.size, why=self.why)
+        joins = [loss.join_s for loss in losses if loss.join_s is not None]
+        return Figures(
+            system=group.label,
+            nodes=group.size,
+            servers=group.server_count,
+            formed_s=self.formed_s,
+            idle=Idle.of(self.meter.samples, idle_s),
+            kill=Takeovers.of([loss for loss in losses if loss.fault == "kill"]),
+            cut=Takeovers.of([loss for loss in losses if loss.fault == "cut"]),
+            join_s=median(joins) if joins else None,
+            losses=losses,
+            processes=self.processes,
+            stopped=self.why,
+        )
 
 
 async def measure(
@@ -35,50 +122,31 @@ async def measure(
     more_s: float,  # Faults of one kind go on beyond those asked for while they have taken less than this.
     seed: int,
     on_step: Callable[[str], None] = lambda text: None,
-) -> list[Figures]:
+) -> list[Figures | Absent]:
     began_at = boot_time_ns()
-    formed: dict[str, float] = {}
-    for group in groups:
-        formed[group.label] = await group.form(PATIENCE_S)
-        on_step(
-            f"{group.label} N={group.size}: {len(group.processes())} processes, formed in {formed[group.label]:.1f} s"
-        )
+    trials = [Trial(group, on_step) for group in groups]
+    for trial in trials:
+        await trial.form()
+    trials_up = [trial for trial in trials if not trial.why]
     await asyncio.sleep(warm_up_s)
-    for group in groups:
-        await group.settled(PATIENCE_S)
+    for trial in trials_up:
+        await trial.begin_counting(began_at)
     on_step(f"counting for {idle_s:g} s")
-    meters = [_meter(group, began_at) for group in groups]
     loop = asyncio.get_running_loop()
     began = loop.time()
     for step in range(1, max(1, round(idle_s / SAMPLE_S)) + 1):
         await asyncio.sleep(max(0.0, began + min(step * SAMPLE_S, idle_s) - loop.time()))
-        for meter in meters:
-            meter.sample()
-    idle = [Idle.of(meter.samples, idle_s) for meter in meters]
-    processes = [[process(group.label, *entry) for entry in group.processes()] for group in groups]
-    check_distinct([entry for entries in processes for entry in entries])
-    lost = await asyncio.gather(
-        *(
-            lose_leaders(group, {"kill": kills, "cut": cuts}, more_s, Random(f"{seed} {group.label}"), on_step)
-            for group in groups
-        )
-    )
-    return [
-        Figures(
-            system=group.label,
-            nodes=group.size,
-            servers=group.server_count,
-            formed_s=formed[group.label],
-            idle=quiet,
-            kill=Takeovers.of([loss for loss in losses if loss.fault == "kill"]),
-            cut=Takeovers.of([loss for loss in losses if loss.fault == "cut"]),
-            join_s=_median([loss.join_s for loss in losses if loss.join_s is not None]),
-            losses=losses,
-            processes=entries,
-            stopped=stopped,
-        )
-        for group, quiet, entries, (losses, stopped) in zip(groups, idle, processes, lost, strict=True)
-    ]
+        for trial in trials_up:
+            trial.count()
+    for trial in trials_up:
+        trial.look()
+    check_distinct([entry for trial in trials_up for entry in trial.processes])
+    wanted: dict[Fault, int] = {"kill": kills, "cut": cuts}
+    async with asyncio.TaskGroup() as tasks:
+        for trial in trials_up:
+            rng = Random(f"{seed} {trial.group.label} {trial.group.size}")
+            tasks.create_task(trial.lose_leaders(wanted, more_s, rng))
+    return [trial.result(idle_s) for trial in trials]
 
 
 def check_distinct(processes: Sequence[Process]) -> None:
@@ -86,28 +154,6 @@ def check_distinct(processes: Sequence[Process]) -> None:
     for field in ("pid", "namespace", "namespace_inode"):
         if len({getattr(entry, field) for entry in processes}) < len(processes):
             raise TransportError(f"two processes have one {field}: the counters would be of both")
-
-
-async def lose_leaders(
-    group: Group, wanted: dict[Fault, int], more_s: float, rng: Random, on_step: Callable[[str], None]
-) -> tuple[list[Loss], str]:
-    """What happened, and why it ended early if it did."""
-    found: list[Loss] = []
-    loop = asyncio.get_running_loop()
-    for fault, count in wanted.items():
-        began, done = loop.time(), 0
-        while done < count or (done < count * MORE_MULT and loop.time() - began < more_s):
-            try:
-                await group.settled(PATIENCE_S)
-            except TransportError as error:
-                on_step(f"{group.label} N={group.size}: {error}")
-                return found, str(error)
-            await asyncio.sleep(rng.random() * PAUSE_MAX_S)
-            loss = await lose_leader(group, fault)
-            found.append(loss)
-            done += 1
-            on_step(f"{group.label} N={group.size}, {fault} {done}: {_shown(loss)}")
-    return found, ""
 
 
 async def lose_leader(group: Group, fault: Fault) -> Loss:
@@ -133,15 +179,6 @@ async def lose_leader(group: Group, fault: Fault) -> Loss:
     else:
         group.mend(leader)
     return Loss(fault=fault, member=leader, pid=pid, heir=heir, acts_s=acts_s, known_s=known_s, join_s=join_s)
-
-
-def _meter(group: Group, began_at: int) -> Meter:
-    entries = group.processes()
-    return Meter([pid for _, pid, _ in entries], [host.interface for _, _, host in entries], began_at)
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
 
 
 def _shown(loss: Loss) -> str:

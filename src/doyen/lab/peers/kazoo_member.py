@@ -36,14 +36,9 @@ def main() -> None:
         say("stops")
 
     def watch_queue(election: Any) -> None:
-        while True:
-            try:
-                if name in election.contenders():
-                    say("candidate")
-                    return
-            except KazooException:
-                pass
+        while election.lock.node is None:
             time.sleep(0.02)
+        say("candidate")
 
     client.add_listener(on_state)
     client.start(timeout=60)
