@@ -14,6 +14,7 @@ from doyen.membership.swim.config import suspicion_max, suspicion_min
 from doyen.membership.swim.digests import Digests
 from doyen.membership.swim.dissemination import Rumours, repeats
 from doyen.membership.swim.messages import (
+    INCARNATION_MAX,
     NOBODY,
     Ack,
     AckOverdue,
@@ -645,6 +646,15 @@ def test_made_up_members_are_bounded(out: RecordingOut) -> None:
     assert status(machine, B) == (Status.ALIVE, 9)
     machine.on_message(C, Gossip((said(B, 9, Word.LEFT), said(NodeId("late"), 1, Word.ALIVE))), 201)
     assert NodeId("late") in machine.view
+
+
+def test_what_its_subject_could_not_refute_is_not_believed(out: RecordingOut) -> None:
+    machine, last = member(out), INCARNATION_MAX - 1
+    for word in (Word.SUSPECTED, Word.FAILED, Word.LEFT):
+        machine.on_message(C, Gossip((said(B, last, word),)), 0)
+    assert status(machine, B) == (Status.ALIVE, 1)
+    machine.on_message(C, Gossip((said(A, last - 1, Word.FAILED),)), 0)  # Of me, one below: refuted by the last.
+    assert machine.incarnation == last
 
 
 def test_unknown_dead_stay_unknown(out: RecordingOut) -> None:

@@ -270,6 +270,8 @@ class Swim:
         for update in updates:
             if update.node == self.node:
                 self._hear_of_myself(update, now)
+            elif update.word != Word.ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
+                pass  # What its subject could not refute is not believed.
             elif not believed and update.word in (Word.SUSPECTED, Word.FAILED):
                 pass  # Who is dead to us bears no witness: it may be the one who hears nobody.
             elif update.word == Word.FAILED and by_sync:
