@@ -248,12 +248,24 @@ def test_a_central_arbitrator_that_was_just_put_in_records_both_and_rejects() ->
     assert out.take() == [Send(P.node, Vote(1, 1, 7, Verdict.ACCEPT))]
 
 
-def test_a_round_trip_above_t_a_is_refused_with_the_numbers() -> None:
+def test_round_trips_above_t_a_are_refused_with_the_numbers() -> None:
     machine, out = member(ArbitrationConfig(neighbours=2, arbitration=ms(20)))
-    session = open_session(machine, out)
-    machine.on_message(Q.node, LeaseAck(1, 1, session, 1), ms(30))
+    for peer, took in ((Q, ms(40)), (R, ms(30)), (S, ms(50))):
+        assert machine.is_member
+        pair = machine.pairs[peer.name]
+        pair.started_at, pair.established = -T_L, True
+        machine.on_timer(SessionStep(peer.name, pair.session, 3), 0)
+        machine.on_message(peer.node, LeaseAck(1, 1, pair.session, 1), took)
     (left,) = [fact for fact in facts(out) if isinstance(fact, LeftRing)]
     assert left.why == "refused" and "20ms" in left.detail and "30ms" in left.detail
+
+
+def test_a_slow_start_is_no_measurement() -> None:
+    machine, out = member(ArbitrationConfig(neighbours=2, arbitration=ms(20)))
+    for took in (ms(40), ms(10), ms(40), ms(40), ms(40)):
+        session = open_session(machine, out)
+        machine.on_message(Q.node, LeaseAck(1, 1, session, 1), took)
+    assert machine.is_member
 
 
 def test_a_pair_that_begins_anew_does_not_answer_for_the_one_that_was_let_go() -> None:

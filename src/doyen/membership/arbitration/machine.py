@@ -67,6 +67,8 @@ from doyen.membership.arbitration.spread import Spread
 from doyen.membership.arbitration.upgrade import Upgrades
 from doyen.membership.ring import Name, Roster, Seat, Seats, neighbours, to
 
+SLOW_ENOUGH = 3  # Round trips, to judge T_a by.
+
 
 class Founding(Struct, frozen=True):
     """A ring that begins with all its members: the list, and each one's neighbourhood, shared by all."""
@@ -111,6 +113,7 @@ class Arbitration:
         self.pairs: dict[Name, Pair] = {}
         self.round_trip_max: Duration = 0
         self.proven = False  # Whether a round trip has ever been shorter than T_a.
+        self._slow: list[Duration] = []  # Those that were not.
         self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
         self._founding, self._grace = founding, grace
         self._left_for_good = self._forced_for_good = False
@@ -349,10 +352,16 @@ class Arbitration:
         self.neighbourhood.tend(now)
 
     def on_slow_round_trip(self, measured: Duration, now: Instant) -> None:
-        """[settled 11] A T_a below the round trip cannot work: say so, with the numbers, and do not stay."""
+        """[settled 11] A T_a below the round trip cannot work: say so, with the numbers, and do not stay.
+
+        One slow ack is no measurement: a machine that starts is slow.  So many, and none that was faster, are.
+        """
         self.round_trip_max = max(self.round_trip_max, measured)
-        reason = self.config.refuse_round_trip(measured)
-        if reason is not None and self.config.resends and not self.proven:
+        if self.proven or not self.config.resends:
+            return
+        self._slow.append(measured)
+        reason = self.config.refuse_round_trip(min(self._slow))
+        if reason is not None and len(self._slow) >= SLOW_ENOUGH:
             self._left_for_good = True
             self._depart("refused", now, reason, announced=self.config.announced)
 
