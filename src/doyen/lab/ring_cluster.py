@@ -1,7 +1,7 @@
 """A ring of real processes, from outside: killed by their ids, judged by what they tell.
 
-A kill counts as valid only if the machine kept time: between it and the last suspicion, the nursery woke late by at
-most a tenth of T_l at the 99th percentile of every half second.
+A kill counts as valid only if the machine kept time: between it and the last suspicion, a control process on each
+processor woke late by at most a tenth of T_l at the 99th percentile of every half second.
 """
 
 import asyncio
