@@ -227,9 +227,10 @@ class _Ordeal:
         members = ring.members()
         if not members:
             return self._why_empty()
-        if not settled:
-            return "rest: the ring has not come to rest"
         split = self.plan.behaviour == "split"
+        if not settled:
+            # Parts that have split do not grow together by themselves.
+            return None if split and self.plan.partition else "rest: the ring has not come to rest"
         ring.watch.check_neighbourhoods(one_ring=not split)
         if ring.watch.lines:
             return ring.watch.lines[0]
