@@ -6,6 +6,8 @@ for package in "$@"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
   case $package in
     default-jre-headless) command -v java >/dev/null && continue ;;
+    etcd-server) command -v etcd >/dev/null && continue ;;
+    etcd-client) command -v etcdctl >/dev/null && continue ;;
     *) command -v "$package" >/dev/null && continue ;;
   esac
   missing+=("$package")
