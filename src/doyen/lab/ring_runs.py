@@ -52,15 +52,15 @@ async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: 
     kills = []
     async with RingCluster(size, config, seed=seed) as cluster:
         await cluster.until_started()
-        started = len(cluster.pids)
+        started, began_at = len(cluster.pids), boot_time_ns()
         await asyncio.sleep((GRACE + max(3 * lease, seconds(1))) / 1e9)
-        began_at = boot_time_ns()  # To start 64 processes at once makes any machine late.
+        stands_at = boot_time_ns()  # To start 64 processes at once makes any machine late.
         for count in groups:
             await asyncio.sleep(rng.random() * lease / 1e9)
             if len(cluster.alive()) <= 2 * size // 3:
                 break
             kills.append(await cluster.kill(cluster.apart(count, rng)))
-        late, left_over = cluster.lateness(began_at) / lease, len(cluster.alive())
+        late, left_over = cluster.lateness(stands_at if kills else began_at) / lease, len(cluster.alive())
     return RealRun(
         size=size,
         lease=lease,

@@ -222,8 +222,9 @@ def _figure_11(results: Results) -> Outcome:
         times = [took for kill in run.kills for took in kill.per_monitor]
         last = [took for kill in run.kills for took in kill.all_monitors]
         spot, note = f"T_l = {format_duration(lease)}", lateness_note(run)
+        late = Measured(where=f"{spot}, lateness of a control process, p99", mean=run.worst_late, unit="T_l")
         if len(times) < 2:
-            cells.append(Measured(where=f"{spot}, per monitor, mean", mean=None, note=note))
+            cells += [Measured(where=f"{spot}, per monitor, mean", mean=None, note=note), late]
             continue
         first, median, third = quartiles(times)
         mean = sum(times) / len(times)
@@ -237,7 +238,7 @@ def _figure_11(results: Results) -> Outcome:
             not 1 - kill.late_worst <= took < 2 + kill.late_worst for kill in run.kills for took in kill.per_monitor
         )
         cells.append(Measured(where=f"{spot}, outside [1, 2) plus lateness", mean=float(beyond), note=note))
-        cells.append(Measured(where=f"{spot}, lateness of a control process, p99", mean=run.worst_late, unit="T_l"))
+        cells.append(late)
     curves = [_curve(name, name, i, points) for i, (name, points) in enumerate(found.items()) if points]
     plot = Plot(panels=[Panel(curves=curves)], x_label="T_l / s", y_label="detection / T_l")
     return Outcome(cells=cells, plot=plot)
