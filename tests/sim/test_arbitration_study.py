@@ -25,7 +25,9 @@ def test_a_broken_variant_is_caught(name: str) -> None:
     assert seeds_to_catch(BROKEN[name], 10) is not None
 
 
-@pytest.mark.parametrize("seed", [*range(24), 67, 83, 205, 2122, 2200])  # The last ones have found something.
+@pytest.mark.parametrize(
+    "seed", [*range(24), 67, 83, 205, 534, 616, 2122, 2200, 2462]
+)  # The last have found something.
 def test_chaos_seed(seed: int) -> None:
     outcome = chaos.run(seed)
     assert outcome.complaint is None, f"chaos.run({seed})"
