@@ -412,7 +412,7 @@ def test_quality_is_measured_on_joining_and_frozen() -> None:
 
 def test_messages_survive_the_codec_and_bad_ones_do_not() -> None:
     codec = Codec("g")
-    codec.speak("e", Spanning.MESSAGES)
+    codec.speak("election", Spanning.MESSAGES)
     messages: list[Message] = [
         Eim(FIRST, 3),
         Ack(FIRST),
@@ -426,14 +426,14 @@ def test_messages_survive_the_codec_and_bad_ones_do_not() -> None:
         Reset(),
     ]
     for message in messages:
-        assert codec.decode(codec.encode(A, Incarnation(1), "e", message)).message == message
+        assert codec.decode(codec.encode(A, Incarnation(1), "election", message)).message == message
     for bad in (
         ["E", [-1, "1"], 0],
         ["E", [1, ""], 0],
         ["M", [1, "1"], [float("nan"), "1"], True],
         ["E", [2**60, "1"], 0],
     ):
-        data = msgspec.msgpack.encode([1, "g", "1", 1, "e", bad])
+        data = msgspec.msgpack.encode([1, "g", "1", 1, "election", bad])
         with pytest.raises(RemoteProtocolError):
             codec.decode(data)
 
