@@ -60,6 +60,7 @@ def test_bad_input_is_refused_by_its_flag(flags: list[str], named: str) -> None:
     assert done.returncode == 2 and named in done.stderr and not done.stdout
 
 
+@pytest.mark.soak  # Its like of a smaller group is in test_peers.py.
 @pytest.mark.root
 @pytest.mark.skipif(not HERE, reason="serf is not installed")
 def test_the_bench_runs_real_agents_each_in_a_namespace_of_its_own_and_leaves_nothing() -> None:

@@ -39,8 +39,7 @@ def test_a_killed_leader_is_replaced_long_before_its_silence_would_be_noticed(tm
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("membership", ["swim", "medley"])
-@pytest.mark.parametrize("election", ["hybrid", "spanning"])
+@pytest.mark.parametrize(("membership", "election"), [("swim", "hybrid"), ("medley", "spanning")])
 def test_elections_over_a_membership_hear_of_the_broken_link_too(membership: str, election: str) -> None:
     """Every probe and suspicion here takes half a minute: what is known sooner is known by the link."""
     slow = ["--membership", membership, "--election", election, "--group-size", "3"]
