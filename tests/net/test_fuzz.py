@@ -7,7 +7,7 @@ insider    has the key, and seals whatever comes to its mind; it is believed, so
 import asyncio
 import logging
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -65,7 +65,7 @@ class Victim:
             self.named |= {*fact.changed} & {USURPER}
 
 
-def swim_datagrams(rng: Random) -> Iterator[bytes]:
+def swim_datagrams(rng: Random, life_of: Callable[[NodeId], Incarnation | None]) -> Iterator[bytes]:
     """Well formed and hostile, on the membership's channel; few names, so that its list stays small."""
     codec = Codec("group")
     while True:
@@ -82,7 +82,8 @@ def swim_datagrams(rng: Random) -> Iterator[bytes]:
         message: Any = rng.choice(
             [Ping(rng.getrandbits(40), ME, updates), Ack(rng.getrandbits(40), updates), Gossip(updates)]
         )
-        life = Incarnation(7 if rng.random() < 0.9 else rng.randrange(7))  # An outlived one is not heard.
+        latest = life_of(sender) or Incarnation(7)  # An outlived one is not heard.
+        life = latest if rng.random() < 0.9 else Incarnation(rng.randrange(7))
         data = codec.encode(sender, life, "membership", message)
         if rng.random() < 0.5:
             bent = bytearray(data)
@@ -134,7 +135,7 @@ class Insider:
     def __init__(self, victim: Victim, rng: Random) -> None:
         self.victim, self.rng = victim, rng
         self.address = Address("127.0.0.1", 9)
-        self._words, self._swim = datagrams(rng), swim_datagrams(rng)
+        self._words, self._swim = datagrams(rng), swim_datagrams(rng, victim.driver.life_of)
         self.be_born()
 
     def be_born(self) -> None:
