@@ -122,6 +122,11 @@ def test_a_restart_and_the_last_words_before_it_are_no_rivalry() -> None:
     assert node.told == [] and node.driver.refused["outlived"] == 41
 
 
+def test_a_restart_under_a_clock_that_was_set_back_is_heard_at_once() -> None:
+    node, heard = third((9, 0), (9, 1), *[(4, 1.5 + i / 5) for i in range(40)], (4, 60))
+    assert all(heard) and node.told == []
+
+
 def test_the_name_is_free_again_once_the_earlier_one_is_gone() -> None:
     _, heard = third(*[(life, s) for s in range(7) for life in (4, 9)], (9, 20), (9, 40))
     assert heard[-2:] == [False, True]

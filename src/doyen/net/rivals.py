@@ -4,6 +4,9 @@ Who hears its own name from another gives up, if it began later (`driver`).  But
 find out by themselves; whoever hears both does.  A later life of a name is believed at once, for processes restart;
 if the earlier one then goes on speaking, not just for a last word, it is no former life but another process.  From
 then on the earlier one is heard, as it was there first, the later one is not, and is told so.
+
+An earlier life that was never heard before is no straggler: it may be a restart under a clock that was set back.  It
+is believed at once, too.
 """
 
 from collections import OrderedDict
@@ -43,10 +46,11 @@ class Verdict(Enum):
 
 
 class _Rivalry:
-    __slots__ = ("count", "earlier", "heard_at", "later", "proven", "told_at", "where")
+    __slots__ = ("count", "earlier", "heard_at", "later", "news", "proven", "told_at", "where")
 
-    def __init__(self, earlier: Incarnation, later: Incarnation, now: Instant) -> None:
+    def __init__(self, earlier: Incarnation, later: Incarnation, now: Instant, *, news: bool) -> None:
         self.earlier, self.later = earlier, later
+        self.news = news  # The earlier one was heard second.
         self.count, self.heard_at = 0, now - WORDS_APART  # Words of the earlier one since the later one began.
         self.where: Address | None = None  # The earlier one.
         self.proven = False
@@ -64,7 +68,7 @@ class Rivals:
         found = self._by_name.get(name)
         if found is None or incarnation not in (found.earlier, found.later):
             lives = sorted((incarnation, known))
-            found = self._by_name[name] = _Rivalry(lives[0], lives[1], now)
+            found = self._by_name[name] = _Rivalry(lives[0], lives[1], now, news=incarnation < known)
             if len(self._by_name) > RIVALS_MAX:
                 self._by_name.popitem(last=False)
         self._by_name.move_to_end(name)
@@ -77,7 +81,7 @@ class Rivals:
         if now - found.heard_at >= WORDS_APART:
             found.heard_at, found.count = now, found.count + 1
             found.proven = found.proven or found.count >= WORDS_MIN
-        return Verdict.HEARD if found.proven else Verdict.OUTLIVED
+        return Verdict.HEARD if found.proven or found.news else Verdict.OUTLIVED
 
     def _of_later(self, found: _Rivalry, name: NodeId, now: Instant) -> Verdict:
         if now - found.heard_at > SILENT_AFTER:

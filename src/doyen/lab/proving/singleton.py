@@ -136,13 +136,14 @@ async def prove_singleton(
                 if undo is None:
                     current = await runners.next_command(begun_at(current) - 1, bound_s)
                     continue
-                faults[fault] += 1
-                successor = await runners.next_command(at, bound_s)
+                successor = await runners.next_command(begun_at(current), bound_s)
                 undo()
                 if successor is None:
                     violations.append(f"no command ran {bound_s:.0f} s after {current.label}: {fault}")
                     break
-                takeovers.append((begun_at(successor) - at) / 1e9)
+                if begun_at(successor) > at:  # Otherwise it hit one that had just lost its lease.
+                    faults[fault] += 1
+                    takeovers.append((begun_at(successor) - at) / 1e9)
                 current = successor
                 if number % 10 == 0:
                     on_step(f"{number} faults, {len(runners.lives) // 2} commands")
