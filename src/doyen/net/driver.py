@@ -22,7 +22,7 @@ from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec, Envelope
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.view import ViewChanged
+from doyen.core.view import Status, ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.rivals import CHANNEL as NAMESAKE
@@ -78,6 +78,7 @@ class Driver:
         self.received_count = 0
         self._seeds = tuple(peers)
         self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
+        self._absent: dict[NodeId, Address] = {}  # Of members that a view holds failed; it may err.
         self._lives: dict[NodeId, Incarnation] = {}  # The latest heard of each that has an address.
         self._rivals = Rivals()
         codec.speak(NAMESAKE, Namesake)
@@ -228,7 +229,7 @@ class Driver:
         if to == self.host.node:  # To oneself: at once, and surely, but after this step.
             self._loop.call_soon(self._on_own_message, port.channel, message)
             return
-        address = to if isinstance(to, Address) else self._addresses.get(to)
+        address = to if isinstance(to, Address) else self._addresses.get(to) or self._absent.get(to)
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
@@ -416,9 +417,12 @@ class Driver:
         """Where members are, from a view: also those never heard directly."""
         for node in fact.changed:
             member = fact.view.members.get(node)
+            absent = self._absent.pop(node, None)
             if member is None or not member.present:
-                self._addresses.pop(node, None)
                 self._lives.pop(node, None)
+                address = self._addresses.pop(node, None) or absent
+                if address is not None and member is not None and member.status is Status.FAILED:
+                    self._absent[node] = address
             elif member.address is not None and node != self.host.node:
                 self._remember(node, member.address)
 

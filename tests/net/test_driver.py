@@ -1,0 +1,86 @@
+"""What the driver adds to a machine's words: where they go."""
+
+import asyncio
+import socket
+from typing import Any, ClassVar
+
+import pytest
+from msgspec import Struct
+
+from doyen.core.codec import Codec
+from doyen.core.effects import Out
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
+from doyen.net.driver import Driver
+from doyen.net.udp import UdpConfig, UdpTransport
+
+pytestmark = pytest.mark.live
+
+OTHER = NodeId("b")
+
+
+class Word(Struct, frozen=True):
+    number: int
+
+
+class Speaker:
+    """Says what it is told to say."""
+
+    MESSAGES: ClassVar[Any] = Word
+
+    def __init__(self, out: Out) -> None:
+        self.out = out
+
+    def start(self, now: int) -> None: ...
+
+    def hold(self, now: int, view: MembershipView) -> None:
+        self.out.emit(ViewChanged(view, frozenset({OTHER})))
+
+    def say(self, now: int, to: NodeId | None) -> None:
+        if to is None:
+            self.out.multicast(Word(1))
+        else:
+            self.out.send(to, Word(1))
+
+    def on_message(self, sender: NodeId, message: Word, now: int) -> None: ...
+
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
+
+def test_a_member_held_failed_is_still_sent_what_is_meant_for_it_until_it_leaves_or_is_forgotten() -> None:
+    """Views err: the leader that everybody holds dead has to hear who leads now."""
+
+    async def main() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+            ear.bind(("127.0.0.1", 0))
+            ear.setblocking(False)
+            where = Address(*ear.getsockname())
+            driver = Driver(
+                NodeId("a"), Incarnation(1), Codec("group"), UdpTransport(UdpConfig(bind=Address("127.0.0.1", 0)))
+            )
+            driver.add("election", Speaker)
+            await driver.start()
+
+            async def heard(status: Status | None, to: NodeId | None = OTHER) -> bool:
+                editor = ViewEditor()
+                if status is not None:
+                    editor.put(Member(node=OTHER, status=status, address=where))
+                driver.command("election", "hold", view=editor.view)
+                driver.command("election", "say", to=to)
+                try:
+                    return bool(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ear, 2048), 0.2))
+                except TimeoutError:
+                    return False
+
+            try:
+                assert await heard(Status.ALIVE) and await heard(Status.ALIVE, to=None)
+                assert await heard(Status.FAILED) and await heard(Status.FAILED)
+                assert not await heard(Status.FAILED, to=None)  # What is for everybody is for those present.
+                assert await heard(Status.ALIVE, to=None)
+                assert not await heard(Status.LEFT) and not await heard(Status.FAILED)
+                assert await heard(Status.ALIVE) and not await heard(None) and not await heard(Status.FAILED)
+                assert driver.refused == {"no address": 4}
+            finally:
+                driver.close()
+
+    asyncio.run(main())
