@@ -81,6 +81,11 @@ class Combination(Struct, frozen=True, kw_only=True):
         swim, elect = config.swim, config.ctolerant
         return 3 * swim.sync_interval + elect.bootstrap_after + elect.final_timeout + self.failover(names)
 
+    def joining(self, names: list[str]) -> Duration:
+        """Until all are in who begin at once.  A ring lets one in at a time; the others try again, ever later."""
+        ring = self.config(names).ring
+        return (len(names) - 1) * int(ring.lease * (2**ring.backoff_max + 1)) if self.timed else 0
+
     def lease(self, names: list[str]) -> Duration | None:
         """How long a leader may act after its last word from a majority."""
         return self.config(names).pole.lease if self.strong else None

@@ -398,15 +398,31 @@ class Ground:
         truth = self.truths[-1]
         wanted = None if among is None else str(self.running[among].life)
         region = next(found for found in truth.regions if wanted is None or wanted in found)
+        since = await self._all_in(region)
         leader: Life | None = None
         while leader is None:
             leader = self.leader_of(region)
-            over = time.monotonic_ns() - truth.at - truth.bound - self.slack
+            over = time.monotonic_ns() - since - truth.bound - self.slack
             if leader is None and over > 0:
                 raise NotSettled(f"{self._who_names_whom(region)} {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
         truth.settled_at[region] = time.monotonic_ns()
         return leader.label
+
+    async def _all_in(self, region: Iterable[str]) -> Instant:
+        """Since when all of them are members.  Whoever is let into a ring names its leader before it is in."""
+        truth, bound = self.truths[-1], self.combination.joining(self.voters)
+        since = truth.at
+        while self.combination.timed:
+            inside = [running.life for running in self.running.values() if str(running.life) in region]
+            if all(life.present >= len(inside) for life in inside):
+                break
+            since = time.monotonic_ns()
+            if since - truth.at > bound + self.slack:
+                held = ", ".join(f"{life} holds {life.present}" for life in inside)
+                raise NotSettled(f"{held} of {len(inside)} present {truth.why}, {format_duration(bound)} allowed")
+            await asyncio.sleep(POLL_S)
+        return since
 
     async def succeeded(self, old: str, since: Instant, *, among: str | None = None) -> str:
         """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""

@@ -26,6 +26,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     leader: str = ""
     reason: str = ""
     rss: int = 0  # status: bytes.
+    present: int = 0  # status: members whom it holds present, itself included.
     refused: dict[str, int] = {}  # status: datagrams not believed, by reason.
 
 
@@ -54,6 +55,7 @@ class Life:
         self.term = 0  # of this term.
         self.failure = ""
         self.refused: dict[str, int] = {}
+        self.present = 0
         self._offset = 0
         self._rest = b""
 
@@ -84,7 +86,7 @@ class Life:
             case "joined":
                 self.joined_at = record.at
             case "status":
-                self.refused = record.refused
+                self.refused, self.present = record.refused, record.present
             case "failed":
                 self.failure = record.reason
 

@@ -96,7 +96,8 @@ class Witness:
         while True:
             with open("/proc/self/statm", encoding="ascii") as file:
                 resident = int(file.read().split()[1]) * page
-            self.write("status", rss=resident, refused=dict(node.agent.driver.refused))
+            present = sum(member.present for member in node.agent.stack.members())
+            self.write("status", rss=resident, present=present, refused=dict(node.agent.driver.refused))
             await asyncio.sleep(self.plan.status_every_s)
 
 
