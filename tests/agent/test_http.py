@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import select
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -36,9 +37,19 @@ class Reply:
         return json.loads(self.body)
 
 
-async def ask(http: Http, target: str, *, method: str = "GET", headers: str = "", http_version: str = "1.1") -> Reply:
+async def ask(
+    http: Http,
+    target: str,
+    *,
+    method: str = "GET",
+    headers: str = "",
+    http_version: str = "1.1",
+    host: str = "localhost",
+    body: str = "",
+) -> Reply:
     reader, writer = await open_to(http)
-    writer.write(f"{method} {target} HTTP/{http_version}\r\nhost: x\r\nconnection: close\r\n{headers}\r\n".encode())
+    head = f"{method} {target} HTTP/{http_version}\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n"
+    writer.write((head + body).encode())
     async with asyncio.timeout(5):
         raw = await reader.read()
     writer.close()
@@ -110,6 +121,10 @@ def test_members_health_and_what_is_not_there() -> None:
         assert (await ask(http, "/leader?election=mail")).status == 404
         refused = await ask(http, "/leader", method="POST")
         assert refused.status == 405 and refused.headers["allow"] == "GET, HEAD"
+        posted = await ask(http, "/leader", method="POST", headers="content-length: 2\r\n", body="{}")
+        assert posted.status == 405 and posted.json == {"error": "only GET and HEAD are served here"}
+        head = await ask(http, "/events", method="HEAD")
+        assert head.status == 200 and head.headers["content-type"] == "text/event-stream" and head.body == b""
         assert (await ask(http, "/leader", http_version="1.0")).status == 200
 
     served(check, membership="swim")
@@ -154,9 +169,11 @@ def test_a_leader_named_before_anybody_served_metrics_is_counted() -> None:
 def test_events_come_as_they_happen() -> None:
     async def check(agent: Agent, http: Http) -> None:
         reader, writer = await open_to(http)
-        writer.write(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.write(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         async with asyncio.timeout(5):
             assert b"text/event-stream" in await reader.readuntil(b"\r\n\r\n")
+            present = await reader.readuntil(b"\n\n")  # Whoever comes back forgets what it knew.
+            assert present == b'event: present\ndata: {"group":"web","name":"ant"}\n\n'
             member = await reader.readuntil(b"\n\n")
             assert member.startswith(b"event: member\ndata: {")
             assert json.loads(member.split(b"data: ")[1]) == {
@@ -180,7 +197,7 @@ def test_one_connection_may_ask_again_and_again() -> None:
     async def check(agent: Agent, http: Http) -> None:
         reader, writer = await open_to(http)
         for _ in range(50):
-            writer.write(b"GET /leader HTTP/1.1\r\nhost: x\r\n\r\n")
+            writer.write(b"GET /leader HTTP/1.1\r\nhost: localhost\r\n\r\n")
             async with asyncio.timeout(5):
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -201,6 +218,29 @@ def test_a_token_is_wanted_where_one_is_set() -> None:
         assert (await ask(http, "/leader", headers=f"authorization: bearer {TOKEN}\r\n")).status == 200
 
     served(check, token=TOKEN)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:7680", "127.0.0.1", "localhost:7680", "LOCALHOST", "[::1]:7680", "[::1]"])
+def test_without_a_token_an_address_is_asked_for(host: str) -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        assert (await ask(http, "/leader", host=host)).status == 200
+
+    served(check)
+
+
+def test_a_page_from_elsewhere_whose_name_points_here_is_told_nothing(tmp_path: Path) -> None:
+    async def refuses(agent: Agent, http: Http) -> None:
+        for host in ("rebound.example:7680", "rebound.example", "127.0.0.1.example", "localhost.example:80", "x:y:z"):
+            told = await ask(http, "/members", host=host)
+            assert told.status == 403 and b"ant" not in told.body and host in told.json["error"]
+
+    async def answers(agent: Agent, http: Http) -> None:
+        told = await ask(http, "/leader", host="doyen.example", headers=f"authorization: Bearer {TOKEN}\r\n")
+        assert told.status == 200
+
+    served(refuses)
+    served(answers, token=TOKEN)
+    served(answers, where=f"unix:{tmp_path / 'http.sock'}")  # No browser opens it.
 
 
 def test_an_open_place_needs_a_token() -> None:
@@ -241,9 +281,11 @@ def test_connections_are_bounded_and_the_silent_are_cut_off(monkeypatch: pytest.
 
     async def check(agent: Agent, http: Http) -> None:
         opened = [await open_to(http) for _ in range(CONNECTIONS_MAX + 10)]
-        await until(lambda: http.turned_away_count == 10)
+        await until(lambda: http.displaced_count == 10)
+        assert len(http._connections) == CONNECTIONS_MAX
         for _, writer in opened:  # Slow loris: none of them says a whole request.
             writer.write(b"GET /leader HT")
+        assert (await ask(http, "/leader")).status == 200  # They keep nobody out.
         async with asyncio.timeout(5):
             for reader, writer in opened:
                 with suppress(ConnectionError):
@@ -262,7 +304,7 @@ def test_watchers_are_bounded_and_a_slow_one_is_cut_off(monkeypatch: pytest.Monk
         opened = []
         for _ in range(2):
             reader, writer = await open_to(http)
-            writer.write(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+            writer.write(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
             opened.append((reader, writer))
         await until(lambda: len(http._watchers) == 2)
         assert (await ask(http, "/events")).status == 503
@@ -276,6 +318,35 @@ def test_watchers_are_bounded_and_a_slow_one_is_cut_off(monkeypatch: pytest.Monk
 
     served(check)
     assert WATCHERS_MAX < CONNECTIONS_MAX
+
+
+def test_whoever_does_not_read_its_answer_does_not_hold_the_socket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "REQUEST_S", 0.1)
+    path = tmp_path / "http.sock"
+
+    async def check(agent: Agent, http: Http) -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            held = client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)  # By the kernel; a little more waits with us.
+            monkeypatch.setattr(http, "_answer", lambda path, query: (200, "text/plain", b"x" * (held + 20_000)))
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            ending = select.poll()
+            ending.register(client, 0)  # Tells of its end, and of nothing else.
+            await until(lambda: bool(ending.poll(0)))
+
+    served(check, where=f"unix:{path}")
+
+
+def test_what_is_too_long_is_called_so() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        long = await ask(http, "/leader", headers=f"x: {'y' * 20_000}\r\n")
+        assert long.status == 431 and "8192 bytes" in long.json["error"]
+        body = await ask(http, "/leader", method="POST", headers="content-length: 9000\r\n", body="z" * 9000)
+        assert body.status == 413 and "ask by GET" in body.json["error"]
+
+    served(check)
 
 
 def test_any_bytes_get_an_answer_or_an_end() -> None:

@@ -8,6 +8,7 @@
 
 On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  Everything is
 bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
+Where all connections are taken the oldest makes room: whoever holds them idly keeps nobody out.
 """
 
 import asyncio
@@ -43,6 +44,9 @@ _STREAM_HEAD: Final = (
 )
 
 Answer = tuple[int, str, bytes]  # (status, content type, body)
+_EVENTS: Final[Answer] = (200, "text/event-stream", b"")  # The body is still to come.
+_NOT_HTTP: Final = "that is not HTTP"
+_TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request has {REQUEST_BYTES_MAX} bytes at most"}
 
 
 class Http:
@@ -51,11 +55,11 @@ class Http:
     def __init__(self, driver: Driver, stack: Stack, token: str, link: Any) -> None:
         self.driver, self.stack = driver, stack
         self.meter = Meter(driver, stack, link)
-        self.turned_away_count = self.cut_off_count = 0
+        self.displaced_count = self.cut_off_count = 0
         self.url = ""
         self._token = token.encode()
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # The oldest first.
         self._watchers: set[asyncio.StreamWriter] = set()
         self._heartbeat: asyncio.TimerHandle | None = None
         self._path: Path | None = None
@@ -102,12 +106,17 @@ class Http:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
-            self.turned_away_count += 1
-            writer.transport.abort()
-            return
+            self._displace_oldest()
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self._connections[task] = writer
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
+
+    def _displace_oldest(self) -> None:
+        """Of those that do not watch: a request takes a moment, so whoever has been here longest says nothing."""
+        oldest = next(task for task, writer in self._connections.items() if writer not in self._watchers)
+        self._connections.pop(oldest).transport.abort()
+        oldest.cancel()
+        self.displaced_count += 1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
@@ -125,12 +134,15 @@ class Http:
                     break
                 connection.start_next_cycle()
         except h11.RemoteProtocolError as error:
+            status = error.error_status_hint
             with suppress(h11.LocalProtocolError, OSError):
-                writer.write(_encoded(connection, (error.error_status_hint, *_problem("that is not HTTP")), close=True))
+                writer.write(_encoded(connection, (status, *_problem(_TOO_LONG.get(status, _NOT_HTTP))), close=True))
         except (OSError, TimeoutError, h11.LocalProtocolError):
             pass
         finally:
-            writer.transport.abort() if writer.transport.get_write_buffer_size() > WAITING_BYTES_MAX else writer.close()
+            writer.close()
+            if writer.transport.get_write_buffer_size():  # Whoever does not read it would hold the socket for ever.
+                asyncio.get_running_loop().call_later(REQUEST_S, writer.transport.abort)
 
     async def _respond(self, connection: h11.Connection, writer: asyncio.StreamWriter, request: h11.Request) -> bool:
         """Says the answer; True if the connection goes on as a stream of events."""
@@ -138,27 +150,29 @@ class Http:
             target = urlsplit(request.target.decode("ascii", "replace"))
         except ValueError:
             raise h11.RemoteProtocolError("the target is no path") from None
-        if request.method not in (b"GET", b"HEAD"):
-            answer: Answer = (405, *_problem("only GET and HEAD are served here"))
-        elif not self._allowed(request):
-            answer = (401, *_problem("give the token: Authorization: Bearer TOKEN"))
-        elif target.path == "/events" and request.method == b"GET":
-            if len(self._watchers) < WATCHERS_MAX:
-                writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
-                return True
-            answer = (503, *_problem("too many watch already"))
-        else:
-            answer = self._answer(target.path, parse_qs(target.query))
+        answer = self._refusal(request) or self._answer(target.path, parse_qs(target.query))
+        if answer is _EVENTS and request.method == b"GET":
+            writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
+            return True
         writer.write(_encoded(connection, answer, close=False, only_head=request.method == b"HEAD"))
         await writer.drain()
         return False
 
-    def _allowed(self, request: h11.Request) -> bool:
-        if not self._token:
-            return True
+    def _refusal(self, request: h11.Request) -> Answer | None:
+        """Why this is not answered; None if it is."""
+        headers = dict(request.headers)
+        host = headers.get(b"host", b"").decode("ascii", "replace")
+        if request.method not in (b"GET", b"HEAD"):
+            return 405, *_problem("only GET and HEAD are served here")
+        if self._token and not self._knows_token(headers.get(b"authorization", b"")):
+            return 401, *_problem("give the token: Authorization: Bearer TOKEN")
+        if not self._token and self._path is None and host and not _is_address(host):
+            return 403, *_problem(f"ask for an address or localhost, not for {host[:100]!r}; or set an --http-token")
+        return None
+
+    def _knows_token(self, said: bytes) -> bool:
         from hmac import compare_digest  # It brings OpenSSL along.
 
-        said = next((value for name, value in request.headers if name == b"authorization"), b"")
         scheme, _, token = said.partition(b" ")
         return scheme.lower() == b"bearer" and compare_digest(token.strip(), self._token)
 
@@ -176,6 +190,8 @@ class Http:
                 return _json(200 if healthy else 503, {"healthy": healthy, "failure": failure and str(failure)})
             case "/metrics":
                 return 200, CONTENT_TYPE, self.meter.page().encode()
+            case "/events":
+                return _EVENTS if len(self._watchers) < WATCHERS_MAX else (503, *_problem("too many watch already"))
             case "/":
                 return _json(200, {"see": ["/leader", "/members", "/health", "/events", "/metrics"]})
             case _:
@@ -223,14 +239,15 @@ class Http:
             self._watchers.discard(writer)
 
     def _present(self) -> list[tuple[str, dict[str, Any]]]:
-        """What a watcher must know to begin with."""
+        """What a watcher must know to begin with; `present` says that whatever it was told before is over."""
+        here = ("present", {"group": self.driver.codec.group, "name": self.driver.host.node})
         reigns = self.stack.reigns.values()
         elected = [
             ("elected", {"election": r.name, "leader": r.term.leader, "term": r.term.number})
             for r in reigns
             if r.term is not None
         ]
-        return [("member", _member(member)) for member in self.stack.members()] + elected
+        return [here, *(("member", _member(member)) for member in self.stack.members()), *elected]
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         if not self._watchers:
@@ -289,9 +306,20 @@ def http_place(where: str, token: str) -> Address | Path:
     return address
 
 
+def _is_address(host: str) -> bool:
+    """Of a Host header.  A name is none: the owner of a page elsewhere may let its name point here (DNS rebinding)."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return name.lower() == "localhost"
+    return True
+
+
 async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """The next one, whole; None at the end.  Bodies are not for us."""
+    """The next one, whole; None at the end.  A short body is passed over."""
     request: h11.Request | None = None
+    body_bytes = 0
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -299,7 +327,9 @@ async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader
         elif isinstance(event, h11.Request):
             request = event
         elif isinstance(event, h11.Data):
-            raise h11.RemoteProtocolError("a body", error_status_hint=413)
+            body_bytes += len(event.data)
+            if body_bytes > REQUEST_BYTES_MAX:
+                raise h11.RemoteProtocolError("a long body", error_status_hint=413)
         elif isinstance(event, h11.EndOfMessage):
             return request
         else:
