@@ -38,6 +38,15 @@ def runtime_dir() -> Path:
     return Path(xdg) / "doyen" if xdg else Path(f"/tmp/doyen-{os.getuid()}")
 
 
+def runtime_dirs() -> list[Path]:
+    """Where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
+    if os.environ.get("DOYEN_RUNTIME_DIR"):
+        return [runtime_dir()]
+    user = os.getuid()
+    usual = (runtime_dir(), Path(f"/run/user/{user}/doyen"), Path(f"/tmp/doyen-{user}"))
+    return [place for place in dict.fromkeys(usual) if place.is_dir() and place.stat().st_uid == user]
+
+
 def socket_path(group: str, name: str) -> Path:
     return runtime_dir() / _safe(group) / f"{_safe(name)}.sock"
 
@@ -210,33 +219,56 @@ def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
     """The nodes of this user on this machine that answer: (group, socket)."""
     found = []
     pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
-    for path in sorted(runtime_dir().glob(pattern)):
-        if _answers(path):
-            found.append((path.parent.name, path))
+    for place in runtime_dirs():
+        for path in sorted(place.glob(pattern)):
+            if _answers(path):
+                found.append((path.parent.name, path))
     return found
 
 
 def find_node(group: str | None, name: str | None) -> Path:
-    """The one that is meant; else an error that says which there are."""
+    """One that is meant; else an error that says which there are."""
+    return find_nodes(group, name)[0]
+
+
+def find_nodes(group: str | None, name: str | None) -> list[Path]:
+    """All that are meant, of one group."""
     nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == _safe(name)]
     groups = {found for found, _ in nodes}
     if not nodes:
         what = f"node {name!r} of " if name else "node of "
+        what += f"group {group!r}" if group else "any group"
+        places = runtime_dirs() or [runtime_dir()]
+        closed = [place for place in (*places, *(p / _safe(group or "") for p in places)) if _is_closed(place)]
+        if closed:
+            raise TransportError(
+                f"cannot see whether a {what} runs here: {closed[0]} is another user's; ask as that user"
+            )
+        looked = ", ".join(map(str, places))
         raise TransportError(
-            f"no {what}{f'group {group!r}' if group else 'any group'} runs here (looked in {runtime_dir()}): "
-            f"start one, doyen agent --group {group or 'NAME'}"
+            f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )
     if len(groups) > 1:
         raise ConfigError(f"--group is missing: here run {', '.join(sorted(groups))}")
-    return nodes[0][1]
+    return [path for _, path in nodes]
+
+
+def _is_closed(place: Path) -> bool:
+    return os.access(place, os.F_OK) and not os.access(place, os.R_OK | os.X_OK)
 
 
 def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
     """One question, one answer."""
-    with _connected(path, timeout_s) as line:
-        line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
-        with line.makefile("rb") as answers:
+    try:
+        with _connected(path, timeout_s) as line, line.makefile("rb") as answers:
+            line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
             answer = answers.readline()
+    except TimeoutError:
+        raise TransportError(
+            f"{path.stem} does not answer within {timeout_s:g} s: is it stopped, or very busy?"
+        ) from None
+    except OSError as error:
+        raise TransportError(f"cannot ask {path.stem} at {path}: {error.strerror or error}") from None
     if not answer:
         raise TransportError(f"{path.stem} ended before it answered")
     said = msgspec.json.decode(answer, type=dict[str, Any])

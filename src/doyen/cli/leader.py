@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from doyen.api.control import ask, find_node
+from doyen.api.control import ask, find_nodes
 from doyen.cli.local import ago, which_election, which_node
 from doyen.cli.output import print_json
 
@@ -12,9 +12,13 @@ from doyen.cli.output import print_json
 @click.command("leader", help="Who leads.  Exit code 0 if somebody does, 3 if nobody does.")
 @which_node
 @which_election
-@click.option("--mine", is_flag=True, help="Exit code 0 only if the leader is a node of this machine that was asked.")
+@click.option("--mine", is_flag=True, help="Exit code 0 only if the leader runs on this machine.")
 def command(group: str | None, name: str | None, as_json: bool, election: str, mine: bool) -> None:
-    told = ask(find_node(group, name), "leader", election=election)
+    nodes = find_nodes(group, name)
+    answers = (ask(node, "leader", election=election) for node in (nodes if mine else nodes[:1]))
+    told = next(answers)
+    if mine and not told["is_me"]:  # Several may run here.
+        told = next((other for other in answers if other["is_me"]), told)
     if as_json:
         print_json(told)
     elif told["leader"] is None:

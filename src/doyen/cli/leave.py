@@ -2,7 +2,7 @@
 
 import click
 
-from doyen.api.control import ask, find_node, local_nodes
+from doyen.api.control import ask, find_nodes
 from doyen.cli.local import which_node
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
@@ -11,11 +11,9 @@ from doyen.errors import ConfigError
 @click.command("leave", help="A node on this machine says goodbye to its group and ends.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
-    path = find_node(group, name)
-    if name is None:
-        here = local_nodes(group)
-        if len(here) > 1:
-            raise ConfigError(f"--name is missing: here run {', '.join(found.stem for _, found in here)}")
+    path, *others = find_nodes(group, name)
+    if others:
+        raise ConfigError(f"--name is missing: here run {', '.join(found.stem for found in (path, *others))}")
     told = ask(path, "leave")
     if as_json:
         print_json(told)

@@ -2,7 +2,7 @@
 
 import click
 
-from doyen.api.control import ask, local_nodes
+from doyen.api.control import ask, find_nodes
 from doyen.cli.local import which_election, which_node
 from doyen.cli.output import print_json
 from doyen.errors import LocalProtocolError, TransportError
@@ -15,9 +15,7 @@ from doyen.errors import LocalProtocolError, TransportError
 @click.option("--cooldown", default="30s", show_default=True, help="For so long it does not contend again.")
 def command(group: str | None, name: str | None, as_json: bool, election: str, to: str | None, cooldown: str) -> None:
     leader = None
-    for _, path in local_nodes(group):
-        if name is not None and path.stem != name:
-            continue
+    for path in find_nodes(group, name):
         told = ask(path, "leader", election=election)
         leader = told["leader"]
         if told["is_me"]:
@@ -29,5 +27,5 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, t
                 click.echo(f"{told['node']} resigned (term {told['term']}); {now}")
             return
     if leader is None:
-        raise TransportError("no node that could resign runs here: doyen members shows who leads, and where")
+        raise TransportError("nobody leads, so nobody can resign: doyen explain says why")
     raise LocalProtocolError(f"{leader} leads, and it does not run here: ask on its machine")
