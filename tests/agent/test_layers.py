@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from doyen.agent.config import ElectionKind, NodeConfig
-from doyen.agent.layers import by_path, configure, flag_name, node_options, variable_name, worst_case_of
+from doyen.agent.layers import by_path, configure, flag_name, misspelt, node_options, variable_name, worst_case_of
 from doyen.agent.presets import Preset
 from doyen.core.clock import ms, seconds, to_seconds
 from doyen.errors import ConfigError
@@ -49,8 +49,14 @@ def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
     [
         ({"DOYEN_SWIM_PERIOD": "soon"}, "", "DOYEN_SWIM_PERIOD: 'soon' is not a duration"),
         ({"DOYEN_ELECTION": "democracy"}, "", "DOYEN_ELECTION: one of"),
-        ({}, "[swim]\nperiods = 1\n", "[swim] has no field 'periods'"),
-        ({}, "colour = 1\n", "has no field 'colour'"),
+        ({}, "[swim]\nperiods = 1\n", "[swim] has no field 'periods': do you mean period?"),
+        ({}, "colour = 1\n", "has no field 'colour': one of group, name, "),
+        ({}, 'elction = "pole"\n', "has no field 'elction': do you mean election?"),
+        ({}, 'listen_timeout = "2s"\n', "has no field 'listen_timeout': it is listen_timeout of [announce]"),
+        ({}, 'swim-period = "2s"\n', "has no field 'swim-period': it is period of [swim]"),
+        ({}, "swim = 1\n", "[swim] must be a table, not 1"),
+        ({}, "standing = true\n", "standing = true: expected `float`"),
+        ({}, "\x00", "is not TOML"),
         ({}, "group = [\n", "is not TOML"),
         ({}, 'preset = "moon"\n', 'preset = "moon": one of local, lan, wan, iot'),
     ],
@@ -61,6 +67,24 @@ def test_what_is_wrong_names_its_place(tmp_path: Path, env: dict[str, str], text
     with pytest.raises(ConfigError) as raised:
         configure({("group",): "g"}, environment=env, file=file)
     assert said in str(raised.value)
+
+
+def test_a_file_may_be_empty_or_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "doyen.toml"
+    for text in (b"", b"\xef\xbb\xbf", b'\xef\xbb\xbfgroup = "h"\r\n'):
+        file.write_bytes(text)
+        assert configure({("group",): "g"}, environment={}, file=file).group == "g"
+
+
+def test_a_variable_that_means_nothing_is_named_with_what_will_have_been_meant() -> None:
+    kubernetes = {"DOYEN_SERVICE_HOST": "10.0.0.1", "DOYEN_PORT": "tcp://10.0.0.1:7600", "DOYEN_PORT_7600_TCP": "x"}
+    read = {"DOYEN_ELECTION": "pole", "DOYEN_CONFIG": "x", "DOYEN_RUNTIME_DIR": "x", "DOYEN_TERM": "1", "PATH": ""}
+    assert misspelt(read | kubernetes) == {}
+    assert misspelt({"DOYEN_ELECTON": "pole", "DOYEN_SEEDS": "a", "DOYEN_KEYFILE": "k"}) == {
+        "DOYEN_ELECTON": "DOYEN_ELECTION",
+        "DOYEN_SEEDS": "DOYEN_SEED",
+        "DOYEN_KEYFILE": "DOYEN_KEY_FILE",
+    }
 
 
 @pytest.mark.parametrize(

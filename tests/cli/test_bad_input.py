@@ -1,5 +1,8 @@
 """Whatever is wrong on a node's command line is one line that names the flag, and exit code 2; never a traceback."""
 
+import io
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 NODE = {
     "": "--group is missing",
     "--group g --bind nope": "--bind 'nope' is not an address",
+    "--json --group g --seed ::1": "--seed '::1' is not an address",
     "--group g --advertise :": "--advertise ':' is not an address",
     "--group g --seed :": "--seed ':' is not an address",
     "--group g --http nope": "--http 'nope' is not an address",
@@ -59,6 +63,21 @@ def test_a_command_without_its_subcommand_shows_them_readably(capsys: pytest.Cap
     code, out, err = run(capsys, *command.split())
     assert (code, out) == (2, "")
     assert err.startswith("Usage: doyen") and "\nCommands:\n" in err
+
+
+def test_what_a_terminal_cannot_show_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(*arguments: str) -> bytes:
+        written = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        sys.stdout.flush()
+        assert end.value.code == 0
+        return written.getvalue()
+
+    assert b"-- COMMAND [ARG?]" in shown("run", "--help")
+    told = json.loads(shown("presets", "--election", "by-key", "--json"))  # JSON is UTF-8 everywhere.
+    assert "2·T_l" in told["presets"][0]["because"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -10,11 +10,12 @@ from doyen.agent.config import NodeConfig
 from doyen.agent.presets import Preset, Timers, WorstCase, timers, worst_case
 from doyen.agent.trees import as_tree, overlay, plain, put
 from doyen.core.clock import parse_duration
-from doyen.core.config import Option, is_duration, load, options, read_value
+from doyen.core.config import Option, is_duration, load, nearest, options, read_value
 from doyen.errors import ConfigError
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also-elect", "attributes": "attribute", "measures": "measure"}
 UNPREFIXED: Final = "announce"  # Its fields are flags by their own names, as they were from the first day.
+OTHER_VARIABLES: Final = ("DOYEN_CONFIG", "DOYEN_RUNTIME_DIR", "DOYEN_TERM")
 
 
 def flag_name(option: Option) -> str:
@@ -26,6 +27,16 @@ def flag_name(option: Option) -> str:
 def variable_name(option: Option) -> str:
     """`--swim-period` → `DOYEN_SWIM_PERIOD`."""
     return "DOYEN_" + flag_name(option)[2:].replace("-", "_").upper()
+
+
+def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that nobody reads, each with the one that will have been meant.
+
+    Only where there is such a one: others may have a use for DOYEN_…, Kubernetes for one.
+    """
+    known = {*(variable_name(option) for option in node_options()), *OTHER_VARIABLES}
+    unread = [name for name in environment if name.startswith("DOYEN_") and name not in known]
+    return {name: near for name in unread if (near := nearest(name, known, 0.9))}
 
 
 def node_options() -> list[Option]:
@@ -91,7 +102,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     import tomllib  # Most nodes have no file.
 
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except OSError as error:

@@ -3,6 +3,7 @@
 Nothing here holds on to click: a command that becomes a node's process lets go of it (`lean`).
 """
 
+import io
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -52,6 +53,9 @@ def __getattr__(name: str) -> Any:
 
 def main(arguments: list[str] | None = None) -> None:
     """Exit codes: 0 done; 2 bad input, with one line that names it; 1 anything else."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # Not every terminal has a "·".
     if (sys.argv[1:] if arguments is None else arguments)[:1] in ([name] for name in LEAN):
         lean()
     try:

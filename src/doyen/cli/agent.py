@@ -13,6 +13,7 @@ from doyen.errors import ConfigError
     "agent", cls=NodeCommand, help="One process of a group: tells what it sees as JSON lines, until SIGTERM."
 )
 @click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
+@click.option("--json", is_flag=True, expose_value=False, help="JSON lines, as without it.")
 @node_flags
 def command(status_every: float, config_file: Path | None, **given: object) -> Resident:
     if not 0.01 <= status_every < 1e9:

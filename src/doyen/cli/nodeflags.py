@@ -1,5 +1,6 @@
 """The flags of commands that run a node: `agent`, `run`; one per field of `NodeConfig`."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 
 from doyen.agent.config import NodeConfig
-from doyen.agent.layers import configure, flag_name, node_options
+from doyen.agent.layers import configure, flag_name, misspelt, node_options
 from doyen.cli.options import how
 from doyen.core.config import Option
 
@@ -59,6 +60,8 @@ def chosen_node(
     config_file: Path | None, given: dict[str, Any], defaults: Mapping[tuple[str, ...], Any] | None = None
 ) -> NodeConfig:
     """The configuration, from what the flags collected, the environment and the file."""
+    for variable, meant in misspelt(os.environ).items():
+        click.echo(f"doyen: {variable} means nothing: do you mean {meant}?", err=True)
     paths = {_key(option): option.path for option in node_options()}
     said = {paths[key]: value for key, value in given.items() if value is not None and value != ()}
     return configure(said, file=config_file, defaults=defaults or {})

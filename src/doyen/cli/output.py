@@ -12,8 +12,8 @@ from doyen.sim.studies.runs import Figure
 
 
 def print_json(value: Any) -> None:
-    """Exactly one object; floats that are not numbers become null."""
-    click.echo(msgspec.json.encode(value).decode())
+    """Exactly one object, in UTF-8 whatever the locale; floats that are not numbers become null."""
+    click.echo(msgspec.json.encode(value))
 
 
 @contextmanager

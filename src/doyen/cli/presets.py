@@ -5,9 +5,9 @@ from typing import Any, get_args
 import click
 
 from doyen.agent.config import ElectionKind, NodeConfig
-from doyen.agent.presets import Preset, timers, worst_case
+from doyen.agent.presets import Preset, at_most, timers, worst_case
 from doyen.cli.output import print_json
-from doyen.core.clock import format_duration, ms, to_seconds
+from doyen.core.clock import seconds, to_seconds
 
 
 @click.command("presets", help="Worst-case detection and failover of every preset; nothing lost, nobody slow.")
@@ -46,14 +46,10 @@ def command(group_size: int, election: str | None, as_json: bool) -> None:
     for row in found:
         click.echo(
             f"{row['preset']:8}{row['election']:11}{row['membership']:12}"
-            f"{_text(row['detection_s']):>10}{_text(row['failover_s']):>13}   {row['because']}"
+            f"{at_most(seconds(row['detection_s'])):>10}{at_most(seconds(row['failover_s'])):>13}   {row['because']}"
         )
 
 
 def membership_of(kind: str) -> str:
     config = NodeConfig(group="g", election=kind, voters=("a",), volatile=True)  # type: ignore[arg-type]
     return config.membership_kind()
-
-
-def _text(seconds: float) -> str:
-    return format_duration(ms(round(seconds * 1000, -1)))

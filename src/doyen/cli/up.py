@@ -5,11 +5,11 @@ import sys
 import time
 
 import click
-import msgspec
 
 import doyen
 from doyen.agent.node import Told
 from doyen.cli.options import DurationText
+from doyen.cli.output import print_json
 from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
@@ -142,7 +142,7 @@ class _Show:
 
     def _say(self, what: str, text: str, **fields: object) -> None:
         if self.as_json:
-            click.echo(msgspec.json.encode({"event": what.lower(), "at": time.time(), **fields}).decode())
+            print_json({"event": what.lower(), "at": time.time(), **fields})
         else:
             now = time.time()
             stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1000):03d}"

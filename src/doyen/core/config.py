@@ -6,7 +6,7 @@ said with the name of the field, and what would be right.
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -74,7 +74,7 @@ def load(
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
-            raise ConfigError(f"{_before(spot)}has no field {key!r}: one of {', '.join(hints)}")
+            raise ConfigError(f"{_before(spot)}has no field {key!r}: {_instead_of(str(key), kind)}")
         here, hint, item = (*path, key), hints[key], table_item(hints[key])
         if is_table(hint):
             values[key] = load(hint, value, where, here, flags=flags)
@@ -94,6 +94,26 @@ def load(
     except TypeError:  # A field without a default is missing.
         missing = next(f.name for f in msgspec.structs.fields(kind) if f.required and f.name not in values)
         raise ConfigError(f"{_before(spot)}{missing} is missing: {field_docs(kind).get(missing, 'give one')}") from None
+
+
+def _instead_of(key: str, kind: type[Struct]) -> str:
+    """What somebody who wrote `key` will have meant: a field of a table below, one that is spelt much alike, or any."""
+    name = key.replace("-", "_")
+    below = [
+        option.path
+        for option in options(kind)
+        if len(option.path) > 1 and name in (option.path[-1], "_".join(option.path))
+    ]
+    if below:
+        return "it is " + " or ".join(f"{path[-1]} of [{'.'.join(path[:-1])}]" for path in below)
+    near = nearest(name, field_types(kind))
+    return f"do you mean {near}?" if near else f"one of {', '.join(field_types(kind))}"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+    from difflib import get_close_matches  # Only for mistakes.
+
+    return next(iter(get_close_matches(word, list(known), 1, cutoff)), None)
 
 
 def _complaint(error: ConfigError, where: str, path: tuple[str, ...], flags: Mapping[tuple[str, ...], str]) -> str:

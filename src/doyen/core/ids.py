@@ -48,7 +48,8 @@ def parse_address(text: str, *, default_port: int | None = None) -> Address:
     host, colon, port = text.rpartition(":")
     if text.endswith("]") or (not colon and default_port is not None):
         host, port = text, str(default_port or "")
+    bare = ":" in host and not host.startswith("[")  # Of IPv6: where would its port begin?
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+    if bare or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise ConfigError(f"{text!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
     return Address(host, int(port))
