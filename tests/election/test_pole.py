@@ -273,6 +273,20 @@ def test_a_restarted_voter_is_bound_as_if_it_had_just_answered() -> None:
     assert SetTimer(Unbound(6), 1000 + GUARD) in out.take()
 
 
+def test_a_restarted_leader_is_bound_by_its_own_last_reign_for_others_and_for_itself() -> None:
+    """Its process is gone, but a command that it ran may have until the lease ends, by a watchdog."""
+    out = RecordingOut()
+    machine = voter(out, restored=Promise(4, 4, A), newcomer=False)
+    machine.start(1000)
+    machine.on_message(B, Heartbeat(6, 1, True), 1010)
+    assert SetTimer(Unbound(6), 1000 + GUARD) in out.take()
+    alone = voter(out, voters=(A,), restored=Promise(4, 4, A), newcomer=False)
+    alone.start(1000)
+    assert SetTimer(Unbound(5), 1000 + GUARD) in out.take() and not alone.leads(1000 + GUARD - 1)
+    alone.on_timer(Unbound(5), 1000 + GUARD)
+    assert alone.leads(1000 + GUARD)
+
+
 def test_who_lost_its_file_does_not_vote() -> None:
     out = RecordingOut()
     machine = voter(out, newcomer=False)

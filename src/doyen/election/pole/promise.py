@@ -49,12 +49,14 @@ class Voter:
                 self._out.emit(EpochPromised(epoch))
 
     def wake(self, now: Instant, guard: Duration) -> None:
-        """An earlier life may have answered its leader just now.  If that was itself, it leads no more."""
-        self.bound_until = now if self.bound_to in (None, self.me) else now + guard
+        """An earlier life may have answered its leader just now.  If that was itself, it leads no more, but what it
+        began, a command under a watchdog, say, has until the lease ends."""
+        self.bound_until = now if self.bound_to is None else now + guard
 
     def free_at(self, leader: NodeId) -> Instant:
-        """From when on it may answer this one."""
-        return 0 if self.bound_to in (None, leader) else self.bound_until
+        """From when on it may answer this one; itself, too, where an earlier life of its own may have led just now."""
+        bound = self.bound_to
+        return 0 if bound is None or bound == leader != self.me else self.bound_until
 
     def has_granted(self, epoch: int, leader: NodeId) -> bool:
         return (self.promise.granted_epoch, self.promise.granted_to) == (epoch, leader)
