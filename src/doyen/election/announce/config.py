@@ -71,8 +71,12 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def lan(cls, group_size: int) -> "AnnounceConfig":
-        """Messages take a millisecond: a fifth of a second keeps claims apart, and costs a takeover a tenth."""
-        return cls(suppress_interval=ms(200), group_size=group_size)
+        """Messages take a millisecond: a fifth of a second keeps claims apart, and costs a takeover a tenth.
+
+        T_L is more than twice T_A, so one word may be lost, and the next be half a second late; a third of T_L would
+        cost a quarter more, and the third word would come just too late.
+        """
+        return cls(announce_interval=ms(1250), suppress_interval=ms(200), group_size=group_size)
 
     @classmethod
     def wan(cls, group_size: int) -> "AnnounceConfig":
