@@ -24,8 +24,11 @@ from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
     ANSWERS_PER_S,
     BOOTS_MAX,
+    FOR_ONE,
     HANDSHAKE_BYTES,
+    HEADER_BYTES,
     MARK,
+    NUMBER_BYTES,
     OVERHEAD,
     TOKEN_S,
     WINDOW,
@@ -52,10 +55,11 @@ class Wire:
 
     def boot(self, address: Address) -> Seal:
         self.ends[address] = Seal(Keyring(self.keys), self.group, clock=lambda: self.now)
+        self.ends[address].node = NodeId(address.host)
         return self.ends[address]
 
-    def say(self, frm: Address, to: Address, data: bytes = DATA) -> bytes:
-        sealed = self.ends[frm].seal(data, to)
+    def say(self, frm: Address, to: Address, data: bytes = DATA, node: str | None = None) -> bytes:
+        sealed = self.ends[frm].seal(data, to, None if node is None else NodeId(node))
         self.deliver(sealed, frm, to)
         return sealed
 
@@ -209,6 +213,52 @@ def test_an_echo_of_ones_own_words_is_not_believed() -> None:
         wire.ends[A].open(sealed, EVE, lambda data, to: None)
 
 
+def test_what_is_for_one_member_opens_nowhere_else() -> None:
+    """A voter's word to one candidate, handed to another by who cannot read it, would be a second vote."""
+    wire = two()
+    wire.boot(EVE)  # A member like the others: the enemy only carries packets to it.
+    for to in (B, EVE):
+        wire.say(A, to)
+        wire.say(to, A)
+    wire.read.clear()
+    vote = wire.ends[A].seal(DATA, B, NodeId(B.host))
+    wire.deliver(vote, A, EVE)
+    assert (wire.read, wire.refused[-1]) == ([], "addressee")
+    wire.deliver(vote, A, B)
+    assert wire.read == [(B, DATA)]
+    wire.deliver(vote, A, B)
+    assert (len(wire.read), wire.refused[-1]) == (1, "replay")  # Numbers are counted as before.
+
+
+def is_for_one(sealed: bytes) -> bool:
+    return bool(int.from_bytes(sealed[HEADER_BYTES - NUMBER_BYTES : HEADER_BYTES], "big") & FOR_ONE)
+
+
+def test_what_was_for_one_member_is_said_again_for_it_alone() -> None:
+    wire = two()
+    wire.say(A, B, node=B.host)
+    assert wire.read == [(B, DATA)]  # By its second saying.
+    assert is_for_one(wire.crossed[-1][0]) and not is_for_one(wire.crossed[-2][0])
+
+
+def test_a_driver_seals_what_it_says_to_a_member_for_that_member() -> None:
+    async def main() -> None:
+        node = sealed_node("a", Keyring([KEY]))
+        sent: list[bytes] = []
+        node.driver.transport.send = lambda data, to: sent.append(data)  # type: ignore[method-assign]
+        port = node.driver.host.ports["election"]
+        node.driver._remember(NodeId("b"), B)
+        node.driver._send(port, NodeId("b"), Bye(1))
+        node.driver._send(port, B, Bye(1))  # A seed, whose name is not known yet.
+        assert list(map(is_for_one, sent)) == [True, False]
+        theirs = sealed_node("b", Keyring([KEY])).driver.seal
+        assert theirs is not None
+        with pytest.raises(RemoteProtocolError, match="may be a recording"):  # It opens.
+            theirs.open(sent[0], A, lambda data, to: None)
+
+    asyncio.run(main())
+
+
 # ── Outsiders ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -223,7 +273,7 @@ def test_every_bit_is_guarded() -> None:
         wire.deliver(bytes(bent), A, B)
     for size in range(len(sealed)):
         wire.deliver(sealed[:size], A, B)
-    assert wire.read == [] and set(wire.refused) <= {"clear", "key", "seal", "replay", "unproven"}
+    assert wire.read == [] and set(wire.refused) <= {"clear", "key", "seal", "addressee", "replay", "unproven"}
     wire.deliver(sealed, A, B)
     assert wire.read == [(B, DATA)]
 

@@ -71,6 +71,8 @@ class Driver:
         self.host = Host(node, self)
         self.incarnation, self.codec, self.transport = incarnation, codec, transport
         self.clock, self.storage, self.seal = clock, storage, seal
+        if seal is not None:
+            seal.node = node
         self._observers = [] if observer is None else [observer]
         self._on_failure = on_failure
         self._closers: list[Callable[[], None]] = []
@@ -234,7 +236,8 @@ class Driver:
         if address is None:
             self.refused["no address"] += 1
         elif data is not None:
-            self.transport.send(data if self.seal is None else self.seal.seal(data, address), address)
+            whom = None if isinstance(to, Address) else to
+            self.transport.send(data if self.seal is None else self.seal.seal(data, address, whom), address)
 
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
@@ -322,7 +325,7 @@ class Driver:
             where = Address(notice.host, notice.port)
             self.complain("rival", f"two processes are called {name!r}, at {where} and, later, at {source}: rename one")
             data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, notice)
-            self.transport.send(data if self.seal is None else self.seal.seal(data, source), source)
+            self.transport.send(data if self.seal is None else self.seal.seal(data, source, name), source)
         return False
 
     def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
@@ -428,8 +431,9 @@ class Driver:
 
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1
-        # Whoever is new here is unproven for a moment; that is no reason to worry anybody.
-        level = logging.DEBUG if error.reason == "unproven" else logging.WARNING
+        # Whoever is new here is unproven for a moment, and whoever has a new name is sent what was for the one before
+        # it; that is no reason to worry anybody.
+        level = logging.DEBUG if error.reason in ("unproven", "addressee") else logging.WARNING
         self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)
 
     def complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:

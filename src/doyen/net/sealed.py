@@ -2,12 +2,14 @@
 
     sealed    = C1 · key id (4) · boot (12) · number (6) · XChaCha20-Poly1305 of the datagram, with its tag (16)
     nonce     = boot · number · zeroes: random per process, counted per datagram, so none comes twice
-    associated = all that is in the clear, and the group's name, which is therefore left out of the datagram
+    associated = all that is in the clear, and the group's name, which is therefore left out of the datagram; where
+                 the number's highest bit is set, also the name of the one member that it is for
     handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
 
 Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one life of one
 process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
-each number counts once, within a window.
+each number counts once, within a window.  Nor does it say for whom: a voter's word to one candidate must not be
+handed to another.  So what is for one member is sealed for its name, and opens nowhere else.
 
     stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
              ◀─token A, ─────────────
@@ -31,19 +33,20 @@ from typing import Final
 import msgspec
 
 from doyen.core.hashes import blake2b
-from doyen.core.ids import Address
+from doyen.core.ids import Address, NodeId
 from doyen.errors import RemoteProtocolError
-from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring
+from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring, UnknownKey
 
 MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
 BOOT_BYTES: Final = 12  # Of a million lives, two draw the same once in 10^17 groups.
-NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for nine years.
+NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for four years.
+FOR_ONE: Final = 1 << 8 * NUMBER_BYTES - 1  # Of the number: sealed for one member.
 TOKEN_BYTES: Final = 8
 HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
 OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
 _ASKING_BYTES: Final = len(MARK) + 2 * TOKEN_BYTES
 HANDSHAKE_BYTES: Final = OVERHEAD + _ASKING_BYTES
-REASONS: Final = ("key", "seal", "replay", "unproven", "clear", "handshake")
+REASONS: Final = ("key", "seal", "addressee", "replay", "unproven", "clear", "handshake")
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
@@ -59,6 +62,8 @@ _PADDED: Final = b"\x94"  # Then a length, so many bytes, and zeroes.
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 Send = Callable[[bytes, Address], None]
+_Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
+_NEVER_SAID: Final[_Said] = (-AGAIN_S, b"", None)
 
 
 class Seal:
@@ -66,14 +71,15 @@ class Seal:
 
     def __init__(self, keyring: Keyring, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.keyring = keyring
+        self.node = NodeId("")  # Who opens what is for one member alone; its driver says it.
         self._group = group.encode()
         self._named = msgspec.msgpack.encode(group)
         self._clock = clock
         self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
         self._asked_at: OrderedDict[bytes, float] = OrderedDict()
         self._allowance, self._allowed_at = ANSWERS_PER_S, clock()
-        self._said_to: OrderedDict[Address, tuple[float, bytes]] = OrderedDict()
-        self._said_to_all: tuple[float, bytes] = (-AGAIN_S, b"")
+        self._said_to: OrderedDict[Address, _Said] = OrderedDict()
+        self._said_to_all = _NEVER_SAID
         self.proven_count = self.handshake_count = 0
         self._begin_boot()
 
@@ -83,27 +89,31 @@ class Seal:
 
     # Out.
 
-    def seal(self, data: bytes, to: Address | None) -> bytes:
-        """For one address, or (None) for all."""
+    def seal(self, data: bytes, to: Address | None, node: NodeId | None = None) -> bytes:
+        """For one address, or (None) for all; where the member there is known by its name, for nobody else."""
         if self.keyring.speaks_clear:
             return data
         if to is None:
-            self._said_to_all = (self._clock(), data)
+            self._said_to_all = (self._clock(), data, None)
         else:
-            self._said_to[to] = (self._clock(), data)
+            self._said_to[to] = (self._clock(), data, node)
             self._said_to.move_to_end(to)
             if len(self._said_to) > AGAIN_MAX:
                 self._said_to.popitem(last=False)
-        return self._seal(data)
+        return self._seal(data, node)
 
-    def _seal(self, plain: bytes) -> bytes:
+    def _seal(self, plain: bytes, node: NodeId | None = None) -> bytes:
         plain = self._packed(plain)
         if os.getpid() != self._pid:  # A fork must not repeat a nonce, nor pass for its parent.
             self._begin_boot()
         self._number += 1
-        counted = self.boot + self._number.to_bytes(NUMBER_BYTES, "big")
+        number = self._number if node is None else self._number | FOR_ONE
+        counted = self.boot + number.to_bytes(NUMBER_BYTES, "big")
         header = MARK + self.keyring.primary + counted
-        return header + self.keyring.seal(plain, header + self._group, counted + _PADDING)
+        return header + self.keyring.seal(plain, self._associated(header, node), counted + _PADDING)
+
+    def _associated(self, header: bytes, node: NodeId | None) -> bytes:
+        return header + self._group if node is None else header + self._group + b"\0" + node.encode()
 
     # In.
 
@@ -121,10 +131,20 @@ class Seal:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
         header, counted = data[:HEADER_BYTES], data[1 + ID_BYTES : HEADER_BYTES]
         boot, number = counted[:BOOT_BYTES], int.from_bytes(counted[BOOT_BYTES:], "big")
+        addressee = self.node if number & FOR_ONE else None
+        number &= FOR_ONE - 1
         window = self._boots.get(boot)
         if window is not None and window.has(number):
             raise RemoteProtocolError("replay", f"comes a second time, or too late: number {number}")
-        plain = self.keyring.open(data[1 : 1 + ID_BYTES], data[HEADER_BYTES:], header + self._group, counted + _PADDING)
+        try:
+            associated = self._associated(header, addressee)
+            plain = self.keyring.open(data[1 : 1 + ID_BYTES], data[HEADER_BYTES:], associated, counted + _PADDING)
+        except UnknownKey:
+            raise
+        except RemoteProtocolError as error:
+            if addressee is None:
+                raise
+            raise RemoteProtocolError("addressee", f"{error}, or for another member than {addressee}") from None
         if boot == self.boot:
             raise RemoteProtocolError("replay", "is one of our own, come back")
         if window is not None:
@@ -201,9 +221,9 @@ class Seal:
 
     def _say_again(self, to: Address, now: float, send: Send) -> None:
         """It believes us from now on, but has dropped the last that we said."""
-        for at, data in (self._said_to_all, self._said_to.get(to, (-AGAIN_S, b""))):
+        for at, data, node in (self._said_to_all, self._said_to.get(to, _NEVER_SAID)):
             if data and now - at <= AGAIN_S:
-                send(self._seal(data), to)
+                send(self._seal(data, node), to)
 
     def _token(self, boot: bytes, now: float) -> bytes:
         slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
