@@ -314,6 +314,30 @@ def test_nobody_can_be_flooded_by_it() -> None:
         assert to != EVE or len(data) <= HANDSHAKE_BYTES, (frm, len(data))
 
 
+@pytest.mark.parametrize("kind", ["datagrams", "questions"])
+def test_who_plays_a_member_back_from_elsewhere_does_not_keep_it_from_proving_itself(kind: str) -> None:
+    """A thousand recordings a second, from many ports, while the member itself says something once a second."""
+    wire = two()
+    wire.say(A, B)
+    recorded = wire.ends[A].seal(DATA, None)
+    if kind == "questions":  # A asks B for an echo.
+        wire.ends[A]._boots.clear()
+        wire.crossed.clear()
+        wire.now += 1
+        wire.say(B, A)
+        recorded = next(data for data, frm, to in wire.crossed if (frm, to) == (A, B))
+    wire.boot(B)
+    wire.ends[A]._boots.clear()
+    wire.read.clear()
+    for i in range(1, 3001):
+        wire.now += 0.001
+        wire.deliver(recorded, Address(EVE.host, 1000 + i), B)
+        if i % 1000 == 0:
+            wire.say(A, B, DATA + bytes([i // 1000]))
+    assert (B, DATA + bytes([1])) in wire.read
+    assert sum(to.host == EVE.host for _, _, to in wire.crossed) < 3 / 0.2 + 2
+
+
 @pytest.mark.parametrize("group", ["g", "orders", "a-group-with-a-name-of-some-length"])
 @pytest.mark.parametrize("incarnation", [1, 2**40])
 def test_the_groups_name_is_bound_by_the_seal_and_not_written_in_it(group: str, incarnation: int) -> None:
@@ -356,7 +380,7 @@ def test_memory_for_boots_is_bounded() -> None:
         wire.say(A, B)
         wire.crossed.clear()
     end = wire.ends[B]
-    assert len(end._boots) == BOOTS_MAX and len(end._asked_at) == BOOTS_MAX
+    assert len(end._boots) == BOOTS_MAX and len(end._paced) == BOOTS_MAX
 
 
 # ── The window ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,9 @@ handed to another.  So what is for one member is sealed for its name, and opens 
 
 Tokens are made from a secret of this boot, the other's boot and the time, so nothing is kept for strangers.  An answer
 is never larger than what it answers, goes only where that came from, and at a bounded rate: nobody can use a group to
-flood a third party.  What is said again goes only to an address that has just echoed a token.
+flood a third party.  The rate is one per boot and host, and one for all: who plays recordings of a member back from
+elsewhere uses up none of what that member itself is due.  An echo of a fresh token is answered always, and what is
+said again goes only to an address that has just echoed one.
 
 While a group gets its first key, "clear" is one of its keys: then what is not sealed is believed too, and promises
 what it did before.
@@ -52,7 +54,7 @@ WINDOW: Final = 1024  # Numbers below the highest that may still come, once each
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
 TOKEN_S: Final = 30.0  # A token is good for so long, and as long again.
 ANSWERS_PER_S: Final = 500.0  # Handshakes sent, in all; so many at once, too.
-ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most.
+ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most, at one host; its own questions are answered so.
 AGAIN_S: Final = 2.0  # What is older is not said again.
 AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
@@ -76,7 +78,7 @@ class Seal:
         self._named = msgspec.msgpack.encode(group)
         self._clock = clock
         self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
-        self._asked_at: OrderedDict[bytes, float] = OrderedDict()
+        self._paced: OrderedDict[tuple[bytes, str, bool], float] = OrderedDict()  # By boot, host, and who asked whom.
         self._allowance, self._allowed_at = ANSWERS_PER_S, clock()
         self._said_to: OrderedDict[Address, _Said] = OrderedDict()
         self._said_to_all = _NEVER_SAID
@@ -177,13 +179,23 @@ class Seal:
 
     def _ask(self, boot: bytes, source: Address, send: Send) -> None:
         now = self._clock()
-        if now - self._asked_at.get(boot, -ASK_EVERY_S) < ASK_EVERY_S:
-            return
-        self._asked_at[boot] = now
-        self._asked_at.move_to_end(boot)
-        if len(self._asked_at) > BOOTS_MAX:
-            self._asked_at.popitem(last=False)
-        self._answer(self._token(boot, now), _NONE, source, send)
+        if self._may_answer(boot, source, now, asking=True):
+            self._answer(self._token(boot, now), _NONE, source, send)
+
+    def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
+        key = (boot, source.host, asking)
+        if now - self._paced.get(key, -ASK_EVERY_S) < ASK_EVERY_S:
+            return False
+        self._allowance = min(ANSWERS_PER_S, self._allowance + (now - self._allowed_at) * ANSWERS_PER_S)
+        self._allowed_at = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        self._paced[key] = now
+        self._paced.move_to_end(key)
+        if len(self._paced) > BOOTS_MAX:
+            self._paced.popitem(last=False)
+        return True
 
     def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address, send: Send) -> None:
         if len(plain) != _ASKING_BYTES:
@@ -191,7 +203,7 @@ class Seal:
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
         if echo == _NONE:
-            if token != _NONE:
+            if token != _NONE and self._may_answer(boot, source, now, asking=False):
                 self._answer(self._token(boot, now), token, source, send)
             return
         if echo not in (self._token(boot, now), self._token(boot, now - TOKEN_S)):
@@ -211,13 +223,8 @@ class Seal:
             self._boots.popitem(last=False)
 
     def _answer(self, token: bytes, echo: bytes, source: Address, send: Send) -> None:
-        now = self._clock()
-        self._allowance = min(ANSWERS_PER_S, self._allowance + (now - self._allowed_at) * ANSWERS_PER_S)
-        self._allowed_at = now
-        if self._allowance >= 1:
-            self._allowance -= 1
-            self.handshake_count += 1
-            send(self._seal(MARK + token + echo), source)
+        self.handshake_count += 1
+        send(self._seal(MARK + token + echo), source)
 
     def _say_again(self, to: Address, now: float, send: Send) -> None:
         """It believes us from now on, but has dropped the last that we said."""
