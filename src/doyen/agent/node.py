@@ -189,8 +189,10 @@ class Agent:
                 self.told("suspected", member=member, by=(by,))
             case ScoreWanted(number) if self.answers_scores:
                 self.driver.tell(ScoreGiven(number, self.config.standing), channel=channel)
-            case _ if type(fact).__name__ == "CannotElect":
+            case _ if type(fact).__name__ in ("CannotElect", "NotVoting"):
                 self.told("cannot elect", self._reign_of(channel), reason=str(fact))
+                if type(fact).__name__ == "NotVoting":  # Nothing but a person's word can end it.
+                    log.warning("%s: %s", self.name, fact)
         for observe in self.observers:
             observe(channel, fact, now)
 

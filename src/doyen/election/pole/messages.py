@@ -153,7 +153,10 @@ class NotVoting(Struct, frozen=True):
     """This process has lost its durable file, or never had one: it follows, and has no vote."""
 
     def __str__(self) -> str:
-        return "no durable record of earlier votes: not voting until an operator replaces this member"
+        return (
+            "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
+            "group, start it once with --newcomer; if its files are lost, it must come back under another name"
+        )
 
 
 def _check_epoch(epoch: int) -> None:
