@@ -11,6 +11,8 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
+from doyen.agent.attachments import check
+from doyen.agent.config import NodeConfig
 from doyen.agent.layers import worst_case_of
 from doyen.agent.node import udp_config
 from doyen.agent.presets import at_most
@@ -20,6 +22,7 @@ from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, id_text, read_keys
+from doyen.net.storage import is_node_directory, look_at
 
 
 class Finding(Struct, frozen=True):
@@ -104,14 +107,17 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
         return
     try:
         config = chosen_node(config_file, given)
+        check(config)
         udp = udp_config(config)
-        for seed in config.seed_addresses():
+        for seed in config.numeric_seeds():
             udp.check_peer(seed)
     except DoyenError as error:
         yield Finding("wrong", "the configuration cannot work", str(error))
         return
     membership = config.membership_kind()
-    yield Finding("ok", f"group {config.group!r}: {membership} membership, {config.election} election")
+    kept = "no" if membership == "none" else membership
+    yield Finding("ok", f"group {config.group!r}: {kept} membership, {config.election} election")
+    yield from _others(config)
     if config.election != "none":
         promise = promise_of(config.election, config.rank, config.ring.partition)
         yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")
@@ -129,6 +135,8 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
         yield from _keys(Path(config.key_file))
     if not config.state:
         yield Finding("note", "no state directory: terms begin anew after a restart", "--state DIR")
+    else:
+        yield from _state(Path(config.state), config)
     with socket.socket(socket.AF_INET6 if ":" in udp.bind.host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((udp.bind.host, udp.bind.port))
@@ -140,6 +148,46 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
             )
 
 
+def _others(config: NodeConfig) -> Iterator[Finding]:
+    """Whether they can be found, and whether they know this one."""
+    if not config.seeds and not config.seeds_file and not config.multicast:
+        yield Finding(
+            "note",
+            "this node looks for nobody",
+            "--seed HOST, --seeds-file or --multicast, unless the others have this one as a seed",
+        )
+    for seed in config.seed_addresses():
+        if seed not in config.numeric_seeds():
+            try:
+                found = {entry[4][0] for entry in socket.getaddrinfo(seed.host, seed.port, type=socket.SOCK_DGRAM)}
+                yield Finding("ok", f"seed {seed}: {', '.join(sorted(map(str, found)))}")
+            except OSError as error:
+                yield Finding(
+                    "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again for ever"
+                )
+    if "pole" in (config.election, *config.named_elections().values()) and config.name not in config.voters:
+        who = repr(config.name) if config.name else "a process without --name"
+        yield Finding("note", f"{who} is none of the voters: it follows and never leads", "--name, as in --voters")
+
+
+def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
+    there = next(place for place in (directory, *directory.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield Finding(
+            "wrong", f"cannot write to the state directory {directory}", f"give this user {there}, or another"
+        )
+        return
+    own = directory / config.name
+    kept = look_at(own) if config.name and is_node_directory(own) else []
+    damaged = [found.file for found in kept if found.damage]
+    if damaged:
+        yield Finding("wrong", f"state of {config.name}: {', '.join(damaged)} is damaged", f"doyen state show {own}")
+    elif config.name in config.voters and len(kept) < 2 and not config.newcomer:  # Who it is, and what it promised.
+        yield Finding("note", f"{config.name} has promised nothing yet, so it will not vote", "--newcomer, once")
+    else:
+        yield Finding("ok", f"state in {own}")
+
+
 def _running(group: str | None) -> Iterator[Finding]:
     nodes = local_nodes(group or os.environ.get("DOYEN_GROUP"))
     if not nodes:
@@ -148,7 +196,7 @@ def _running(group: str | None) -> Iterator[Finding]:
         try:
             told = ask(path, "members", timeout_s=3)
         except DoyenError as error:
-            yield Finding("wrong", f"{path.stem} does not answer", str(error))
+            yield Finding("wrong", str(error))
             continue
         who = f"{told['group']}/{told['node']} (pid {told['pid']})"
         if told["leader"] is None:
