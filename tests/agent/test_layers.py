@@ -7,7 +7,7 @@ import pytest
 
 from doyen.agent.config import ElectionKind, NodeConfig
 from doyen.agent.layers import by_path, configure, flag_name, misspelt, node_options, variable_name, worst_case_of
-from doyen.agent.presets import Preset
+from doyen.agent.presets import Preset, timers
 from doyen.core.clock import ms, seconds, to_seconds
 from doyen.errors import ConfigError
 from doyen.testing import Cluster
@@ -55,7 +55,11 @@ def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
         ({}, 'listen_timeout = "2s"\n', "has no field 'listen_timeout': it is listen_timeout of [announce]"),
         ({}, 'swim-period = "2s"\n', "has no field 'swim-period': it is period of [swim]"),
         ({}, "swim = 1\n", "[swim] must be a table, not 1"),
-        ({}, "standing = true\n", "standing = true: expected `float`"),
+        ({}, "standing = true\n", "standing = true: give a number"),
+        ({}, 'seeds = "ant"\n', 'seeds = "ant": give a list of texts'),
+        ({}, "name = 7\n", "name = 7: give a text"),
+        ({"DOYEN_LINK": "maybe"}, "", "DOYEN_LINK: give true or false"),
+        ({"DOYEN_GROUP_SIZE": "many"}, "", "DOYEN_GROUP_SIZE: give a whole number"),
         ({}, "\x00", "is not TOML"),
         ({}, "group = [\n", "is not TOML"),
         ({}, 'preset = "moon"\n', 'preset = "moon": one of local, lan, wan, iot'),
@@ -138,13 +142,20 @@ def test_every_preset_works_with_every_election_and_says_its_worst_case(preset: 
 
 
 @pytest.mark.parametrize("election", ["le-a", "le-s", "le-m", "hybrid", "base", "spanning", "pole", "by-key"])
-@pytest.mark.parametrize("seed", range(3))
-def test_takeovers_in_made_up_time_keep_to_the_worst_case(election: str, seed: int) -> None:
-    cluster = Cluster(5, election=election, seed=seed, preset="local", group_size=5)
-    cluster.run_until_leader()
-    cluster.run_for("5s")
-    first = cluster.run_until_leader()
+@pytest.mark.parametrize(
+    ("preset", "nodes", "seed"),
+    [*(("local", 5, seed) for seed in range(3)), ("lan", 5, 1), ("wan", 3, 2), ("iot", 3, 0)],
+)
+def test_takeovers_in_made_up_time_keep_to_the_worst_case(election: str, preset: Preset, nodes: int, seed: int) -> None:
+    delay = timers(preset, nodes).delay
+    cluster = Cluster(nodes, election=election, seed=seed, preset=preset, group_size=nodes, delay=f"{delay}ns")
+    cluster.run_until_leader("10min")
+    cluster.run_for(f"{5 + 7.3 * seed}s")
+    first = cluster.run_until_leader("10min")
+    crashed_at_s, told = cluster.now_s, len(cluster.history)
     cluster.crash(first)
-    took_s = cluster.run_until(lambda: cluster.leader() not in (None, first))
+    took_s = cluster.run_until(lambda: cluster.leader() not in (None, first), "10min")
+    noticed_s = next(seen.at_s for seen in cluster.history[told:] if seen.kind == "lost" or seen.leader != first)
     worst = worst_case_of(cluster.config("n1"))
+    assert noticed_s - crashed_at_s <= to_seconds(worst.detection)
     assert took_s <= to_seconds(worst.failover) + 0.01  # `run_until` looks every 10 ms.

@@ -38,7 +38,7 @@ class Timers(Struct, frozen=True, kw_only=True):
 class WorstCase(Struct, frozen=True, kw_only=True):
     """From a leader's death; nothing lost, nobody slow."""
 
-    detection: Duration  # Until somebody knows.
+    detection: Duration  # Until somebody gives it up.
     failover: Duration  # Until everybody names the next.
     because: str  # The sum, in the protocol's own words.
 
@@ -147,21 +147,22 @@ def worst_case(election: str, membership: str, made: Timers, group_size: int) ->
         a = made.announce
         spread = 0 if election == "le-a" else a.suppress_interval
         return WorstCase(
-            detection=a.listen_timeout,
+            detection=a.listen_timeout + delay,
             failover=a.listen_timeout + spread + 2 * delay,
-            because="T_L, then T_S and two delays [LE §5.5]",
+            because="a delay of its last word, T_L, then T_S and a delay [LE §5.5]",
         )
     if election == "pole":
         p = made.pole
         return WorstCase(
-            detection=p.guard,
+            detection=p.guard + delay,
             failover=2 * p.guard + p.election_timeout + 6 * delay,
-            because="guard until silence counts, T to elect, a guard until voters are free, six delays",
+            because="a delay of its last word, a guard until silence counts, T to elect, a guard until voters are "
+            "free, five delays",
         )
     if election == "by-key":
         r = made.ring
         return WorstCase(
-            detection=2 * r.lease + r.arbitration,
+            detection=2 * r.lease + r.arbitration + r.recent + delay,
             failover=2 * r.lease + r.arbitration + r.recent + r.lease * _ring_hops(r, n) + 2 * delay,
             because="2·T_l + T_a until it is voted out, T_arb until it must have left [ARB Cor. 3], T_l a hop of news",
         )

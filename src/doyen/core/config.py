@@ -152,7 +152,15 @@ def read_value(hint: Any, value: Any, what: str, *, text: bool = False) -> Any:
     try:
         return msgspec.convert(value, hint, strict=not text)
     except (msgspec.ValidationError, OverflowError) as error:
-        raise ConfigError(f"{what}: {str(error)[0].lower()}{str(error)[1:]}") from None
+        raise ConfigError(f"{what}: {_wanted(hint) or str(error)[0].lower() + str(error)[1:]}") from None
+
+
+def _wanted(hint: Any) -> str | None:
+    """What to give for a leaf of that type, in a reader's words."""
+    plain = {bool: "true or false", int: "a whole number", float: "a number", str: 'a text, e.g. "abc"'}
+    listed = {tuple[str, ...]: 'a list of texts, e.g. ["abc", "def"]'}
+    wanted = plain.get(hint) or listed.get(hint)
+    return wanted and f"give {wanted}"
 
 
 def _list_from_text(text: str, what: str) -> list[Any]:
