@@ -34,7 +34,7 @@ def node(path: Path, answer: dict[str, Any] | None) -> Iterator[None]:
             except OSError:
                 return
             with line:
-                if line.makefile("rb").readline():
+                if b'"watch"' not in (line.makefile("rb").readline() or b'"watch"'):  # It ends where one would watch.
                     line.sendall(json.dumps({"ok": True, "result": answer}).encode() + b"\n")
 
     with socket.socket(socket.AF_UNIX) as door:
@@ -82,6 +82,13 @@ def test_any_name_can_be_asked_to_resign(runtime: Path, capsys: pytest.CaptureFi
     with node(runtime / "g/bee%3a1.sock", said("bee:1", leads=True)):
         assert run("resign", "--name", "bee:1") == 0
     assert capsys.readouterr().out.startswith("bee:1 resigned")
+
+
+def test_watch_says_that_its_node_has_ended(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with node(runtime / "g/ant.sock", said("ant")):
+        assert run("watch") == 0
+    out, err = capsys.readouterr()
+    assert "bee leads (term 3)" in out and "ant has ended" in err
 
 
 def test_who_leaves_must_be_named_where_several_run(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:

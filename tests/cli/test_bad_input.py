@@ -49,6 +49,21 @@ def test_a_nodes_flags(capsys: pytest.CaptureFixture[str], command: str, flags: 
     assert err.startswith("doyen: ") and NODE[flags] in err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("membrs", "No such command 'membrs': do you mean members?"),
+        ("xyzzy", "No such command 'xyzzy'"),
+        ("resign --cooldown soon", "'--cooldown': 'soon' is not a duration"),
+        ("run --group g -- /etc/passwd", "or it may not be executed"),
+    ],
+)
+def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
 @pytest.mark.parametrize("command", ["members", "leader", "watch", "explain", "resign", "leave", "join 10.0.0.1:7600"])
 def test_asking_where_nobody_runs_says_so(
     capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

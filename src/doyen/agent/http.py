@@ -16,6 +16,7 @@ import ipaddress
 import os
 import socket
 from contextlib import suppress
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -85,7 +86,9 @@ class Http:
                 os.chmod(place, 0o600)
                 http.url = f"unix:{place}"
         except OSError as error:
-            raise TransportError(f"cannot serve HTTP on {where}: {error.strerror or error}") from None
+            taken = error.errno == EADDRINUSE
+            why = "the port is taken: choose another" if taken else error.strerror or error
+            raise TransportError(f"cannot serve HTTP on {where}: {why}") from None
         driver.watch(http._on_fact)
         driver.on_close(http.close)
         http._beat()

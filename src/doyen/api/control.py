@@ -172,7 +172,9 @@ class Control:
     def _leader(self, election: str) -> dict[str, Any]:
         reigns = self._node.agent.stack.reigns
         if election not in reigns:
-            raise LocalProtocolError(f"this node takes part in no election {election!r}: one of {sorted(reigns)}")
+            named = ", ".join(filter(None, sorted(reigns)))
+            there = f"besides the group's own there are {named}" if named else "there is only the group's own"
+            raise LocalProtocolError(f"this node takes part in no election {election!r}: {there}")
         reign, clock = reigns[election], self._node.clock()
         return {
             "group": self._node.group,

@@ -4,6 +4,8 @@ from importlib import import_module
 
 import click
 
+from doyen.core.config import nearest
+
 
 class LazyGroup(click.Group):
     """Subcommand NAME is `command` of module `PACKAGE.NAME`; its one-line help is known without importing it."""
@@ -17,6 +19,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.lines:
+            near = None if ctx.resilient_parsing else nearest(cmd_name, self.lines)
+            if near:
+                ctx.fail(f"No such command {cmd_name!r}: do you mean {near}?")
             return None
         command: click.Command = import_module(f"{self.package}.{cmd_name}").command
         return command

@@ -31,7 +31,8 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
             "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
         )
     rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION")]
-    rows += [_row(member) for member in members]
+    listed = told["membership"] != "none"  # Else nobody keeps since when.
+    rows += [_row(member | ({} if listed else {"since_s": None})) for member in members]
     table(rows, ["", *(_remark(member) for member in members)])
 
 

@@ -4,6 +4,7 @@ import click
 
 from doyen.api.control import ask, find_nodes
 from doyen.cli.local import which_election, which_node
+from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.errors import LocalProtocolError, TransportError
 
@@ -12,8 +13,14 @@ from doyen.errors import LocalProtocolError, TransportError
 @which_node
 @which_election
 @click.option("--to", default=None, help="To whom; by default to the best of the others.")
-@click.option("--cooldown", default="30s", show_default=True, help="For so long it does not contend again.")
-def command(group: str | None, name: str | None, as_json: bool, election: str, to: str | None, cooldown: str) -> None:
+@click.option(
+    "--cooldown",
+    type=DurationText(as_seconds=True),
+    default="30s",
+    show_default=True,
+    help="For so long it does not contend again.",
+)
+def command(group: str | None, name: str | None, as_json: bool, election: str, to: str | None, cooldown: float) -> None:
     leader = None
     for path in find_nodes(group, name):
         told = ask(path, "leader", election=election)

@@ -42,7 +42,7 @@ def command(
 ) -> Resident:
     config = chosen_node(config_file, given, {("election",): "hybrid"})
     if shutil.which(words[0]) is None:
-        raise ConfigError(f"cannot run {words[0]!r}: there is no such command here")
+        raise ConfigError(f"cannot run {words[0]!r}: there is no such command here, or it may not be executed")
     if config.election == "none":
         raise ConfigError("--election none elects nobody, so nothing would ever run: give one")
     # Whoever hands over by itself would let its successor begin while the command still ends.

@@ -38,6 +38,7 @@ def command(group: str | None, name: str | None, as_json: bool, duration_s: floa
         for event in watch(path):
             print_json(event) if as_json else click.echo(_line(event))
             sys.stdout.flush()
+        click.echo(f"{told['node']} has ended: nothing more to watch", err=True)
     except KeyboardInterrupt:
         return
     finally:
