@@ -1,12 +1,20 @@
-"""Nodes broken on purpose, for tests only: `python mutants.py MUTANT PLAN`, or `MUTANT run …` as `doyen run`."""
+"""Nodes broken on purpose, for tests only: `python mutants.py MUTANT PLAN`, or `MUTANT run …` as `doyen run`.
 
+Each has one deliberate bug, and the lab must catch every one: `test_mutants` says by which scenario.
+"""
+
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from doyen.core.clock import seconds
 from doyen.lab.proving import witness
 
 HOUR = seconds(3600)
+
+
+# Elections and applications.
 
 
 def outlives_its_lease() -> None:
@@ -17,6 +25,34 @@ def outlives_its_lease() -> None:
     Lease.until = property(lambda self: until.fget(self) + HOUR)  # type: ignore[assignment,method-assign]
 
 
+def counts_its_lease_from_the_answer() -> None:
+    """And not from when it had asked: by a round trip too long."""
+    from doyen.election.pole.reign import Reign
+
+    answered = Reign.answered
+    Reign.answered = lambda self, voter, sent_at, now: answered(self, voter, now, now)  # type: ignore[method-assign]
+
+
+def needs_no_majority() -> None:
+    """Its own word is enough for a lease."""
+    from doyen.election.pole.lease import Lease
+
+    begin = Lease.__init__
+    Lease.__init__ = lambda self, size, length: begin(self, 1, length)  # type: ignore[method-assign]
+
+
+def forgets_its_promise() -> None:
+    """A voter that restarts knows nothing of what it granted, and votes as a newcomer."""
+    from doyen.election.pole import machine
+
+    begin = machine.Pole.__init__
+
+    def forget(self: Any, *positional: Any, **named: Any) -> None:
+        begin(self, *positional, **named | {"restored": None, "newcomer": True})
+
+    machine.Pole.__init__ = forget  # type: ignore[method-assign]
+
+
 def never_yields() -> None:
     """An application that is not stopped, and does not ask: it acts on although its node leads no more."""
     from doyen.api.campaign import Term
@@ -25,8 +61,11 @@ def never_yields() -> None:
     Term._stop = lambda self, reason: None  # type: ignore[method-assign]
 
 
+# `doyen run`.
+
+
 def sleeping_watchdog() -> None:
-    """`doyen run`: the guard of a command is never told of the lease."""
+    """The guard of a command is never told of the lease."""
     from doyen.agent.ward import Ward
 
     start = Ward.start
@@ -37,10 +76,51 @@ def sleeping_watchdog() -> None:
     Ward.start = start_unwatched  # type: ignore[assignment,method-assign]
 
 
-MUTANTS: dict[str, Any] = {made.__name__: made for made in (outlives_its_lease, never_yields, sleeping_watchdog)}
+def forgets_its_reign() -> None:
+    """A runner that restarts leads again at once, although its former life's command has until the lease ends."""
+    from doyen.election.pole.promise import Voter
+
+    Voter.wake = lambda self, now, guard: None  # type: ignore[method-assign]
+
+
+def without_the_kernels_word() -> None:
+    """Nobody learns that a guard was killed: neither its command, by PR_SET_PDEATHSIG, nor its shadow."""
+    _guards("without_the_kernels_word")
+
+
+def follows_the_group_only() -> None:
+    """What leaves the command's process group is not followed."""
+    from doyen.agent import guard
+
+    guard.adopt_orphans = lambda: None
+    _guards("follows_the_group_only")
+
+
+def _guards(mutant: str) -> None:
+    """Its guards are those of `mutant_guards.py`."""
+    from doyen.agent import guard
+
+    os.environ |= {"DOYEN_SOUND_GUARD": str(guard.__file__), "DOYEN_MUTANT": mutant}
+    guard.__file__ = str(Path(__file__).with_name("mutant_guards.py"))
+
+
+NODES: dict[str, Any] = {
+    made.__name__: made
+    for made in (
+        outlives_its_lease,
+        counts_its_lease_from_the_answer,
+        needs_no_majority,
+        forgets_its_promise,
+        never_yields,
+    )
+}
+RUNNERS: dict[str, Any] = {
+    made.__name__: made
+    for made in (sleeping_watchdog, forgets_its_reign, without_the_kernels_word, follows_the_group_only)
+}
 
 if __name__ == "__main__":
-    MUTANTS[sys.argv.pop(1)]()
+    (NODES | RUNNERS)[sys.argv.pop(1)]()
     if sys.argv[1] == "run":
         from doyen.cli import main
 

@@ -1,4 +1,4 @@
-"""The guard of a command is killed when nobody else can help: its shadow ends what the kernel does not."""
+"""Runner, guard and shadow of a command are killed in any pair: the third ends what the kernel does not."""
 
 import os
 import signal
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from doyen.lab.proving.beater import identity
+from doyen.lab.proving.singleton import parent_of
 
 pytestmark = pytest.mark.live
-SCRIPT = "sleep 61 & echo $PPID $$ $! > {}; wait"
+SCRIPT = "sleep 61 & a=$!; setsid sleep 62 & echo $PPID $$ $a $! > {}; wait"
 
 
 def until(holds: Callable[[], bool], within_s: float = 15) -> None:
@@ -23,20 +24,31 @@ def until(holds: Callable[[], bool], within_s: float = 15) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("runner_signal", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_killed_guard_takes_the_commands_children_with_it_whatever_became_of_the_runner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner_signal: signal.Signals
+@pytest.mark.parametrize(
+    ("stopped", "killed"),
+    [
+        ("runner", "guard"),
+        ("", "runner guard"),
+        ("", "runner shadow"),
+        ("", "guard shadow"),
+    ],
+)
+def test_of_runner_guard_and_shadow_any_one_ends_all_that_the_command_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str, killed: str
 ) -> None:
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "run"))
     pids_file = tmp_path / "pids"
-    line = [sys.executable, "-m", "doyen", "run", "--group", "g", "--preset", "local", "--grace", "60s"]
+    line = [sys.executable, "-m", "doyen", "run", "--group", "g", "--preset", "local", "--grace", "200ms"]
     with subprocess.Popen([*line, "--", "sh", "-c", SCRIPT.format(pids_file)], stderr=subprocess.DEVNULL) as runner:
         try:
-            until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 3)
-            guard, command, child = (int(pid) for pid in pids_file.read_text().split())
-            assert identity(command) and identity(child)
-            runner.send_signal(runner_signal)
-            os.kill(guard, signal.SIGKILL)
-            until(lambda: not identity(command) and not identity(child), 3)
+            until(lambda: pids_file.exists() and len(pids_file.read_text().split()) == 4)
+            guard, *begun = (int(pid) for pid in pids_file.read_text().split())
+            assert all(identity(pid) for pid in begun)
+            watch = {"runner": runner.pid, "guard": guard, "shadow": parent_of(guard)}
+            if stopped:
+                os.kill(watch[stopped], signal.SIGSTOP)
+            for name in killed.split():
+                os.kill(watch[name], signal.SIGKILL)
+            until(lambda: not any(identity(pid) for pid in begun), 3)
         finally:
             runner.kill()

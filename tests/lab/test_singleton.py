@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -17,10 +18,10 @@ from doyen.lab.proving.history import Life, Record
 from doyen.lab.proving.singleton import judge_commands, prove_singleton
 
 
-def command(host: str, pid: int, first: int, last: int, term: int, parent: int = 1) -> Life:
-    """One that beats every 5 ms."""
-    made = Life(host, f"{pid}-77", 1, Path("nowhere"), durable=False)
-    made.add(Record(kind="begin", at=ms(first), term=term, reason=str(parent)))
+def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Life:
+    """One that beats every 5 ms, or another process of it."""
+    made = Life(host, f"{pid}-77", 1, Path(f"{host}.{pid}-77.{of or pid}-77.jsonl"), durable=False)
+    made.add(Record(kind="begin", at=ms(first), term=term, reason="1"))
     for at in range(first, last + 1, 5):
         made.add(Record(kind="act", at=ms(at), term=term))
     return made
@@ -36,10 +37,11 @@ def test_a_second_that_begins_too_early_is_caught_by_its_beats() -> None:
     assert found == ["two at once: n0#10 (term 1) acted 20 ms after n1#11 (term 2) had begun"]
 
 
-def test_a_child_that_outlives_its_parent_is_part_of_the_command() -> None:
+@pytest.mark.parametrize("role", ["child", "stray"])
+def test_what_outlives_the_command_is_part_of_it(role: str) -> None:
     lives = [
         command("n0", 10, 0, 100, 1),
-        command("n0-child", 20, 0, 150, 1, parent=10),
+        command(f"n0-{role}", 20, 0, 150, 1, of=10),
         command("n1", 11, 120, 200, 2),
     ]
     assert judge_commands(lives) == ["two at once: n0#10 (term 1) acted 30 ms after n1#11 (term 2) had begun"]
@@ -71,33 +73,61 @@ def test_the_beater_sees_another_that_lives_and_not_one_that_ended(tmp_path: Pat
             time.sleep(0.01)
         raise AssertionError(f"{host} did not begin")
 
+    def end_beaters() -> None:
+        for path in tmp_path.iterdir():
+            pid = int(path.name.split(".")[1].partition("-")[0])
+            if beater.identity(pid):
+                os.kill(pid, signal.SIGKILL)
+
     started = [start("n0")]
     try:
         assert "beside" not in acts("n0")
         started.append(start("n1"))
         assert '"reason":"n0.' in acts("n1")
         for process in started:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
+        end_beaters()
         while any(beater.identity(int(path.name.split(".")[1].partition("-")[0])) for path in tmp_path.iterdir()):
             time.sleep(0.01)
         started = [start("n2")]
         assert "beside" not in acts("n2")
     finally:
+        end_beaters()
         for process in started:
-            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+MUTANTS = Path(__file__).with_name("mutants.py")
+CAUGHT_BY = {  # The fault that brings it to light.
+    "sleeping_watchdog": "runner paused",
+    "forgets_its_reign": "runner killed",
+    "without_the_kernels_word": "guard killed",
+    "follows_the_group_only": "runner killed",
+}
+
+
+def assert_caught(mutant: str, kills: int) -> None:
+    doyen = [sys.executable, str(MUTANTS), mutant]
+    result = asyncio.run(prove_singleton(kills, doyen=doyen, only=(CAUGHT_BY[mutant],)))
+    assert result.faults[CAUGHT_BY[mutant]] and not result.holds
+    shutil.rmtree(result.histories)
+    assert any(text.startswith("two at once") for text in result.violations), result.violations
+    assert any("began while" in text for text in result.violations)
 
 
 @pytest.mark.live
 @pytest.mark.root
 def test_a_watchdog_that_does_not_know_the_lease_is_caught_when_its_runner_is_paused() -> None:
-    mutant = [sys.executable, str(Path(__file__).with_name("mutants.py")), "sleeping_watchdog"]
-    result = asyncio.run(prove_singleton(5, doyen=mutant))
-    shutil.rmtree(result.histories)
-    assert result.faults["runner paused"] == 1
-    assert any(text.startswith("two at once") for text in result.violations), result.violations
-    assert any("began while" in text for text in result.violations)
+    assert_caught("sleeping_watchdog", kills=1)
+
+
+@pytest.mark.live
+@pytest.mark.root
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", runpy.run_path(str(MUTANTS))["RUNNERS"])
+def test_every_broken_runner_is_caught(mutant: str) -> None:
+    assert_caught(mutant, kills=8)
 
 
 @pytest.mark.live

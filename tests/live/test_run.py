@@ -20,6 +20,7 @@ from doyen.core.clock import seconds
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
+QUORUM_OF_ONE = ["--name", "a", "--election", "pole", "--voters", "a", "--volatile"]
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None
     said = [json.loads(line) for line in error.splitlines()]
     assert [line["event"] for line in said if line["event"] != "waiting"] == ["preset", "note", "elected", "ended"]
     note = next(line["text"] for line in said if line["event"] == "note")
-    assert "a second sh may run on the other side of a partition" in note
+    assert "a second sh may run on the other side of a partition, or while this process is stopped" in note
     assert "--election pole" in note
 
 
@@ -81,9 +82,12 @@ def test_a_killed_command_gives_128_and_its_signal() -> None:
     assert process.returncode == 137
 
 
-def test_sigterm_to_the_runner_ends_the_command_first_then_leaves(tmp_path: Path) -> None:
-    script = f"trap 'sleep 0.2; echo bye; exit 3' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
-    with runner("--group", "term", command=["sh", "-c", script]) as process:
+@pytest.mark.parametrize("election", ["hybrid", "pole"])
+def test_sigterm_to_the_runner_ends_the_command_first_then_leaves(tmp_path: Path, election: str) -> None:
+    """It has its grace: behind a shell that ends at once, too, and beyond a lease, which is renewed meanwhile."""
+    flags = QUORUM_OF_ONE if election == "pole" else []
+    job = f"trap 'sleep 0.7; echo bye; exit 3' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
+    with runner("--group", "term", *flags, command=["sh", "-c", f'sh -c "{job}"; true']) as process:
         told(process, "elected")
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
         process.terminate()
@@ -105,11 +109,14 @@ def test_what_ignores_sigterm_is_killed_after_the_grace() -> None:
 
 @pytest.mark.parametrize("election", ["hybrid", "pole"])
 def test_a_killed_runner_takes_its_command_and_its_children_with_it(tmp_path: Path, election: str) -> None:
-    flags = ["--election", "pole", "--voters", "a", "--volatile"] if election == "pole" else []
-    script = f"trap '' TERM; sleep 61 & echo $! $$ > {tmp_path}/pids; wait; while :; do sleep 1; done"
-    with runner("--group", "kill", "--name", "a", "--grace", "300ms", *flags, command=["sh", "-c", script]) as process:
+    """Also those that have left its process group, as `timeout` does, or its session."""
+    flags = QUORUM_OF_ONE if election == "pole" else []
+    me = f"echo \\$\\$ >> {tmp_path}/pids"
+    script = f"""trap '' TERM; sh -c "{me}; exec sleep 61" & timeout 62 sh -c "{me}; exec sleep 62" &
+        setsid sh -c "{me}; sleep 63 & wait" & echo $$ >> {tmp_path}/pids; wait; while :; do sleep 1; done"""
+    with runner("--group", "kill", "--grace", "300ms", *flags, command=["sh", "-c", script]) as process:
         told(process, "elected")
-        until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
+        until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 4)
         pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
         assert all(alive(pid) for pid in pids)
         process.kill()
@@ -132,8 +139,7 @@ def test_a_killed_guard_takes_the_command_with_it_too(tmp_path: Path) -> None:
 
 def test_a_paused_runner_does_not_keep_the_command_alive_beyond_the_lease(tmp_path: Path) -> None:
     script = f"echo $$ > {tmp_path}/pid; while :; do sleep 0.02; done"
-    flags = ["--group", "pause", "--name", "a", "--election", "pole", "--voters", "a", "--volatile"]
-    with runner(*flags, command=["sh", "-c", script]) as process:
+    with runner("--group", "pause", *QUORUM_OF_ONE, command=["sh", "-c", script]) as process:
         told(process, "elected")
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
         pid = int((tmp_path / "pid").read_text())
@@ -269,13 +275,13 @@ def last_actor(log: Path) -> str | None:
 
 
 def owner_of(pid: str, runners: dict[str, "subprocess.Popen[str]"]) -> str | None:
-    """The runner whose guard is the command's parent."""
+    """The runner of the shadow of the guard that is the command's parent."""
     try:
-        guard = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-        runner_pid = int(Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1])
+        for _ in range(3):
+            pid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
     except OSError:
         return None
-    return next((name for name, process in runners.items() if process.pid == runner_pid), None)
+    return next((name for name, process in runners.items() if process.pid == int(pid)), None)
 
 
 @pytest.mark.parametrize(
@@ -308,3 +314,32 @@ def test_a_command_that_would_begin_too_late_is_not_begun_and_the_lease_may_be_r
     assert (late.was_late, late.pid) == (True, None)
     renewed = asyncio.run(main(now + 1000, now + seconds(30)))
     assert (renewed.was_late, renewed.pid is not None) == (False, True)
+
+
+def test_a_stopped_guard_is_replaced_by_its_shadow_before_the_lease_ends() -> None:
+    async def main() -> tuple[Ward, bool]:
+        ward = Ward(["sleep", "61"], grace=seconds(9), lease=seconds(1))
+        until_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + seconds(1)
+        await ward.start(1, until_ns)
+        while ward.pid is None:
+            await asyncio.sleep(0.01)
+        guard = int(Path(f"/proc/{ward.pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(guard, signal.SIGSTOP)
+        await ward.ended()
+        return ward, time.clock_gettime_ns(time.CLOCK_BOOTTIME) < until_ns
+
+    ward, in_time = asyncio.run(main())
+    assert ward.pid is not None and not alive(ward.pid)
+    assert (ward.stopped_because, in_time) == ("lease not renewed", True)
+
+
+def test_a_command_that_ended_by_itself_while_its_runner_was_paused_is_not_run_again(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/pid; sleep 0.2; exit 7"
+    with runner("--group", "pause", *QUORUM_OF_ONE, command=["sh", "-c", script]) as process:
+        told(process, "elected")
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        os.kill(process.pid, signal.SIGSTOP)
+        until(lambda: not alive(int((tmp_path / "pid").read_text())))
+        time.sleep(0.6)  # The lease has ended, too.
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait(10) == 7

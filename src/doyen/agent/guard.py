@@ -1,14 +1,17 @@
 """The watchdog of one command: a process of its own, so that the command ends whatever becomes of the runner.
 
-    runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its children
-           ◀──"pid N", "term WHY", "exit N", or "late": it was not begun──
+    runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its descendants
+           ◀──"pid N GUARD", "term WHY", "exit N", or "late": it was not begun──
 
-The guard is the command's parent.  It ends the command's whole process group, by SIGTERM and then SIGKILL,
+The guard is the command's parent.  It ends the command and all that descends from it, by SIGTERM and then SIGKILL,
     when the runner says so,
     when the runner is gone (its end of the pipe closes, also by SIGKILL),
     when the lease is about to end and was not renewed: SIGTERM `notice` before, SIGKILL `margin` before its end.
-If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG), and its shadow, a process that waits for
-nothing else, the command's group: also where the runner is paused, or gone as well.
+If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the guard's parent, its shadow,
+which waits for nothing else, the rest: also where the runner is paused, or gone as well.
+
+Runner, shadow and guard adopt orphans (PR_SET_CHILD_SUBREAPER), so what leaves the command's process group or session
+is theirs all the same, and nothing has ended before nothing is left.
 
 Nothing but the standard library, and little of it: it must start fast and weigh nothing.
 """
@@ -21,12 +24,55 @@ import sys
 import time
 from contextlib import suppress
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FOREVER = 1 << 62
+AGAIN = 20_000_000  # What was killed and still lives is killed again, so often.
+ASLEEP_MAX = 100_000_000  # No longer: `select` does not count the time that the machine itself was asleep.
 
 
 def now() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends come to this process."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def descendants(pid: int) -> list[int]:
+    """As the kernel lists them now; one that begins or ends meanwhile may be missing."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found = []
+    for task in tasks:
+        with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+            for child in map(int, file.read().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def code_of(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def end_descendants() -> None:
+    """Of this process; returns once there is none."""
+    while True:
+        for pid in descendants(os.getpid()):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
 
 
 class Guard:
@@ -36,10 +82,11 @@ class Guard:
         self.orders, self.words = orders, words
         self.until, self.grace, self.notice, self.margin = until, grace, notice, margin
         self.pid = 0
+        self.code: int | None = None  # The command's own, once it has ended.
         self.stop_at = FOREVER  # When SIGKILL follows, once SIGTERM was sent.
+        self.kill_at = 0  # Not before: a killed process needs a moment to end.
         self.buffer = b""
         self.runner_gone = False
-        self.shadow = -1  # Where to tell it.
 
     def run(self, command: list[str]) -> int:
         wake_read, wake_write = os.pipe()
@@ -47,65 +94,38 @@ class Guard:
         os.set_blocking(wake_read, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_IGN)  # Its orders come by the pipe.
         if select.select([self.orders], [], [], 0)[0]:
             self.hear()  # While we started, the lease may have been renewed, or the runner gone.
         if self.runner_gone or self.stop_at < FOREVER or now() >= self.until - self.margin:
             self.say(b"late\n")
             return 75
-        self.shadow = self.start_shadow()
         self.pid = self.start(command)
-        self.tell_shadow(self.pid)
-        self.say(b"pid %d\n" % self.pid)
-        while True:
-            code = self.reaped()
-            if code is not None:
-                self.say(b"exit %d\n" % code)
-                return code
+        self.say(b"pid %d %d\n" % (self.pid, os.getpid()))
+        while not self.all_ended():
             self.watch_deadlines()
-            wait_s = max(0, min(self.next_deadline() - now(), 10**9)) / 1e9
+            wait_s = max(0, min(self.next_deadline() - now(), ASLEEP_MAX)) / 1e9
             wanted = [wake_read] if self.runner_gone else [wake_read, self.orders]
             ready, _, _ = select.select(wanted, [], [], wait_s)
             if wake_read in ready:
                 os.read(wake_read, 4096)
             if self.orders in ready:
                 self.hear()
-
-    def start_shadow(self) -> int:
-        """It learns by the end of a pipe that the guard is no more, and ends the group last named in it."""
-        told, tell = os.pipe()
-        if os.fork():
-            os.close(told)
-            return tell
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for end in (tell, self.orders, self.words):
-            os.close(end)
-        while words := os.read(told, 256):
-            self.pid = int(words.split()[-1])
-        if self.pid:
-            self.kill(signal.SIGKILL)
-        os._exit(0)
-
-    def tell_shadow(self, pid: int) -> None:
-        """Which group is to be ended; 0: none any more."""
-        with suppress(OSError):  # It was killed: then there is none.
-            os.write(self.shadow, b"%d\n" % pid)
+        assert self.code is not None
+        self.say(b"exit %d\n" % self.code)
+        return self.code
 
     def start(self, command: list[str]) -> int:
-        libc = ctypes.CDLL(None, use_errno=True)
         parent = os.getpid()
         pid = os.fork()
         if pid:
             return pid
         try:
             os.setsid()
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:  # It died before we asked to be told.
                 os._exit(137)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+            for number in (*IGNORED, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             os.close(self.orders)
             os.close(self.words)
@@ -114,13 +134,17 @@ class Guard:
             os.write(2, f"doyen: cannot run {command[0]}: {error.strerror}\n".encode())
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
-    def reaped(self) -> int | None:
-        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            return None
-        self.kill(signal.SIGKILL)  # Whatever it left behind in its group, whose id is its own until it is reaped.
-        self.tell_shadow(0)
-        _, status = os.waitpid(self.pid, 0)
-        return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    def all_ended(self) -> bool:
+        """The command, and whatever it left behind, which has no time of its own unless SIGTERM was just sent."""
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.pid:
+                    self.code = code_of(ended[1])
+        except ChildProcessError:
+            return True
+        if self.code is not None and self.stop_at == FOREVER:
+            self.stop_at = 0
+        return False
 
     def hear(self) -> None:
         data = os.read(self.orders, 65536)
@@ -138,29 +162,37 @@ class Guard:
 
     def next_deadline(self) -> int:
         if self.stop_at < FOREVER:
-            return min(self.stop_at, self.until - self.margin)
+            return max(self.kill_at, min(self.stop_at, self.until - self.margin))
         return self.until - self.notice
 
     def watch_deadlines(self) -> None:
         time_now = now()
         if time_now >= self.stop_at or time_now >= self.until - self.margin:
-            self.kill(signal.SIGKILL)
-            self.stop_at = min(self.stop_at, time_now + 50_000_000)  # Again, until it is reaped.
+            self.stop_at = min(self.stop_at, time_now)
+            if time_now >= self.kill_at:
+                self.kill_at = time_now + AGAIN
+                self.kill(signal.SIGKILL)
         elif time_now >= self.until - self.notice and self.stop_at == FOREVER:
             self.stop(b"lease not renewed")
 
     def stop(self, why: bytes) -> None:
         if self.stop_at == FOREVER:
-            self.stop_at = min(now() + self.grace, self.until - self.margin)
+            self.stop_at = now() + self.grace  # Or before the lease ends, whichever is sooner: it may yet be renewed.
             self.say(b"term " + why + b"\n")
             self.kill(signal.SIGTERM)
             self.kill(signal.SIGCONT)  # One that is stopped would not hear it.
 
     def kill(self, number: int) -> None:
+        """First the command's group at one blow, while its id is surely its own, then who has left it."""
         if not self.pid:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)  # setsid: the group has the leader's id.
+        if self.code is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)  # setsid: the group has the command's id.
+        for pid in descendants(os.getpid()):
+            with suppress(ProcessLookupError, PermissionError):
+                if self.code is not None or os.getpgid(pid) != self.pid:
+                    os.kill(pid, number)
 
     def say(self, line: bytes) -> None:
         try:
@@ -169,6 +201,25 @@ class Guard:
             self.runner_gone = True
 
 
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)  # Orders come by the pipe.
+
+
+def main(numbers: list[int], command: list[str]) -> int:
+    """The shadow begins, and the guard is its child: whatever that leaves behind, comes to it."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    adopt_orphans()
+    guard = os.fork()
+    if not guard:
+        os.setsid()
+        adopt_orphans()
+        return Guard(*numbers).run(command)
+    os.close(numbers[0])
+    os.close(numbers[1])
+    code = code_of(os.waitpid(guard, 0)[1])
+    end_descendants()
+    return code
+
+
 if __name__ == "__main__":
-    numbers = [int(text) for text in sys.argv[1:7]]
-    sys.exit(Guard(*numbers).run(sys.argv[7:]))
+    sys.exit(main([int(text) for text in sys.argv[1:7]], sys.argv[7:]))

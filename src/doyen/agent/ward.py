@@ -21,13 +21,15 @@ class Ward:
     def __init__(self, command: Sequence[str], *, grace: Duration, lease: Duration | None) -> None:
         self.command, self.grace, self.lease = list(command), grace, lease
         self.pid: int | None = None
-        self.stopped_because = ""
+        self.stopped_because = ""  # Empty where it ended by itself.
+        self.has_exited = False  # Its exit code is its own word.
         self.was_late = False  # Leadership was over, or about to be, before the command could begin.
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._orders = -1
+        self._orders = self._guard = -1
         self._until: Instant = _guard.FOREVER
         self._process: asyncio.subprocess.Process
         self._reader: asyncio.Task[None]
+        self._second: asyncio.Task[None]
 
     @property
     def notice(self) -> Duration:
@@ -36,6 +38,7 @@ class Ward:
 
     async def start(self, term: int, until: Instant | None) -> None:
         self._until = _guard.FOREVER if until is None else until
+        _guard.adopt_orphans()
         orders_read, self._orders = os.pipe()
         words_read, words_write = os.pipe()
         os.set_blocking(self._orders, False)
@@ -55,7 +58,9 @@ class Ward:
         finally:
             os.close(orders_read)
             os.close(words_write)
-        self._reader = asyncio.get_running_loop().create_task(self._listen(words_read))
+        loop = asyncio.get_running_loop()
+        self._reader = loop.create_task(self._listen(words_read))
+        self._second = loop.create_task(self._see_to_it())
 
     def extend(self, until: Instant | None) -> None:
         """The lease was renewed."""
@@ -86,7 +91,9 @@ class Ward:
         async for line in reader:
             word, _, rest = line.decode().rstrip("\n").partition(" ")
             if word == "pid":
-                self.pid = int(rest)
+                self.pid, guard = map(int, rest.split())
+                with suppress(OSError):  # It has ended already.
+                    self._guard = os.pidfd_open(guard)
             elif word == "term":
                 self.stopped_because = rest
             elif word == "exit":
@@ -94,12 +101,23 @@ class Ward:
             elif word == "late":
                 self.was_late, code = True, 75
         pipe.close()
-        await self._process.wait()
-        if code is None:  # The guard was killed: the kernel ended the command, its children are for us.
+        self.has_exited = code is not None
+        if code is None:  # The guard was killed: by us, if it overran the lease.
             code = 137
-            if self.pid is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-        os.close(self._orders)
-        self._orders = -1
+            self.stopped_because = self.stopped_because or ("lease not renewed" if self._second.done() else "")
+        self._second.cancel()
+        shadow = await self._process.wait()  # By then nothing is left of the command,
+        if shadow < 0:  # unless that was killed, too: then the rest came to us.
+            await asyncio.to_thread(_guard.end_descendants)
+        for end in (self._orders, self._guard):
+            if end >= 0:
+                os.close(end)
+        self._orders = self._guard = -1
         self._code.set_result(code)
+
+    async def _see_to_it(self) -> None:
+        """By now the guard has ended the command, unless it is stopped itself: then its shadow does."""
+        while (left := self._until - MARGIN // 2 - _guard.now()) > 0:
+            await asyncio.sleep(left / 1e9)
+        with suppress(OSError):
+            signal.pidfd_send_signal(self._guard, signal.SIGKILL)

@@ -21,7 +21,7 @@ from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Duration, format_duration, ms, to_seconds
 
 _RISKS: Final = {
-    "weak": "on the other side of a partition",
+    "weak": "on the other side of a partition, or while this process is stopped",
     "timed": "while this one ends, for up to --grace ({}), or while this process is stopped",
 }
 
@@ -106,7 +106,7 @@ class _Runner:
         if ward.was_late:
             self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
             return None
-        if not lost_at and not ward.stopped_because:
+        if not ward.stopped_because and (ward.has_exited or not lost_at):
             self._say("ended", f"{self.words[0]} (pid {ward.pid}), exit code {code}", code=code, pid=ward.pid)
             return code
         why = term.reason or ward.stopped_because
