@@ -157,13 +157,13 @@ class _Ear(asyncio.DatagramProtocol):
 
 def _unicast_socket(config: UdpConfig) -> socket.socket:
     family = _family(config.bind.host)
+    index = 0 if config.multicast is None else _interface_index(config)
     made = socket.socket(family, socket.SOCK_DGRAM)
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         _bind(made, config.bind)
         if config.multicast is not None:
-            index = _interface_index(config)
             if family == socket.AF_INET:
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ttl)
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # Others on this machine hear us.
@@ -194,13 +194,13 @@ def _bind(made: socket.socket, address: Address) -> None:
 
 def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
     family = _family(group.host)
+    index = _interface_index(config)
     made = socket.socket(family, socket.SOCK_DGRAM)
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         # Bound to the group: nothing else at this port reaches us.
-        index = _interface_index(config)
         made.bind((group.host, group.port) if family == socket.AF_INET else (group.host, group.port, 0, index))
         if family == socket.AF_INET:
             membership = socket.inet_aton(group.host) + _mreqn(config, index)[4:]
