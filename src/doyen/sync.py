@@ -10,59 +10,113 @@ A thread cannot be stopped from outside, so a body asks: `term.check()` raises `
 
 import asyncio
 import os
-import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from doyen.api import campaign as _campaign
 from doyen.api import node as _node
+from doyen.api.choices import Election
 from doyen.api.events import Event as Event
 from doyen.api.events import MemberInfo as MemberInfo
+from doyen.api.explain import Explanation
+from doyen.api.sigterm import forget, leave_on_sigterm
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost as LeadershipLost
+from doyen.errors import LocalProtocolError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 __all__ = ["Campaign", "Event", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
 
+SIGTERM_PATIENCE_S: Final = 8.0  # What the interrupted thread holds may be what leaving waits for.
 
-@wraps(_node.join, assigned=("__doc__",))
-def join(group: str, **fields: Any) -> "Node":
-    return Node(_node.join(group, **fields | {"leave_on_sigterm": False}), fields.get("leave_on_sigterm", True))
+
+def _in_threads(join: Callable[P, _node.Node]) -> "Callable[P, Node]":
+    """With the very arguments of the other."""
+
+    @wraps(join)
+    def joined(*group: P.args, **fields: P.kwargs) -> "Node":
+        return Node(join(*group, **fields))
+
+    return joined
+
+
+join = _in_threads(_node.join)
 
 
 class _Loop:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="doyen", daemon=True)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
 
     def start(self) -> None:
+        self.loop, self._process = asyncio.new_event_loop(), os.getpid()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="doyen", daemon=True)
         self._thread.start()
 
-    def call(self, work: Awaitable[T]) -> T:
-        return self.begin(work).result()
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
+        """Waits for it; whoever is interrupted meanwhile takes it back."""
+        future = self.begin(work)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
 
-    def begin(self, work: Awaitable[T]) -> "Future[T]":
-        async def run() -> T:
-            return await work
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
+        if self.loop is None:
+            raise LocalProtocolError("this node has not joined yet: with doyen.sync.join(…) as node")
+        if self.foreign:
+            raise LocalProtocolError("this process was forked from the one that joined: call doyen.sync.join(…) here")
+        if self.loop.is_closed():
+            raise LocalProtocolError("this node has left: make another, doyen.sync.join(…)")
+        if self.here:
+            raise LocalProtocolError("this would wait for itself: a score function must not wait for its own node")
+        return asyncio.run_coroutine_threadsafe(work(), self.loop)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop)
+    @property
+    def here(self) -> bool:
+        """Whether this is its own thread."""
+        return self.loop is not None and threading.current_thread() is self._thread
 
     @property
     def running(self) -> bool:
-        return self._loop.is_running()
+        return self.loop is not None and self.loop.is_running() and not self.foreign
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a fork of the process that joined: its threads are not here."""
+        return self._process != os.getpid()
+
+    @property
+    def over(self) -> bool:
+        return self.loop is not None and self.loop.is_closed()
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Whoever waits for something hears that it will not come; then the thread ends."""
+        loop = self.loop
+        assert loop is not None
+        asyncio.run_coroutine_threadsafe(_settled(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _settled() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:
+        _, late = await asyncio.wait(rest, timeout=1)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
 
 class Term:
@@ -72,6 +126,8 @@ class Term:
         self._term, self._loop = term, loop
         self._over = threading.Event()
         term.on_end = self._over.set
+        if term.lost:  # Meanwhile.
+            self._over.set()
 
     @property
     def number(self) -> int:
@@ -105,7 +161,8 @@ class Term:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call(self._end())
+        if self._loop.running:
+            self._loop.call(self._end)
 
     async def _end(self) -> None:
         self._term.release()
@@ -142,7 +199,7 @@ class Campaign:
             yield Term(term, self._loop)
 
     def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
-        self._loop.call(self._campaign.resign(cooldown, to))
+        self._loop.call(lambda: self._campaign.resign(cooldown, to))
 
 
 class _Leading:
@@ -151,7 +208,8 @@ class _Leading:
         self._term: Term | None = None
 
     def __enter__(self) -> Term:
-        self._term = Term(self._loop.call(self._campaign.lead(self._timeout).win()), self._loop)
+        leading = self._campaign.lead(self._timeout)
+        self._term = Term(self._loop.call(leading.win), self._loop)
         return self._term
 
     def __exit__(
@@ -167,28 +225,33 @@ class _Leading:
 class Node(Campaign):
     """This process in a group; every method may be called from any thread."""
 
-    def __init__(self, node: _node.Node, leave_on_sigterm: bool) -> None:
-        self._node, self._sigterm = node, leave_on_sigterm
-        self._caught = False
+    def __init__(self, node: _node.Node) -> None:
+        self._node = node
         self._loop = _Loop()
 
     def __enter__(self) -> "Node":
+        if self._loop.loop is not None:
+            raise LocalProtocolError("a node joins once: make another, doyen.sync.join(…)")
         self._loop.start()
         try:
-            self._loop.call(self._node.__aenter__())
+            self._loop.call(self._node.__aenter__)
         except BaseException:
             self._loop.stop()
             raise
-        self._catch_sigterm()
+        if self._node.leaves_on_sigterm:
+            leave_on_sigterm(self, self._on_sigterm)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._caught:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self.leave()
-        self._loop.stop()
+        if self._loop.foreign:
+            return
+        try:
+            self.leave()
+        finally:
+            forget(self)
+            self._loop.stop()
 
     @property
     def _campaign(self) -> _campaign.Campaign:  # type: ignore[override]
@@ -214,46 +277,62 @@ class Node(Campaign):
     def is_leader(self) -> bool:
         return self._node.is_leader
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped this node, if something did: a bug, or its disk."""
+        return self._node.failure
+
     def members(self) -> list[MemberInfo]:
-        return self._loop.call(_soon(self._node.members))
+        return self._ask(self._node.members)
+
+    def explain(self, election: str = "") -> Explanation:
+        """Why this one leads, in words."""
+        return self._ask(lambda: self._node.explain(election))
 
     def tell(self, meta: Mapping[str, str]) -> None:
-        self._loop.call(self._node.tell(meta))
+        self._loop.call(lambda: self._node.tell(meta))
 
-    def election(self, name: str, election: Any = None) -> Campaign:
-        return Campaign(self._loop.call(_soon(lambda: self._node.election(name, election))), self._loop)
+    def election(self, name: str, election: str | Election | None = None) -> Campaign:
+        return Campaign(self._ask(lambda: self._node.election(name, election)), self._loop)
 
     def events(self) -> Iterator[Event]:
-        return _iterate(self._loop.call(_soon(self._node.events)), self._loop)
+        return _iterate(self._ask(self._node.events), self._loop)
 
     def leave(self) -> None:
-        self._loop.call(self._node.leave())
+        if self._loop.loop is not None and not self._loop.over:
+            self._loop.call(self._node.leave)
 
-    def _catch_sigterm(self) -> None:
-        def on_sigterm(number: int, frame: object) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self.leave()
-            os.kill(os.getpid(), signal.SIGTERM)
+    def _ask(self, what: Callable[[], T]) -> T:
+        """On the loop, where nothing changes meanwhile; a node that has left does not change any more."""
 
-        main = threading.current_thread() is threading.main_thread()
-        if self._sigterm and main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, on_sigterm)
-            self._caught = True
+        async def ask() -> T:
+            return what()
+
+        return what() if self._loop.over or self._loop.here else self._loop.call(ask)
+
+    def _on_sigterm(self, left: Callable[[], None]) -> None:
+        """The interrupted thread stands still until the others are told."""
+        try:
+            if self._loop.running:
+                self._loop.call(self._node.leave, SIGTERM_PATIENCE_S)
+        finally:
+            left()
 
 
-async def _soon(what: Callable[[], T]) -> T:
-    return what()
-
-
-def _iterate(source: AsyncIterator[T], loop: _Loop) -> Iterator[T]:
+def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:
     """One at a time; a reader that stops early ends the source too."""
     try:
         while True:
+            if loop.over:
+                return
             try:
-                yield loop.call(anext(source))
+                yield loop.call(lambda: _next(source))
             except StopAsyncIteration:
                 return
-    finally:
-        close = getattr(source, "aclose", None)
-        if close is not None and loop.running:
-            loop.call(close())
+    finally:  # Not waited for: this may be the collector's doing, on any thread, or at the interpreter's end.
+        if loop.loop is not None and loop.running:
+            asyncio.run_coroutine_threadsafe(source.aclose(), loop.loop)
+
+
+async def _next(source: AsyncGenerator[T, None]) -> T:
+    return await anext(source)

@@ -120,18 +120,20 @@ class Agent:
 
     async def leave(self) -> None:
         """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
-        if self.driver.running:
-            for channel, machine in self.stack.machines.items():
-                if channel != MEMBERSHIP and hasattr(machine, "leave"):
-                    self.driver.command(channel, "leave")
-            if self.stack.membership is not None:
-                self.driver.command(MEMBERSHIP, "leave")
-            driver = self.driver
-            deadline = driver.clock() + DISK_PATIENCE
-            # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
-            while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:
-                await asyncio.sleep(0.002)
-        self.driver.close()
+        driver = self.driver
+        try:
+            if driver.running:
+                for channel, machine in self.stack.machines.items():
+                    if channel != MEMBERSHIP and hasattr(machine, "leave"):
+                        driver.command(channel, "leave")
+                if self.stack.membership is not None:
+                    driver.command(MEMBERSHIP, "leave")
+                deadline = driver.clock() + DISK_PATIENCE
+                # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
+                while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:
+                    await asyncio.sleep(0.002)
+        finally:
+            driver.close()
 
     # What it tells.
 

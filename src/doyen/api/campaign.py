@@ -8,14 +8,14 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from doyen.agent.reign import Reign
-from doyen.core.clock import Instant, parse_duration, to_seconds
-from doyen.core.ids import NodeId
+from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
+from doyen.core.ids import node_id
 from doyen.errors import LeadershipLost, LocalProtocolError
 
 if TYPE_CHECKING:
@@ -74,13 +74,24 @@ class Term:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         task, self._task = self._task, None
+        assert task is not None
+        stopped = self._cancelled and kind is asyncio.CancelledError
+        pending = False
+        if self._cancelled and not stopped:  # The body ended by itself: the cancellation is not for what comes after.
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                pending = True
         self._campaign.ended(self)
-        if self._cancelled and task is not None and task.uncancel() <= self._cancelling:
-            if kind is asyncio.CancelledError:
-                if self._raises:
-                    raise LeadershipLost(self._term.number, self.reason) from None
-                return True
-        return False
+        if self._cancelled and task.uncancel() > self._cancelling:  # Somebody else cancelled, too.
+            if pending:
+                raise asyncio.CancelledError
+            return False
+        # A body that never paused could not be cancelled; its lease may have ended all the same.
+        overran = kind is None and not self._cancelled and self.lost
+        if self._raises and (stopped or overran):
+            raise LeadershipLost(self._term.number, self.reason) from None
+        return stopped
 
     def end(self, reason: str) -> None:
         """The reign is over: whoever acts on it is stopped."""
@@ -137,6 +148,7 @@ class Campaign:
         self._active: set[Term] = set()
         self._waiting: set[asyncio.Future[None]] = set()
         self._lease_watch: asyncio.TimerHandle | None = None
+        self._cooling: asyncio.TimerHandle | None = None
         #: Awaited before a resignation: whoever acts on this leadership must have stopped when the next one begins.
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
 
@@ -165,14 +177,16 @@ class Campaign:
         """Waits until this node is elected (or `TimeoutError`); its body is cancelled when leadership is lost."""
         return Leading(self, None if timeout is None else to_seconds(parse_duration(timeout)))
 
-    async def terms(self) -> AsyncIterator[Term]:
+    async def terms(self) -> AsyncGenerator[Term, None]:
         """Campaigns for ever; each pass is one leadership.  Ends when the node leaves."""
         done: TermId | None = None
-        while self._node.running:
+        while True:
             try:
                 term = await self.won(after=done)
             except LocalProtocolError:
-                return
+                if self._node.left:
+                    return
+                raise
             yield term
             done = term._term if not term.lost else None  # Who comes back while it still leads waits for the next.
 
@@ -181,22 +195,27 @@ class Campaign:
 
         Returns once this node no longer leads; nothing happens if it did not.
         """
-        if not self._node.running:
-            raise LocalProtocolError("this node has left: it leads nothing")
-        if self._reign.mine is None:
-            return
+        wait = parse_duration(cooldown)
+        target = None if to is None else node_id(to)
+        self._node.check_running()
         machine = self._reign.machine
         if not hasattr(machine, "resign"):
             raise LocalProtocolError(f"{self._reign.kind} elections have no resignation: leave instead")
-        wait_s = to_seconds(parse_duration(cooldown))
-        target = None if to is None else NodeId(to)
+        if self._reign.mine is None:
+            return
         if self.before_handing_over is not None:
             await self.before_handing_over()
         self._node.agent.driver.command(self._reign.channel, "resign", to=target)
         if hasattr(machine, "stand"):
-            self._node.later(wait_s, self._stand)
+            self._cool_down(wait)
         while self._node.running and self._reign.mine is not None:
             await self.changed()
+
+    def _cool_down(self, wait: Duration) -> None:
+        if self._cooling is not None:  # Of an earlier resignation: this one's counts.
+            self._cooling.cancel()
+        if wait < FOREVER:
+            self._cooling = asyncio.get_running_loop().call_later(to_seconds(wait), self._stand)
 
     def _stand(self) -> None:
         if self._node.running:
@@ -209,8 +228,7 @@ class Campaign:
 
     async def won(self, after: TermId | None = None) -> Term:
         while True:
-            if not self._node.running:
-                raise LocalProtocolError("this node has left: it will not be elected")
+            self._node.check_running()
             mine = self._reign.mine
             if mine is not None and mine != after and self.is_leader:
                 term = Term(self, mine)
@@ -220,6 +238,7 @@ class Campaign:
             await self.changed()
 
     async def changed(self) -> None:
+        self._node.check_loop()
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:
@@ -229,6 +248,17 @@ class Campaign:
 
     def ended(self, term: Term) -> None:
         self._active.discard(term)
+        self.wake()
+
+    async def bodies_ended(self, but: Container[asyncio.Task[object] | None]) -> None:
+        """Those that run in tasks, without these tasks."""
+        while any(term._task is not None and term._task not in but for term in self._active):
+            await self.changed()
+
+    def close(self) -> None:
+        for timer in (self._lease_watch, self._cooling):
+            if timer is not None:
+                timer.cancel()
 
     def stir(self, reason: str = "") -> None:
         """Something was told: terms that are over end, whoever waits looks again."""
@@ -236,10 +266,14 @@ class Campaign:
             why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
             for term in tuple(self._active):
                 term.end(why)
+        self.wake()
+        self._watch_lease()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
         for waiting in tuple(self._waiting):
             if not waiting.done():
                 waiting.set_result(None)
-        self._watch_lease()
 
     def _watch_lease(self) -> None:
         """Looks again when the lease would end: a body must stop by then, heard or not heard."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -58,6 +58,7 @@ class Subscription:
         self._stir()
 
     def close(self) -> None:
+        """No more will come; what waits is still read."""
         self._closed = True
         self._stir()
 
@@ -65,7 +66,7 @@ class Subscription:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def read(self) -> AsyncIterator[Event]:
+    async def read(self) -> AsyncGenerator[Event, None]:
         while True:
             while self._waiting:
                 event = self._waiting.popleft()

@@ -8,37 +8,40 @@ async with doyen.join("orders", seeds=["10.0.0.2"]) as node:
 import asyncio
 import logging
 import os
-import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
+from weakref import WeakSet
+
+import msgspec
 
 from doyen.agent.config import NodeConfig
 from doyen.agent.layers import by_path, configure
 from doyen.agent.node import Agent
 from doyen.agent.stack import NOTES
 from doyen.agent.told import Told
+from doyen.api.arguments import chosen, path, several
 from doyen.api.campaign import Campaign, Leading, Term
 from doyen.api.choices import Choice, Election, Membership
 from doyen.api.control import Control
 from doyen.api.events import Event, MemberInfo, Subscription
 from doyen.api.explain import Explanation, explain
-from doyen.api.scoring import Score, as_function, measured
+from doyen.api.scoring import EVERY_MIN, Score, Scorekeeper, as_function
+from doyen.api.sigterm import forget, leave_on_sigterm
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted, shortest
 from doyen.core.view import Status, ViewChanged
-from doyen.errors import ConfigError, LocalProtocolError
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import NotesChanged, check_words
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 log = logging.getLogger("doyen")
 
-#: A score is told anew when it has changed by this part, so that jitter makes no traffic.
-SCORE_STEP = 0.01
+BODY_PATIENCE_S: Final = 5.0  # Bodies that were cancelled get so long to end before the others are told.
 
 
 def join(
@@ -79,46 +82,38 @@ def join(
         "advertise": advertise,
         "multicast": multicast,
         "interface": interface,
-        "key_file": None if key is None else str(key),
-        "state": None if state is None else str(state),
+        "key_file": None if key is None else path("key", key),
+        "state": None if state is None else path("state", state),
     }.items():
         if value is not None:
             given[field] = value
-    given["seeds"], given["voters"] = tuple(seeds), tuple(voters)
+    given["seeds"], given["voters"] = several("seeds", seeds), several("voters", voters)
     if meta is not None:
         check_words(meta)
         given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
     if score is not None and "rank" not in given:
         given["rank"] = "score"
     if isinstance(elections, Mapping):
-        named = {name: _chosen(choice, given) for name, choice in elections.items()}
+        named = {name: chosen(choice, given) for name, choice in elections.items()}
         given["elections"] = tuple(f"{name}={kind}" for name, kind in named.items())
     else:
-        given["elections"] = tuple(elections)
-    given["election"], given["membership"] = _chosen(election, given), _chosen(membership, given)
+        given["elections"] = several("elections", elections)
+    given["election"], given["membership"] = chosen(election, given), chosen(membership, given)
+    every = parse_duration(score_every)
+    if every < EVERY_MIN:
+        raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
     return Node(
         configure(
-            by_path(given),
-            file=None if config is None else Path(config),
+            bypath(given),
+            file=None if config is None else Path(path("config", config)),
             environment={},
             called=lambda option: option.name,
         ),
         score=as_function(score),
-        score_every=parse_duration(score_every),
+        score_every=every,
         leave_on_sigterm=leave_on_sigterm,
         control=control,
     )
-
-
-def _chosen(choice: str | Choice, given: dict[str, Any]) -> str:
-    """The protocol's name; what the choice says about it goes to its table."""
-    if isinstance(choice, str):
-        return choice
-    if not isinstance(choice, Choice):
-        raise ConfigError(f"{choice!r} is neither a name nor a choice like doyen.Hybrid()")
-    table = given.setdefault(choice.table, {})
-    table.update(choice.fields)
-    return choice.kind
 
 
 class Node:
@@ -136,75 +131,147 @@ class Node:
     ) -> None:
         self.config, self._tell, self._with_control = config, tell, control
         self.ended = asyncio.Event()  # Once it has left, or failed.
-        self._score, self._score_every_s = score, to_seconds(score_every)
-        self._leave_on_sigterm = leave_on_sigterm
+        self._scores: Scorekeeper | None = None
+        if score is not None:
+            self._scores = Scorekeeper(
+                score, score_every, config.group, tell=self._tell_score, answer=self._answer_score
+            )
+        self.leaves_on_sigterm = leave_on_sigterm
         self._campaigns: dict[str, Campaign] = {}
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: WeakSet[Subscription] = WeakSet()  # A reader that is gone takes its own along.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
         self._since: dict[str, tuple[Status, Instant]] = {}
-        self._told_score: float | None = None
-        self._signalled = self._left = False
+        self.left = False
         self._leaving: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for the end: not to be waited for.
         self.round_trip_s: float | None = None  # Of the membership's pings, on average.
-        self.agent: Agent
+        self._agent: Agent | None = None
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop
 
     # Life.
 
     async def __aenter__(self) -> "Node":
-        self.agent = Agent(self.config, self._tell, on_failure=self._on_failure)
-        self.agent.observers.append(self._on_fact)
-        self.agent.answers_scores = self._score is None
-        await self.agent.start()
-        if self._with_control:
-            await Control.attach(self)
-        for name, reign in self.agent.stack.reigns.items():
-            self._campaigns[name] = Campaign(self, reign)
-        self._catch_sigterm()
-        if self._score is not None:
-            await self._tell_score()
-            self._spawn(self._keep_scoring())
+        if self._agent is not None:
+            raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
+        self._loop, self._process = asyncio.get_running_loop(), os.getpid()
+        self._agent = agent = Agent(self.config, self._tell, on_failure=self._on_failure)
+        agent.observers.append(self._on_fact)
+        agent.answers_scores = self._scores is None
+        try:
+            await agent.start()
+            agent.driver.on_close(self._on_closed)
+            if self._with_control:
+                await Control.attach(self)
+            for name, reign in agent.stack.reigns.items():
+                self._campaigns[name] = Campaign(self, reign)
+            if self.leaves_on_sigterm:
+                leave_on_sigterm(self, self._on_sigterm)
+            if self._scores is not None:
+                await self._scores.start()
+        except BaseException:  # Also a cancellation: nothing of it stays.
+            agent.driver.close()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.leave()
+        if self._process == os.getpid():
+            await self.leave()
 
     async def leave(self) -> None:
         """In order: whoever acts as leader is stopped, the others are told, and then there is silence.
 
         A task of its own does it, for whoever asks may be a body that is stopped by it.
         """
+        if self._agent is None:
+            return
+        self.check_loop()
+        self._askers.add(asyncio.current_task())
         if self._leaving is None:
-            self._left = True
-            self._leaving = asyncio.get_running_loop().create_task(self._leave())
+            self.left = True
+            self._leaving = self._loop.create_task(self._leave())
+        for campaign in self._campaigns.values():
+            campaign.wake()
         await asyncio.shield(self._leaving)
 
     async def _leave(self) -> None:
         self.ended.set()
-        for campaign in self._campaigns.values():
-            campaign.stir("left")
-        await self.agent.leave()
-        self._put(Event(kind="stopped", at=time.time()))
-        for campaign in self._campaigns.values():
-            campaign.stir("left")
-        for subscription in self._subscriptions:
-            subscription.close()
-        for timer in self._timers:
-            timer.cancel()
-        if self._signalled:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-            self._signalled = False
+        try:
+            for campaign in self._campaigns.values():
+                campaign.stir("left")
+            try:
+                async with asyncio.timeout(BODY_PATIENCE_S):
+                    for campaign in self._campaigns.values():
+                        await campaign.bodies_ended(self._askers)
+            except TimeoutError:
+                log.warning("%s: a body goes on %g s after it was cancelled: left", self.name, BODY_PATIENCE_S)
+        finally:
+            await self.agent.leave()
         others = [*self._tasks]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
+    def _on_closed(self) -> None:
+        """Silent from here on, whoever wanted that: nobody waits for more."""
+        forget(self)
+        if self._scores is not None:
+            self._scores.close()
+        failure = self.agent.driver.failure
+        self._put(Event(kind="stopped", at=time.time(), reason="" if failure is None else f"failed: {failure}"))
+        for subscription in self._subscriptions:
+            subscription.close()
+        for campaign in self._campaigns.values():
+            campaign.stir("left" if failure is None else f"this node failed: {failure}")
+            campaign.close()
+
+    def _on_sigterm(self, left: Callable[[], None]) -> None:
+        async def leave() -> None:
+            try:
+                await self.leave()
+            finally:
+                left()
+
+        def begin() -> None:
+            self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+
+        if self._loop.is_closed():
+            left()
+        else:
+            self._loop.call_soon_threadsafe(begin)
+
+    @property
+    def agent(self) -> Agent:
+        if self._agent is None:
+            raise LocalProtocolError("this node has not joined yet: async with doyen.join(…) as node")
+        return self._agent
+
     @property
     def running(self) -> bool:
-        return not self._left and hasattr(self, "agent") and self.agent.driver.running
+        return (
+            not self.left
+            and self._agent is not None
+            and self._agent.driver.running
+            and self._process == os.getpid()  # A fork is nobody's member.
+        )
+
+    def check_running(self) -> None:
+        """Raises what says why not."""
+        failure = self.agent.driver.failure
+        if failure is not None:
+            raise TransportError(f"this node has failed: {failure}") from failure
+        if self._process != os.getpid():
+            raise LocalProtocolError("this process was forked from the one that joined: call doyen.join(…) here, too")
+        if not self.running:
+            raise LocalProtocolError("this node has left, it leads nothing any more: make another, doyen.join(…)")
+
+    def check_loop(self) -> None:
+        if self._process != os.getpid() or asyncio.get_running_loop() is not self._loop:
+            raise LocalProtocolError(
+                "this node lives in another event loop or process: use it there, or doyen.sync.join(…) for threads"
+            )
 
     @property
     def failure(self) -> BaseException | None:
@@ -262,34 +329,40 @@ class Node:
             raise LocalProtocolError("no membership carries it: join with membership='swim'")
         self.agent.driver.command(NOTES, "say", words=dict(meta))
 
-    def events(self) -> AsyncIterator[Event]:
-        """From now on; a reader that is too slow loses the oldest, and is told how many."""
+    def events(self) -> AsyncGenerator[Event, None]:
+        """From now on, until the node stops; a reader that is too slow loses the oldest, and is told how many."""
         subscription = Subscription()
-        self._subscriptions.add(subscription)
-        return self._read(subscription)
-
-    async def _read(self, subscription: Subscription) -> AsyncIterator[Event]:
-        try:
-            async for event in subscription.read():
-                yield event
-        finally:
-            self._subscriptions.discard(subscription)
+        if self.agent.driver.running:
+            self._subscriptions.add(subscription)
+        else:
+            subscription.close()
+        return subscription.read()
 
     # Who leads: the group's own election.
 
     def election(self, name: str, election: str | Election | None = None) -> Campaign:
         """A named election of this group; begun here if it is not yet, of the group's own kind unless said."""
+        if isinstance(election, Choice) and election.fields:
+            raise ConfigError(f"{election!r}: a node's timers are given when it joins; here {election.kind!r} will do")
+        kind = election.kind if isinstance(election, Choice) else election
         if name not in self._campaigns:
-            kind = election if isinstance(election, str) else None if election is None else election.kind
-            own = "hybrid" if self.config.election == "none" else self.config.election
-            reign = self.agent.stack.add_election(name, kind or own)
+            self.check_running()
+            begun = name if kind is None else f"{name}={kind}"
+            config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
+            reign = self.agent.stack.add_election(name, config.named_elections()[name])
+            self.config = config
             self._campaigns[name] = Campaign(self, reign)
+            if self._scores is not None and self._scores.told is not None:
+                self.agent.driver.tell(ScoreGiven(0, shortest(self._scores.told)), channel=reign.channel)
+        elif kind not in (None, self.agent.stack.reigns[name].kind):
+            raise LocalProtocolError(f"the election {name!r} is {self.agent.stack.reigns[name].kind} here, not {kind}")
         return self._campaigns[name]
 
     @property
     def _own(self) -> Campaign:
         if "" not in self._campaigns:
-            raise LocalProtocolError("this node joined without an election of its own: name one, node.election(NAME)")
+            has = ", ".join(self.agent.config.named_elections()) or "none yet"
+            raise LocalProtocolError(f"this node has no election of its own: name one ({has}), node.election(NAME)")
         return self._campaigns[""]
 
     @property
@@ -306,7 +379,7 @@ class Node:
     def lead(self, timeout: str | float | None = None) -> Leading:
         return self._own.lead(timeout)
 
-    def terms(self) -> AsyncIterator[Term]:
+    def terms(self) -> AsyncGenerator[Term, None]:
         return self._own.terms()
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
@@ -316,9 +389,6 @@ class Node:
 
     def clock(self) -> Instant:
         return self.agent.driver.clock()
-
-    def later(self, wait_s: float, what: Callable[[], None]) -> None:
-        self._timers.add(asyncio.get_running_loop().call_later(wait_s, what))
 
     # What happens.
 
@@ -333,8 +403,8 @@ class Node:
                 if campaign is not None:
                     campaign.stir(reason)
                 self._tell_of_election("lost", channel, term, reason)
-            case ScoreWanted(number) if self._score is not None:
-                self._spawn(self._answer_score(channel, number))
+            case ScoreWanted(number) if self._scores is not None:
+                self._scores.ask(channel, number)
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
@@ -383,18 +453,7 @@ class Node:
 
     # Its score.
 
-    async def _keep_scoring(self) -> None:
-        while True:
-            await asyncio.sleep(self._score_every_s)
-            await self._tell_score()
-
-    async def _tell_score(self) -> None:
-        assert self._score is not None
-        value = await self._measure()
-        told = self._told_score
-        if value is None or (told is not None and abs(value - told) <= SCORE_STEP * abs(told)):
-            return
-        self._told_score = value
+    def _tell_score(self, value: float) -> None:
         driver = self.agent.driver
         if not driver.running:
             return
@@ -403,19 +462,9 @@ class Node:
         if NOTES in self.agent.stack.machines:
             driver.command(NOTES, "say", score=value)
 
-    async def _answer_score(self, channel: str, number: int) -> None:
-        value = await self._measure()
-        if value is not None and self.running:
+    def _answer_score(self, channel: str, number: int, value: float) -> None:
+        if self.agent.driver.running:
             self.agent.driver.tell(ScoreGiven(number, value), channel=channel)
-
-    async def _measure(self) -> float | None:
-        """None where the application's function fails: an election must not stop for it."""
-        try:
-            value = await measured(self._score)  # type: ignore[arg-type]
-        except Exception:
-            log.exception("%s: the score function failed; the last score stands", self.config.group)
-            return None
-        return value if abs(value) < 2.0**62 else None
 
     # Small things.
 
@@ -423,22 +472,3 @@ class Node:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _catch_sigterm(self) -> None:
-        """Leaves in order, then ends as it would have; not where the application has its own way with the signal."""
-        if not self._leave_on_sigterm:
-            return
-        try:
-            if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-                return
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._on_sigterm)
-        except (ValueError, NotImplementedError, RuntimeError):  # Not the main thread: somebody else's business.
-            return
-        self._signalled = True
-
-    def _on_sigterm(self) -> None:
-        async def leave_and_end() -> None:
-            await self.leave()
-            os.kill(os.getpid(), signal.SIGTERM)  # Its default action, which ends the process.
-
-        self._ending = asyncio.get_running_loop().create_task(leave_and_end())  # Not one of those that leaving ends.

@@ -42,7 +42,7 @@ def to_seconds(duration: Duration) -> float:
 
 def parse_duration(text: str | float) -> Duration:
     """Reads `200ms`, `1.5s`, `2min`, `inf`; a bare number means seconds."""
-    if isinstance(text, int | float):
+    if not isinstance(text, str):
         text = repr(text)
     if text.strip().lower() in ("inf", "forever"):
         return FOREVER

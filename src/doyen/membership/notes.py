@@ -227,6 +227,12 @@ def words_size(words: Mapping[str, str]) -> int:
 
 
 def check_words(words: Mapping[str, str]) -> None:
+    if not isinstance(words, Mapping) or not all(isinstance(text, str) for pair in words.items() for text in pair):
+        raise ConfigError(
+            f"must have words for words, not {words!r}: give e.g. {{'zone': 'eu', 'cores': '8'}}", field="meta"
+        )
+    if any(not key or "=" in key for key in words):
+        raise ConfigError(f"has a key that is empty or has a '=' in it: {words!r}", field="meta")
     if words_size(words) > META_BYTES_MAX:
         raise ConfigError(
             f"has {words_size(words)} bytes: every member carries it, so {META_BYTES_MAX} at the most", field="meta"
