@@ -104,7 +104,7 @@ def join(
         raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
     return Node(
         configure(
-            bypath(given),
+            by_path(given),
             file=None if config is None else Path(path("config", config)),
             environment={},
             called=lambda option: option.name,
