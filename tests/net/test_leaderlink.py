@@ -20,6 +20,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.election.announce import Announce, Announcement
+from doyen.election.announce import Status as Stance
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.pole.messages import Heartbeat
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig
@@ -264,6 +265,29 @@ def test_announce_listen_takes_back_leadership_from_one_who_is_gone_only() -> No
     machine.on_message(LEADER, Announcement(3, 9), ms(4))  # It lives after all.
     assert machine.leader == LEADER
     assert [e.fact for e in out.effects if hasattr(e, "fact")][-1] == LeaderElected(lost.fact.term)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("my_standing", "claimed_before", "leader", "status"),
+    [
+        (1, ms(15), NodeId("third"), Stance.FOLLOWING),  # T_S is 20 ms: it saw the end before I did.
+        (5, ms(15), MEMBER, Stance.WAITING),  # I am better, and contend.
+        (1, ms(25), MEMBER, Stance.WAITING),  # Long ago: whoever it was has yielded since.
+    ],
+)
+def test_whoever_claimed_just_before_i_saw_the_leader_gone_is_heard(
+    my_standing: int, claimed_before: int, leader: NodeId, status: Stance
+) -> None:
+    machine = Announce(MEMBER, PATIENT, RecordingOut(), Random(1), standing=my_standing)
+    machine.start(0)
+    machine.on_message(LEADER, Announcement(3, 9), ms(1))
+    gone_at = ms(100)
+    machine.on_message(NodeId("second"), Announcement(4, 2), gone_at - claimed_before)
+    machine.on_message(NodeId("third"), Announcement(4, 3), gone_at - claimed_before)
+    machine.on_message(NodeId("fourth"), Announcement(4, 2), gone_at - claimed_before)
+    assert machine.leader == LEADER
+    machine.on_link_broken(LinkBroken(LEADER, Incarnation(5), gone=True), gone_at)
+    assert (machine.leader, machine.status) == (leader, status)
 
 
 def test_swim_suspects_and_pings_at_once_and_hears_the_refutation() -> None:

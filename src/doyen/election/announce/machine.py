@@ -67,6 +67,7 @@ class Announce:
         "_listening",
         "_mine",
         "_out",
+        "_passed_over",
         "_reign_no",
         "_retired",
         "_rng",
@@ -108,6 +109,7 @@ class Announce:
         self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
         self._heard: dict[NodeId, Heard] = {}  # The others in the table.
         self._latest: Heard = _NOTHING  # Whom of them I heard last.
+        self._passed_over: Heard = _NOTHING  # Of those who claimed lately and were no better, the best.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
         self._lift = self._listening = False
@@ -179,10 +181,19 @@ class Announce:
                 self._mine = Announcement(self._mine.term, self.standing)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
-        """A leader whose process is gone need not be waited for; one that lives after all announces again."""
+        """A leader whose process is gone need not be waited for; one that lives after all announces again.
+
+        Some see it before others: who claimed meanwhile will not repeat it before T_A is over, and is heard now.
+        """
         if fact.gone and fact.member in self._heard:
             self._drop(fact.member, "gone")
-            self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
+            spread = self.config.suppress_interval or self.config.announce_interval
+            claimed, self._passed_over = self._passed_over, _NOTHING
+            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._heard):
+                self._admit(claimed.node, claimed.said, now)
+                self._prefer_myself(now)
+            else:
+                self._take_back(now, spread)
 
     def leave(self, now: Instant) -> None:
         """The command of a process that ends in order: it says Bye if it leads (or if all do), and falls silent."""
@@ -363,6 +374,9 @@ class Announce:
         if sender == self.me or self._bar is _UNBEATABLE:
             return  # An echo or a namesake; or I am absent.
         self._note_term(message.term)
+        before, spread = self._passed_over, self.config.suppress_interval or self.config.announce_interval
+        if now - before.at > spread or (message.standing, sender) >= (before.said.standing, before.node):
+            self._passed_over = Heard(sender, message, now, Term(message.term, sender))
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
             if (message.standing, sender) > self._bar:
