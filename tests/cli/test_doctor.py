@@ -9,6 +9,7 @@ import pytest
 from doyen.api.control import ask
 from doyen.cli import doctor
 from doyen.cli.doctor import Finding, _configuration
+from doyen.net.keys import write_keys
 
 
 def findings(**given: Any) -> list[Finding]:
@@ -49,6 +50,16 @@ def test_what_an_agent_would_refuse_is_wrong(tmp_path: Path) -> None:
     assert "cannot be written" in of("wrong", findings(record=str(tmp_path / "no/such/folder")))
     (tmp_path / "file").touch()
     assert "cannot write to the state directory" in of("wrong", findings(state=str(tmp_path / "file")))
+
+
+def test_a_key_file_that_others_can_read_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [bytes(32)])
+    assert "key file" not in of("wrong", findings(key_file=str(path)))
+    path.chmod(0o644)
+    assert f"others than its owner can read it (mode 644): chmod 600 {path}" in of(
+        "wrong", findings(key_file=str(path))
+    )
 
 
 def test_a_voter_must_be_named_and_say_once_that_it_is_new(tmp_path: Path) -> None:

@@ -18,8 +18,19 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
-from doyen.net import aead
-from doyen.net.keys import CLEAR, Keyring, key_id, key_text, load_keyring, new_key, parse_key, read_keys, write_keys
+from doyen.net import aead, keys
+from doyen.net.keys import (
+    CLEAR,
+    Keyring,
+    exposure,
+    key_id,
+    key_text,
+    load_keyring,
+    new_key,
+    parse_key,
+    read_keys,
+    write_keys,
+)
 from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
     ANSWERS_PER_S,
@@ -422,13 +433,13 @@ def test_rotation_step_by_step_never_loses_a_packet() -> None:
     wire = two()
     steps = [(KEY, OTHER), (OTHER, KEY), (OTHER,)]
     wire.say(A, B)
-    for keys in steps:
+    for step in steps:
         for end in (A, B):
-            wire.ends[end].keyring.replace(Keyring(keys))
+            wire.ends[end].keyring.replace(Keyring(step))
             wire.read.clear()
             wire.say(A, B)
             wire.say(B, A)
-            assert {to for to, _ in wire.read} == {A, B}, (keys, end)
+            assert {to for to, _ in wire.read} == {A, B}, (step, end)
     wire.ends[A].keyring.replace(Keyring([KEY]))
     wire.say(A, B)
     assert wire.refused[-1] == "key"
@@ -532,6 +543,101 @@ def test_a_changed_key_file_is_followed_and_a_damaged_one_is_not(
     with caplog.at_level(logging.WARNING, logger="doyen"):
         asyncio.run(main())
     assert f"{key_id(OTHER).hex()} seals; {key_id(KEY).hex()} opens too" in caplog.text
+
+
+def followed(path: Path, change: Callable[[Keyring], Any]) -> None:
+    """Runs what changes the file under a node that follows it."""
+
+    async def main() -> None:
+        ring = load_keyring(path)
+        await change(ring)
+        node = sealed_node("a", ring)
+        await node.driver.start()
+        watch_key_file(node.driver, ring, every_s=0.01)
+        await until(lambda: ring.keys == (OTHER, KEY))
+        node.driver.close()
+
+    asyncio.run(main())
+
+
+def test_a_key_file_whose_rights_are_mended_is_read_after_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`chmod` changes neither its size nor its time."""
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+    real, refusals = keys.read_keys, [3]
+
+    def unreadable(path: Path) -> tuple[bytes, ...]:  # Root may read anything, so no rights are taken away here.
+        if refusals[0]:
+            refusals[0] -= 1
+            raise ConfigError(f"key file {path}: Permission denied")
+        return real(path)
+
+    async def change(ring: Keyring) -> None:
+        write_keys(path, [OTHER, KEY])
+        monkeypatch.setattr(keys, "read_keys", unreadable)
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        followed(path, change)
+    assert refusals == [0] and "going on with the keys read before" in caplog.text
+
+
+def test_a_key_file_that_changes_while_a_node_starts_is_not_missed(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+
+    async def change(ring: Keyring) -> None:
+        write_keys(path, [OTHER, KEY])
+
+    followed(path, change)
+
+
+def test_half_a_key_file_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """Cut at the end of a line it lacks keys, and is well formed."""
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+    seen: list[tuple[bytes, ...]] = []
+
+    async def main() -> None:
+        ring = load_keyring(path)
+        node = sealed_node("a", ring)
+        await node.driver.start()
+        watch_key_file(node.driver, ring, every_s=0.01)
+        whole = f"primary {key_text(OTHER)}\n" + "# a long list\n" * 50 + f"also {key_text(KEY)}\n"
+        with open(path, "w") as file:
+            for line in whole.splitlines(keepends=True):
+                file.write(line)
+                file.flush()
+                await asyncio.sleep(0.002)
+                seen.append(ring.keys)
+        await until(lambda: ring.keys == (OTHER, KEY))
+        node.driver.close()
+
+    asyncio.run(main())
+    assert set(seen) == {(KEY,)}
+
+
+def test_a_key_file_keeps_its_owner_its_rights_and_the_link_to_it(tmp_path: Path) -> None:
+    """`sudo doyen keys add` must leave a file that the agent can read."""
+    path, link = tmp_path / "keys", tmp_path / "link"
+    write_keys(path, [KEY])
+    link.symlink_to(path)
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12346)
+    write_keys(link, [KEY, OTHER])
+    found = path.stat()
+    assert link.is_symlink() and read_keys(path) == (KEY, OTHER) and found.st_mode & 0o777 == 0o640
+    assert os.geteuid() != 0 or (found.st_uid, found.st_gid) == (12345, 12346)
+
+
+@pytest.mark.parametrize(("mode", "word"), [(0o600, ""), (0o640, ""), (0o644, "read"), (0o620, "write")])
+def test_a_key_file_that_others_can_use_is_complained_of(tmp_path: Path, mode: int, word: str) -> None:
+    path = tmp_path / "keys"
+    write_keys(path, [KEY])
+    path.chmod(mode)
+    assert (f"can {word} it" in exposure(path) and "chmod 600" in exposure(path)) if word else exposure(path) == ""
 
 
 def test_without_a_key_a_node_that_others_can_reach_says_so_loudly(caplog: pytest.LogCaptureFixture) -> None:

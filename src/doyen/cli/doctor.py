@@ -21,7 +21,7 @@ from doyen.api.control import ask, local_nodes, runtime_dir
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError, DoyenError
-from doyen.net.keys import CLEAR, id_text, read_keys
+from doyen.net.keys import CLEAR, exposure, id_text, read_keys
 from doyen.net.storage import is_node_directory, look_at
 
 
@@ -79,7 +79,7 @@ def _machine() -> Iterator[Finding]:
         yield Finding(
             "note",
             "packets cannot be sealed",
-            "pip install 'doyen[secure]' (in a checkout: '.[secure]'), then doyen keys new",
+            "pip install PyNaCl, then doyen keys new",
         )
 
 
@@ -100,6 +100,9 @@ def _keys(path: Path) -> Iterator[Finding]:
         yield Finding("note", f"key file {path}: what is not sealed is believed, too", then)
     else:
         yield Finding("ok", f"key file {path}: {id_text(keys[0])} seals")
+    what, _, then = exposure(path).rpartition(": ")
+    if then:
+        yield Finding("wrong", what, then)
 
 
 def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
@@ -150,7 +153,7 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
 
 def _others(config: NodeConfig) -> Iterator[Finding]:
     """Whether they can be found, and whether they know this one."""
-    if not config.seeds and not config.seeds_file and not config.multicast:
+    if not config.looks_for_others():
         yield Finding(
             "note",
             "this node looks for nobody",

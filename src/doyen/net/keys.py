@@ -9,8 +9,10 @@ A group that runs without a key gets its first in the same way: "clear" is the o
 """
 
 import os
+import stat
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -107,8 +109,11 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_FILE_MAX + 1)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise ConfigError(f"key file {path}: {error.strerror}: make one with `doyen keys new --file {path}`") from None
+    except OSError as error:
+        who = f"user {os.geteuid()} must be able to read it" if isinstance(error, PermissionError) else "give a file"
+        raise ConfigError(f"key file {path}: {error.strerror}: {who}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"key file {path} is not text: make one with `doyen keys new --file {path}`") from None
     primary: list[bytes] = []
@@ -130,19 +135,39 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
 
 
 def write_keys(path: Path, keys: Iterable[bytes]) -> None:
-    """Replaced whole, readable by its owner alone."""
+    """Replaced whole.  A new file is its owner's alone; one that was there keeps its owner and its rights."""
     lines = [f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {id_text(key)}" for i, key in enumerate(keys)]
-    beside = path.with_name(path.name + ".new")
+    whole = Path(os.path.realpath(path))  # Not the link to it.
+    beside = whole.with_name(whole.name + ".new")
     try:
         beside.unlink(missing_ok=True)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
+            _give_to_owner(descriptor, whole)
             file.write(_HEADER + "\n".join(lines) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(beside, whole)
     except OSError as error:
         raise ConfigError(f"key file {path} cannot be written: {error.strerror}") from None
+
+
+def _give_to_owner(descriptor: int, path: Path) -> None:
+    """Members run as somebody else than who changes their keys, often."""
+    with suppress(FileNotFoundError, PermissionError):
+        found = os.stat(path)
+        os.fchown(descriptor, found.st_uid, found.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+
+
+def exposure(path: Path) -> str:
+    """What is wrong with its rights, if something is."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return ""
+    can = "read" if mode & 0o004 else "write" if mode & 0o022 else ""
+    return f"key file {path}: others than its owner can {can} it (mode {mode:o}): chmod 600 {path}" if can else ""
 
 
 def load_keyring(path: Path) -> Keyring:

@@ -1,15 +1,21 @@
-"""Rotation without a restart: a key file that changed is read again; one that cannot be read changes nothing."""
+"""Rotation without a restart: a key file that changed is read again; one that cannot be read changes nothing.
+
+It is read once it has stood still from one look to the next, for it may be half written, and cut at the end of a line
+it would be a file with fewer keys.  What could not be read is tried again at every look: rights may have been mended.
+"""
 
 import asyncio
 import logging
 import os
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
-from doyen.net.keys import Keyring, id_text, load_keyring
+from doyen.net.keys import Keyring, exposure, id_text, load_keyring
 
 log = logging.getLogger("doyen")
+_Stamp: TypeAlias = tuple[int, int, int] | None
 LOOK_EVERY_S: Final = 1.0
 
 
@@ -17,23 +23,26 @@ def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EV
     """From now on, until the driver closes.  Everything that holds the ring follows."""
     path = keyring.path
     assert path is not None, "a ring that came from no file has nothing to watch"
+    warn_of_exposure(driver, path)
     warn_of_clear(driver, keyring)
     loop = asyncio.get_running_loop()
-    seen = _stamp(str(path))
+    glimpsed: _Stamp = _stamp(str(path))
+    read: _Stamp = (0, 0, 0)  # The file may have changed since the ring was made of it.
     timer: asyncio.TimerHandle
 
     def look() -> None:
-        nonlocal seen, timer
+        nonlocal glimpsed, read, timer
         timer = loop.call_later(every_s, look)
         found = _stamp(str(path))
-        if found == seen:
+        stands, glimpsed = found == glimpsed, found
+        if not stands or found == read:
             return
-        seen = found
         try:
             fresh = load_keyring(path)
         except ConfigError as error:
             driver.complain("key file", f"{error}; going on with the keys read before")
             return
+        read = found
         if fresh.keys != keyring.keys:
             keyring.replace(fresh)
             first, *others = map(id_text, keyring.keys)
@@ -43,10 +52,17 @@ def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EV
                 "nothing is sealed" if keyring.speaks_clear else f"{first} seals",
                 f"; {', '.join(others)} opens too" if others else "",
             )
+            warn_of_exposure(driver, path)
             warn_of_clear(driver, keyring)
 
     timer = loop.call_later(every_s, look)
     driver.on_close(lambda: timer.cancel())
+
+
+def warn_of_exposure(driver: Driver, path: Path) -> None:
+    wrong = exposure(path)
+    if wrong:
+        log.warning("%s: %s", driver.host.node, wrong)
 
 
 def warn_of_clear(driver: Driver, keyring: Keyring) -> None:
@@ -64,7 +80,7 @@ def warn_of_clear(driver: Driver, keyring: Keyring) -> None:
         )
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> _Stamp:
     try:
         found = os.stat(path)
     except OSError:
