@@ -22,7 +22,8 @@ from doyen.net.driver import boot_time_ns
 PATIENCE_S = 120.0  # For a takeover, and for a group to settle.
 STEADY_S = 1.0  # A takeover counts if the heir goes on to act alone for so long.
 MORE_MULT = 3  # Quick systems are robbed of up to so many times as many leaders.
-PAUSE_MAX_S = 1.0  # Faults come at any phase of heartbeats.
+PAUSE_MAX_S = 4.0  # Faults come at any phase of heartbeats: ours every 1.25 s, serf's every second, kazoo's every 3.3.
+GOLDEN = (5**0.5 - 1) / 2  # Multiples of it are spread evenly over phases, however few there are.
 SAMPLE_S = 5.0
 
 
@@ -79,14 +80,14 @@ class Trial:
             return
         loop = asyncio.get_running_loop()
         for fault, count in wanted.items():
-            began, done = loop.time(), 0
+            began, done, phase = loop.time(), 0, rng.random()
             while done < count or (done < count * MORE_MULT and loop.time() - began < more_s):
                 try:
                     await self.group.settled(PATIENCE_S)
                 except TransportError as error:
                     self.give_up(error)
                     return
-                await asyncio.sleep(rng.random() * PAUSE_MAX_S)
+                await asyncio.sleep((phase + done * GOLDEN) % 1 * PAUSE_MAX_S)
                 loss = await lose_leader(self.group, fault)
                 self.losses.append(loss)
                 done += 1
