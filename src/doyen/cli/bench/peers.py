@@ -29,7 +29,11 @@ TOGETHER_MAX = 32  # Sizes that come to so many nodes are measured at the same t
 @click.option("--kills", type=click.IntRange(0), default=3, show_default=True, help="Leaders killed, at least.")
 @click.option("--cuts", type=click.IntRange(0), default=3, show_default=True, help="Leaders cut off, at least.")
 @click.option(
-    "--more-seconds", type=float, default=100, show_default=True, help="Up to thrice as many where that takes no longer."
+    "--more-seconds",
+    type=float,
+    default=100,
+    show_default=True,
+    help="Up to thrice as many where that takes no longer.",
 )
 @click.option("--idle-seconds", type=float, default=60, show_default=True, help="How long to count.")
 @click.option("--warm-up", type=float, default=60, show_default=True, help="Seconds before counting.")
