@@ -138,6 +138,10 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
             for voter in self.voters:
                 node_id(voter)
+        blind = {"local", "by-key"} if self.oracle == "score" else {"local", "by-key", "pole"}
+        for kind in sorted(blind & {self.election, *named.values()}) if not self.eligible else ():
+            by = f"the oracle {self.oracle}" if kind == "pole" else "names alone"
+            need(False, "eligible", f"cannot be false: --election {kind} goes by {by}, and would elect it all the same")
         if self.oracle == "quality" or self.attributes or self.measures:
             from doyen.agent.quality import rating_of  # Few rate themselves.
 
@@ -179,6 +183,10 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def numeric_seeds(self) -> tuple[Address, ...]:
         """Those that need no looking up."""
         return tuple(seed for seed in self.seed_addresses() if is_numeric(seed.host))
+
+    def looks_for_others(self) -> bool:
+        """Otherwise it is alone, unless others have it as a seed."""
+        return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self) -> Address:
         """As given; else loopback, unless there are seeds elsewhere: then every interface, at the usual port."""

@@ -40,7 +40,9 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f"plots need matplotlib ({error}): pip install 'doyen[papers]'") from None
+        raise ConfigError(
+            f"plots need matplotlib ({error}): pip install 'doyen[papers]' (in a checkout: '.[papers]')"
+        ) from None
 
 
 def draw(plot: Plot, cells: Sequence[Cell], name: str, shown_x: Sequence[float]) -> Images:

@@ -22,7 +22,9 @@ def command(quick: bool, as_json: bool) -> None:
     try:
         from doyen.bench.sim import Plan, contests, measure
     except ImportError as error:
-        raise ConfigError(f"bench sim needs SimPy and numba ({error}): pip install 'doyen[bench]'") from None
+        raise ConfigError(
+            f"bench sim needs SimPy and numba ({error}): pip install 'doyen[bench]' (in a checkout: '.[bench]')"
+        ) from None
     plan = Plan.quick() if quick else Plan()
     with progress("bench sim", contests(plan)) as advance:
         found = measure(plan, lambda: advance(1))

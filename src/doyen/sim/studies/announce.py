@@ -88,7 +88,10 @@ def _by_kernel(
     try:
         from doyen.sim import kernels
     except ImportError as error:
-        raise ConfigError(f"kernel needs numpy and numba ({error}): pip install 'doyen[sim]'", field="engine") from None
+        raise ConfigError(
+            f"kernel needs numpy and numba ({error}): pip install 'doyen[sim]' (in a checkout: '.[sim]')",
+            field="engine",
+        ) from None
     parts = []
     for first in range(0, runs, KERNEL_SLICE):
         parts.append(kernels.run(setting, min(KERNEL_SLICE, runs - first), seed, first_run=first))
