@@ -22,7 +22,8 @@ from doyen.errors import ConfigError
 from doyen.lab.local import multicast_on_loopback
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.swim import Swim, SwimConfig
-from doyen.net.discovery import HEARD_MAX, Beacon, CallDue, Discovery, DiscoveryConfig, Here
+from doyen.net import discovery
+from doyen.net.discovery import HEARD_MAX, LINES_MAX, Beacon, CallDue, Discovery, DiscoveryConfig, Here
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.testing import RecordingOut
@@ -132,6 +133,77 @@ def test_the_file_may_change_vanish_and_hold_nonsense(tmp_path: Path) -> None:
         assert found.seeds == (ONE, TWO)
         path.write_text("127.0.0.3:7600\n")
         await until(lambda: found.seeds == (THREE,))
+
+    running(check)
+
+
+def test_a_seeds_file_of_garbage_delays_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A port with more digits than Python reads, and more lines than anybody wants to."""
+    path = tmp_path / "seeds"
+    path.write_text("127.0.0.1:" + "9" * 5000 + "\n127.0.0.1:7600\n" + "?\n" * 500_000)
+    steps: list[float] = []
+
+    async def check(driver: Driver) -> None:
+        began = time.process_time()
+        found = Discovery.attach(driver, file=path, config=SOON)
+        steps.append(time.process_time() - began)
+        assert found.seeds == (ONE,)
+        path.write_text("127.0.0.2:7600\n")
+        await until(lambda: found.seeds == (TWO,))
+
+    with caplog.at_level(logging.WARNING, logger="doyen"):
+        running(check)
+    assert "'127.0.0.1:9999" in caplog.text and f"first {LINES_MAX} lines" in caplog.text and len(caplog.text) < 2000
+    assert steps[0] < 0.2  # All of them would take a second.
+
+
+def test_a_seeds_file_whose_rights_are_mended_is_read_after_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "seeds"
+    path.write_text("127.0.0.1:7600\n")
+    refusals = [3]
+
+    def refuse(*given: Any, **options: Any) -> Any:  # Root may read anything, so no rights are taken away here.
+        if refusals[0]:
+            refusals[0] -= 1
+            raise PermissionError(13, "Permission denied")
+        return open(*given, **options)
+
+    monkeypatch.setattr(discovery, "open", refuse, raising=False)
+
+    async def check(driver: Driver) -> None:
+        found = Discovery.attach(driver, file=path, config=SOON)
+        assert found.seeds == ()
+        await until(lambda: found.seeds == (ONE,))
+
+    running(check)
+
+
+def test_a_name_that_comes_and_goes_while_its_server_is_slow_is_asked_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "seeds"
+    slow, asked = threading.Event(), []
+
+    def lookup(host: str, port: int, family: socket.AddressFamily) -> list[str]:
+        asked.append(host)
+        slow.wait(10)
+        return ["127.0.0.1"]
+
+    async def check(driver: Driver) -> None:
+        config = DiscoveryConfig(resolve_every=ms(60), file_every=ms(5))
+        found = Discovery.attach(driver, file=path, config=config, lookup=lookup)
+        for i in range(1, 5):
+            path.write_text("a.example:7600\n")
+            await until(lambda i=i: len(asked) == i)  # type: ignore[misc]
+            path.write_text("127.0.0.2:7600\n")
+            await until(lambda: found.seeds == (TWO,))
+        path.write_text("a.example:7600\n")
+        await until(lambda: len(asked) == 5)
+        slow.set()
+        await until(lambda: found.seeds == (ONE,))
+        asked.clear()
+        await asyncio.sleep(0.3)
+        assert len(asked) <= 5  # Not five times as many.
 
     running(check)
 

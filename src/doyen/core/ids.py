@@ -50,6 +50,6 @@ def parse_address(text: str, *, default_port: int | None = None) -> Address:
         host, port = text, str(default_port or "")
     bare = ":" in host and not host.startswith("[")  # Of IPv6: where would its port begin?
     host = host.removeprefix("[").removesuffix("]")
-    if bare or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise ConfigError(f"{text!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
+    if bare or not host or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
+        raise ConfigError(f"{text[:100]!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
     return Address(host, int(port))

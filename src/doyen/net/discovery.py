@@ -37,6 +37,7 @@ NAMES_MAX: Final = 64
 ADDRESSES_MAX: Final = 1024  # Of one name, or of one file.
 HEARD_MAX: Final = 64  # Peers that called out, the latest.
 FILE_MAX: Final = 1 << 20
+LINES_MAX: Final = 4096  # Of a file: nobody waits for more to be read.
 CHANNEL: Final = "discovery"
 
 Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
@@ -131,15 +132,19 @@ class Discovery:
         stamp = _stamp(self._file)
         if stamp == self._file_stamp:
             return
-        self._file_stamp = stamp
         try:
             with open(self._file, encoding="utf-8", errors="replace") as file:
                 lines = file.read(FILE_MAX).splitlines()
-        except OSError as error:
+        except OSError as error:  # Looked at again: its rights may be mended, which changes no stamp.
             self.driver.complain("seeds file", f"seeds file {self._file}: {error.strerror}; going on with those known")
             return
+        self._file_stamp = stamp
+        if len(lines) > LINES_MAX:
+            self.driver.complain(
+                "long seeds file", f"seeds file {self._file}: only the first {LINES_MAX} lines are read"
+            )
         listed = []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines[:LINES_MAX], start=1):
             text = line.split("#")[0].strip()
             if not text:
                 continue
@@ -181,8 +186,8 @@ class Discovery:
         threading.Thread(target=ask, name=f"doyen-lookup-{name[:40]}", daemon=True).start()
 
     def _on_answer(self, name: str, port: int, found: list[str] | OSError, waited: Duration) -> None:
-        if self._closed or name not in self._watched:
-            return
+        if self._closed or self._watched.get(name, self) is not None:
+            return  # Nobody waits for it: no longer, or another lookup of that name was answered before.
         if isinstance(found, OSError) or not found:
             wait = min(waited, self.config.resolve_every)
             why = found.strerror or str(found) if isinstance(found, OSError) else "it has no address of our IP version"
