@@ -29,7 +29,7 @@ class Reply:
     def __init__(self, raw: bytes) -> None:
         head, _, self.body = raw.partition(b"\r\n\r\n")
         first, *headers = head.decode().split("\r\n")
-        self.status = int(first.split()[1])
+        self.status, self.reason = int(first.split()[1]), first.split(" ", 2)[2]
         self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in headers)}
 
     @property
@@ -91,7 +91,7 @@ def served(
 def test_the_leader_answers_200_and_everybody_else_503() -> None:
     async def check(agent: Agent, http: Http) -> None:
         told = await ask(http, "/leader")
-        assert told.status == 200
+        assert (told.status, told.reason) == (200, "OK")
         assert told.json["leader"] == "ant" and told.json["is_leader"] and told.json["term"] >= 1
         better = Agent(
             NodeConfig(

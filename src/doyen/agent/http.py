@@ -46,6 +46,18 @@ _STREAM_HEAD: Final = (
 
 Answer = tuple[int, str, bytes]  # (status, content type, body)
 _EVENTS: Final[Answer] = (200, "text/event-stream", b"")  # The body is still to come.
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    431: "Request Header Fields Too Large",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+}
 _NOT_HTTP: Final = "that is not HTTP"
 _TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request has {REQUEST_BYTES_MAX} bytes at most"}
 
@@ -348,7 +360,8 @@ def _encoded(connection: h11.Connection, answer: Answer, *, close: bool, only_he
         headers.append(("allow", "GET, HEAD"))
     if close:
         headers.append(("connection", "close"))
-    events = [h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()]
+    response = h11.Response(status_code=status, reason=_REASONS.get(status, ""), headers=headers)
+    events = [response, h11.Data(data=body), h11.EndOfMessage()]
     if only_head:
         del events[1]
     return b"".join(connection.send(event) or b"" for event in events)
