@@ -205,10 +205,31 @@ def test_the_best_score_leads_and_scores_and_words_are_gossiped() -> None:
     asyncio.run(main())
 
 
-def test_who_is_not_eligible_does_not_lead() -> None:
+@pytest.mark.parametrize("election", ["hybrid", "announce", "spanning", "pole"])
+def test_who_is_not_eligible_does_not_lead_whatever_its_score(election: str) -> None:
     async def main() -> None:
-        async with group(3, eligible=lambda i: i == 1) as nodes:
+        fields: dict[str, Any] = {"election": election, "membership": "swim", "score": lambda i: float(i)}
+        if election == "pole":
+            fields |= {"voters": ["n0", "n1", "n2"], "volatile": True}
+        async with group(3, eligible=lambda i: i == 1, **fields) as nodes:
             await until(lambda: agreed(nodes) == "n1")
+
+    asyncio.run(main())
+
+
+def test_a_cooldown_is_as_long_as_it_was_said_and_makes_nobody_eligible() -> None:
+    async def main() -> None:
+        election = doyen.Hybrid(resign_cool_down="50ms")
+        async with group(2, election=election, eligible=lambda i: i == 0) as nodes:
+            await until(lambda: agreed(nodes) == "n0")
+            points = [node.agent.stack.machines["election"].point for node in nodes]
+            assert [point.declined for point in points] == [False, True]
+            await nodes[0].resign(cooldown="10s")
+            await asyncio.sleep(0.1)
+            assert points[0].declined
+            for node in nodes:
+                node.agent.driver.command("election", "stand")
+            assert [point.declined for point in points] == [False, True]
 
     asyncio.run(main())
 
@@ -344,6 +365,8 @@ def test_sigterm_makes_it_leave_in_order_and_ends_the_process(how: str) -> None:
         ({"election": doyen.Hybrid(nonsense=1)}, "no field 'ctolerant.nonsense'"),
         ({"election": doyen.Hybrid(response_timeout="soon")}, "'soon' is not a duration"),
         ({"meta": {"k": "v" * 600}}, "meta has"),
+        ({"eligible": False, "election": "by-key"}, "eligible cannot be false: --election by-key goes by names alone"),
+        ({"eligible": False, "election": "pole", "voters": ["a"], "volatile": True, "oracle": "latency"}, "the oracle"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(fields: dict[str, Any], said: str) -> None:

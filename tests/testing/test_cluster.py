@@ -2,6 +2,7 @@
 
 import pytest
 
+import doyen
 from doyen.core import NodeId
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.testing import Cluster
@@ -90,11 +91,27 @@ def test_the_same_seed_gives_the_same_run(doyen_cluster: MakeCluster) -> None:
     assert run(1) == run(1) != run(2)
 
 
+def test_a_cluster_says_how_to_make_it_again_and_takes_what_join_takes(doyen_cluster: MakeCluster) -> None:
+    made = doyen_cluster(
+        2, duplicates=0.1, election=doyen.Hybrid(missing_max=1), membership=doyen.Swim(period=2), seed=3, preset="lan"
+    )
+    assert (made.config("n0").election, made.config("n0").ctolerant.missing_max) == ("hybrid", 1)
+    assert made.config("n1").swim.period == 2_000_000_000  # A bare number means seconds.
+    again = eval(repr(made).split(" at ")[0], {"Cluster": Cluster, "Hybrid": doyen.Hybrid, "Swim": doyen.Swim})
+    for cluster in (made, again):
+        cluster.run_for("5s")
+    assert made.sim.trace.digest() == again.sim.trace.digest()
+
+
 def test_what_cannot_work_is_refused(doyen_cluster: MakeCluster) -> None:
     with pytest.raises(ConfigError, match="election: one of"):
         doyen_cluster(3, election="democracy")
     with pytest.raises(ConfigError, match="at least 1"):
         doyen_cluster(0)
+    with pytest.raises(ConfigError, match="several that differ"):
+        doyen_cluster(["a", "a"])
+    with pytest.raises(ConfigError, match="swim is a table"):
+        doyen_cluster(2, swim=3)
     cluster = doyen_cluster(2)
     with pytest.raises(LocalProtocolError, match="two sides"):
         cluster.partition({"n0"})

@@ -84,17 +84,19 @@ def configure(
 
 
 def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Fields by name, tables as mappings, durations as text or nanoseconds: as `configure` wants it."""
+    """Fields by name, tables as mappings, durations as text or seconds: as `configure` wants it."""
     known = {option.path: option for option in options(NodeConfig)}
+    tables = {path[0] for path in known if len(path) > 1}
     found: dict[tuple[str, ...], Any] = {}
     for field, value in given.items():
+        if field in tables and not isinstance(value, Mapping):
+            raise ConfigError(f"is a table, not {value!r}: give {{'period': '1s'}} or the like", field=field)
         leaves = value.items() if isinstance(value, Mapping) else [(None, value)]
         for name, leaf in leaves:
             path = (field,) if name is None else (field, name)
             if path not in known:
                 raise ConfigError(f"there is no field {'.'.join(path)!r}: see docs/reference/python.md")
-            text = is_duration(known[path].type) and not isinstance(leaf, int)
-            found[path] = parse_duration(leaf) if text else leaf
+            found[path] = parse_duration(leaf) if is_duration(known[path].type) else leaf
     return found
 
 

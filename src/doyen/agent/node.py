@@ -26,6 +26,7 @@ from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import ViewChanged
+from doyen.election.announce import STANDING_MAX
 from doyen.errors import TransportError
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.net.driver import Driver
@@ -190,7 +191,8 @@ class Agent:
             case MemberSuspected(member, by):
                 self.told("suspected", member=member, by=(by,))
             case ScoreWanted(number) if self.answers_scores:
-                self.driver.tell(ScoreGiven(number, self.config.standing), channel=channel)
+                standing = self.config.standing if self.config.eligible else -STANDING_MAX
+                self.driver.tell(ScoreGiven(number, standing), channel=channel)
             case _ if type(fact).__name__ in ("CannotElect", "NotVoting"):
                 self.told("cannot elect", self._reign_of(channel), reason=str(fact))
                 if type(fact).__name__ == "NotVoting":  # Nothing but a person's word can end it.

@@ -266,7 +266,7 @@ class Stack:
                 durable=place.durable,
                 **by_score,
             )
-            machine.point.declined = not config.eligible
+            machine.point.eligible = config.eligible
             return machine
 
         return build

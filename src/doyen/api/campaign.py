@@ -10,8 +10,9 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from doyen.agent.config import CHURN_TOLERANT
 from doyen.agent.reign import Reign
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
@@ -205,8 +206,10 @@ class Campaign:
             return
         if self.before_handing_over is not None:
             await self.before_handing_over()
-        self._node.agent.driver.command(self._reign.channel, "resign", to=target)
-        if hasattr(machine, "stand"):
+        keeps_time = self._reign.kind in CHURN_TOLERANT
+        how: dict[str, Any] = {"to": target, "cool_down": wait} if keeps_time else {"to": target}
+        self._node.agent.driver.command(self._reign.channel, "resign", **how)
+        if hasattr(machine, "stand") and not keeps_time:
             self._cool_down(wait)
         while self._node.running and self._reign.mine is not None:
             await self.changed()

@@ -157,7 +157,7 @@ class Node:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
         self._agent = agent = Agent(self.config, self._tell, on_failure=self._on_failure)
         agent.observers.append(self._on_fact)
-        agent.answers_scores = self._scores is None
+        agent.answers_scores = self._scores is None or not self.config.eligible
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
@@ -352,7 +352,7 @@ class Node:
             reign = self.agent.stack.add_election(name, config.named_elections()[name])
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
-            if self._scores is not None and self._scores.told is not None:
+            if self.config.eligible and self._scores is not None and self._scores.told is not None:
                 self.agent.driver.tell(ScoreGiven(0, shortest(self._scores.told)), channel=reign.channel)
         elif kind not in (None, self.agent.stack.reigns[name].kind):
             raise LocalProtocolError(f"the election {name!r} is {self.agent.stack.reigns[name].kind} here, not {kind}")
@@ -403,7 +403,7 @@ class Node:
                 if campaign is not None:
                     campaign.stir(reason)
                 self._tell_of_election("lost", channel, term, reason)
-            case ScoreWanted(number) if self._scores is not None:
+            case ScoreWanted(number) if self._scores is not None and self.config.eligible:
                 self._scores.ask(channel, number)
             case ViewChanged(view, changed):
                 for node in changed:
@@ -457,7 +457,7 @@ class Node:
         driver = self.agent.driver
         if not driver.running:
             return
-        for reign in self.agent.stack.reigns.values():
+        for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
             driver.tell(ScoreGiven(0, shortest(value)), channel=reign.channel)
         if NOTES in self.agent.stack.machines:
             driver.command(NOTES, "say", score=value)

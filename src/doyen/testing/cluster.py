@@ -17,6 +17,8 @@ from msgspec import Struct
 from doyen.agent.config import NodeConfig
 from doyen.agent.layers import by_path, configure
 from doyen.agent.stack import NOTES, Place, Stack
+from doyen.api.arguments import chosen
+from doyen.api.choices import Election
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -55,15 +57,22 @@ class Cluster:
         jitter: str | float = 0,
         duplicates: float = 0.0,
         seed: int = 0,
-        election: str = "pole",
+        election: str | Election = "pole",
         preset: str = "local",
         **fields: Any,
     ) -> None:
         self.names = [f"n{i}" for i in range(nodes)] if isinstance(nodes, int) else list(nodes)
         if not self.names:
             raise ConfigError("a cluster needs nodes: give at least 1")
-        self._said = f"Cluster({nodes!r}, loss={loss}, delay={delay!r}, jitter={jitter!r}, seed={seed}, {election=}"
-        self._fields = {"election": election, "preset": preset, "volatile": False, **fields}
+        if isinstance(nodes, str) or len({*self.names}) < len(self.names):
+            raise ConfigError(f"{nodes!r} are no names of nodes: give several that differ, or how many")
+        world = {"loss": loss, "delay": delay, "jitter": jitter, "duplicates": duplicates, "seed": seed}
+        said = world | {"election": election, "preset": preset} | fields
+        who = nodes if isinstance(nodes, int) else self.names
+        self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
+        self._fields: dict[str, Any] = {"preset": preset, "volatile": False, **fields}
+        self._fields["election"] = chosen(election, self._fields)
+        self._fields["membership"] = chosen(fields.get("membership", "auto"), self._fields)
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),

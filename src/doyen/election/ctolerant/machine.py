@@ -205,11 +205,10 @@ class CTolerant:
         self._begin_at = self._awaited = None
         self.initiator.begin(now)
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, now: Instant, to: NodeId | None = None, cool_down: Duration | None = None) -> None:
         """The command of a leader that goes on as a member: to that one, or to the best of the others.
 
-        Elections pass it over for `resign_cool_down`, or until it is told to `stand`.
-        """
+        Elections pass it over for so long, `resign_cool_down` unless said, or until it is told to `stand`."""
         others = self.point.others()
         if to is not None and to not in others:
             raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
@@ -217,9 +216,10 @@ class CTolerant:
             return
         if not others:
             raise LocalProtocolError("nobody else is here to lead: wait for another member, or leave")
-        self.point.declined = True
+        self.point.resigned = True
         self._resignation += 1
-        self._out.set_timer(StandAgain(self._resignation), now + self.config.resign_cool_down)
+        wait = self.config.resign_cool_down if cool_down is None else cool_down
+        self._out.set_timer(StandAgain(self._resignation), now + wait)
         self.multicast.stop()
         self._lose("resigned")
         if to is None:
@@ -231,7 +231,7 @@ class CTolerant:
 
     def stand(self, now: Instant) -> None:
         """The command of one that resigned, and may lead again."""
-        self.point.declined = False
+        self.point.resigned = False
 
     # Queries.
 

@@ -40,13 +40,14 @@ class Standpoint:
         "best",
         "confidence",
         "config",
-        "declined",
+        "eligible",
         "estimated",
         "health",
         "incarnation",
         "me",
         "number",
         "rank",
+        "resigned",
         "timeout",
         "view",
     )
@@ -62,7 +63,12 @@ class Standpoint:
         self.estimated: int | None = None  # c as the estimator sees it,
         self.confidence = 0.0  # and how sure it is.
         self.timeout: Duration = config.response_timeout  # TIMEOUT: as configured, or as measured.
-        self.declined = False  # I do not wish to lead, as long as anybody else can.
+        self.eligible, self.resigned = True, False
+
+    @property
+    def declined(self) -> bool:
+        """I do not wish to lead, as long as anybody else can."""
+        return self.resigned or not self.eligible
 
     def is_present(self, member: Member) -> bool:
         """A suspected member is present: else c is exceeded most of the time."""

@@ -1,0 +1,137 @@
+"""`doyen.sync`: no call waits for ever, whoever calls, whenever."""
+
+import gc
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import doyen
+from doyen.errors import LeadershipLost, LocalProtocolError
+
+pytestmark = pytest.mark.live
+
+
+def alone(**fields: Any) -> doyen.sync.Node:
+    return doyen.sync.join("sync", **{"name": "a", "preset": "local", "election": "le-a", **fields})
+
+
+def never_elected() -> doyen.sync.Node:
+    return alone(election="pole", voters=["a", "b", "c"], volatile=True)
+
+
+def test_its_arguments_are_those_of_the_other() -> None:
+    assert inspect.signature(doyen.sync.join) == inspect.signature(doyen.join)
+    names = {name for name in dir(doyen.sync.Node) if not name.startswith("_")}
+    assert names >= {"lead", "terms", "members", "leader", "is_leader", "events", "term", "resign", "leave", "election"}
+    assert names >= {"explain", "tell", "failure", "running", "name", "group", "address"}
+
+
+def test_a_node_that_has_not_joined_says_so_and_has_opened_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        node = alone()
+        asks: list[Callable[[], Any]] = [node.members, node.explain, node.events, node.leader, node.lead]
+        for ask in asks:
+            with pytest.raises(LocalProtocolError, match="not joined yet"):
+                ask()
+        node.leave()
+        del node, asks, ask
+        gc.collect()
+
+
+def test_a_node_that_has_left_answers_what_it_can_and_refuses_the_rest() -> None:
+    with alone() as node, node.lead(timeout=5):
+        pass
+    assert [member.name for member in node.members()] == ["a"]
+    assert "Nobody leads" in node.explain().sentence
+    assert (list(node.events()), list(node.terms()), node.leave()) == ([], [], None)
+    late: list[Callable[[], Any]] = [node.resign, node.lead().__enter__, lambda: node.tell({})]
+    for ask in [*late, lambda: node.election("late")]:
+        with pytest.raises(LocalProtocolError, match="has left"):
+            ask()
+    with pytest.raises(LocalProtocolError, match="joins once"):
+        node.__enter__()
+
+
+def test_threads_that_wait_are_told_when_another_ends_the_node() -> None:
+    said: list[str] = []
+
+    def lead() -> None:
+        try:
+            node.lead().__enter__()
+        except LocalProtocolError as error:
+            said.append(str(error))
+
+    def events() -> None:
+        said.append(f"events ended, {[event.kind for event in node.events()]}")
+
+    def terms() -> None:
+        said.append(f"terms ended, {list(node.terms())}")
+
+    with never_elected() as node:
+        waiting = [threading.Thread(target=work) for work in (lead, events, terms)]
+        for thread in waiting:
+            thread.start()
+        while len(node._campaign._waiting) < 2 or not node._node._subscriptions:
+            threading.Event().wait(0.005)
+    for thread in waiting:
+        thread.join(5)
+    left = "this node has left, it leads nothing any more: make another, doyen.join(…)"
+    assert sorted(said) == ["events ended, ['stopped']", "terms ended, []", left]
+
+
+def test_ctrl_c_ends_waiting_and_nothing_goes_on_waiting_for_it() -> None:
+    with never_elected() as node:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            node.lead().__enter__()
+        node.members()  # A step of the loop later.
+        assert not node._campaign._waiting
+    assert "doyen" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_score_function_may_look_at_its_node_but_not_wait_for_it() -> None:
+    said: list[str] = []
+    asked = threading.Event()
+
+    def score() -> float:
+        if not node.running:
+            return 0.0
+        try:
+            node.resign()
+        except LocalProtocolError as error:
+            said.append(str(error))
+        asked.set()
+        return float(len(node.members()))
+
+    node = alone(score=score, score_every="10ms")
+    with node, node.lead(timeout=5):
+        assert asked.wait(5)
+    assert "wait for itself" in said[0]
+
+
+def test_a_term_that_was_lost_before_anybody_looked_is_lost() -> None:
+    with alone() as node:
+        term = node._loop.call(node._campaign.lead(5).win)
+        node.resign(cooldown="1s")
+        late = doyen.sync.Term(term, node._loop)
+        assert late.wait_lost()
+        with pytest.raises(LeadershipLost):
+            late.check()
+
+
+def test_what_nobody_closed_does_not_keep_the_interpreter_from_ending() -> None:
+    code = (
+        "import doyen\nnode = doyen.sync.join('end', name='a', preset='local', election='le-a').__enter__()\n"
+        "terms, events = node.terms(), node.events()\nprint(next(terms).number)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
