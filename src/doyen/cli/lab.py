@@ -15,8 +15,8 @@ from doyen.lab.proving.scenarios import SCENARIOS
 from doyen.lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
 from doyen.lab.proving.soak import Soak, soak
 
-_WIDTHS = (16, 9, 8, 7, 16, 12, 0)
-_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "FAULTS")
+_WIDTHS = (16, 9, 8, 7, 16, 12, 8, 0)
+_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "LATENESS", "FAULTS")
 
 
 @click.group("lab", help="Real processes in namespaces under faults, judged by what their election promises.")
@@ -74,6 +74,9 @@ def run_scenarios(
     if as_json:
         print_json({"results": results, "holds": not broken})
     else:
+        hosts = [host for result in results for host in result.hosts]
+        pids, packets = sum(len(host.pids) for host in hosts), sum(host.tx_packets for host in hosts)
+        click.echo(f"{pids} processes in {len(hosts)} namespaces sent {packets} packets, by the kernel's counters")
         click.echo(f"{len(results) - broken} of {len(results)} hold")
     if broken:
         sys.exit(1)
@@ -121,7 +124,8 @@ def print_result(result: Result) -> None:
     takeovers = ", ".join(f"{takeover:.2f}" for takeover in result.takeovers_s[:3]) or "–"
     verdict = "holds" if result.holds else "FAILS"
     together = f"{result.together_s:.2f} s"
-    _row((result.scenario, result.election, result.promise, verdict, takeovers, together, faults))
+    late = f"{result.lateness_ms:.0f} ms" if result.lateness_ms else "–"
+    _row((result.scenario, result.election, result.promise, verdict, takeovers, together, late, faults))
     for violation in result.violations:
         click.echo(f"  {violation}")
     if result.histories:

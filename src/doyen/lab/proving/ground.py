@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
@@ -33,6 +34,16 @@ JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 class NotSettled(Exception):
     """What must come has not come, although its time is over."""
+
+
+class Host(Struct, frozen=True):
+    """One namespace of the run: that processes were real, and apart, can be looked up."""
+
+    namespace: str
+    inode: int
+    pids: tuple[int, ...]  # Of all that ran there, each seen inside by the kernel's word.
+    tx_packets: int
+    rx_packets: int
 
 
 class Running:
@@ -70,6 +81,7 @@ class Ground:
         self.status_every_s = 0.5
         self._ticker: asyncio.Task[None] | None = None
         self._mounted: list[Path] = []
+        self._pids: dict[int, list[int]] = {}
 
     async def __aenter__(self) -> "Ground":
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +96,8 @@ class Ground:
             running.process.send_signal(signal.SIGCONT)
             running.process.terminate()
         for label in list(self.running):
-            await self._wait(label)
+            code = await self._wait(label)
+            self.check(code == 0, f"{label} ended with {code} when it was told to leave")
         for path in self._mounted:
             subprocess.run(["umount", "--lazy", str(path)], check=False)
 
@@ -165,6 +178,9 @@ class Ground:
         await self.until(lambda: life.joined_at is not None or process.poll() is not None, JOIN_MAX_S)
         if life.joined_at is None:
             raise TransportError(f"{life} ended with {process.returncode} at its start: {life.failure or tail(log)}")
+        inode = os.stat(f"/proc/{process.pid}/ns/net").st_ino
+        self.check(inode == self.network.nodes[index].inode, f"{life} does not run in its own namespace")
+        self._pids.setdefault(index, []).append(process.pid)
         self.note(f"after {label} had joined", self.merging)
         return running
 
@@ -185,6 +201,7 @@ class Ground:
         self.running[label].process.terminate()
         code = await self._wait(label)
         self.faults["stopped"] += code == 0
+        self.check(code == 0, f"{label} ended with {code} when it was told to leave")
         self.note(f"after {label} had left", self.failover)
         return at
 
@@ -269,6 +286,19 @@ class Ground:
 
     def refused_packets(self) -> int:
         return sum(link.refused for link in self.network.traffic().links.values())
+
+    def refused_of(self, label: str) -> tuple[int, int]:
+        """By the cuts so far: packets from it, packets to it."""
+        here, links = self.running[label].index, self.network.traffic().links
+        return (
+            sum(counters.refused for (a, _), counters in links.items() if a == here),
+            sum(counters.refused for (_, b), counters in links.items() if b == here),
+        )
+
+    def hosts(self) -> list[Host]:
+        found, wrong = hosts_of(self.network, self._pids)
+        self.violations += wrong
+        return found
 
     def round_trip(self, a: int, b: int) -> Duration:
         """Measured: how long a refused connection takes to be refused."""
@@ -452,6 +482,21 @@ class Ground:
             for life in inside
         ]
         return "no leader: " + "; ".join(words)
+
+
+def hosts_of(network: Switch, pids: dict[int, list[int]]) -> tuple[list[Host], list[str]]:
+    """By the kernel's own counters; and what is wrong: each must be a namespace of its own, and have spoken."""
+    found, wrong = [], []
+    for index, ran in sorted(pids.items()):
+        node, counters = network.nodes[index], network.nodes[index].counters()
+        found.append(Host(node.name, node.inode, tuple(ran), counters.tx_packets, counters.rx_packets))
+        if not counters.tx_packets:
+            wrong.append(f"nothing was ever sent by {node.name}")
+    apart = {os.stat("/proc/self/ns/net").st_ino, *(host.inode for host in found)}
+    every_pid = [pid for host in found for pid in host.pids]
+    if len(apart) <= len(found) or len(set(every_pid)) < len(every_pid):
+        wrong.append("processes or namespaces are shared")
+    return found, wrong
 
 
 def process_state(pid: int) -> str:

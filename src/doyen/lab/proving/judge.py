@@ -5,12 +5,13 @@
                 nobody acts a lease after the majority was cut away
     weak        once a region has settled, or the stated bound is over, one of it acts, not two
     both        what a node names never has a lower term than before, over restarts too where it has a disk
-    the run     every fault that the scenario is about has happened
+    the run     every fault that the scenario is about has happened, every check had something to look at, and the
+                machine was not so late that the bounds mean nothing
 
 `Truth` is what the ground did: from an instant on, who runs and who can speak with whom.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -18,7 +19,13 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.lab.proving.history import PAUSE_MIN, Life, Stretch
 
+LENIENCY_MAX = 2  # Times the least bound: if this machine needs more, the run is no proof.
 STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
+
+
+#: What there may be to look at: acts; leaders named, with their terms; reigns after the first; regions that were quiet
+#: beyond their bound, or since they had settled; leaders whose majority was cut away for longer than a lease.
+CHECKS = ("acts", "namings", "successions", "quiet regions", "leaders cut off")
 
 
 class Truth(Struct, kw_only=True):
@@ -45,7 +52,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     together_s: float  # Two at once, all in all.
     acts: int
     terms: int
-    takeovers_s: tuple[float, ...] = ()
+    checked: dict[str, int]  # How much there was to look at, by `CHECKS`.
 
     @property
     def holds(self) -> bool:
@@ -61,10 +68,13 @@ def judge(
     faults: Mapping[str, int],
     wanted: Iterable[str],
     slack: Duration,
-    takeovers_s: tuple[float, ...] = (),
+    checks: Iterable[str] = (),
 ) -> Verdict:
     stretches = sorted((found for life in lives for found in life.stretches()), key=lambda stretch: stretch.first)
+    checked = looked_at(lives, stretches, truths, promise, ended_at, slack)
     violations = [f"the fault never happened: {fault}" for fault in wanted if not faults.get(fault)]
+    violations += [f"there was nothing to judge: {check}" for check in checks if not checked.get(check, 1)]
+    violations += too_late(truths, slack)
     violations += terms_back(lives)
     if promise.strong:
         violations += two_at_once(stretches) + shared_terms(stretches) + acts_of_older_terms(lives)
@@ -78,8 +88,41 @@ def judge(
         together_s=together(stretches) / 1e9,
         acts=sum(record.kind == "act" for life in lives for record in life.records),
         terms=len({stretch.term for stretch in stretches}),
-        takeovers_s=takeovers_s,
+        checked=checked,
     )
+
+
+def looked_at(
+    lives: Sequence[Life],
+    stretches: Sequence[Stretch],
+    truths: Sequence[Truth],
+    promise: Promise,
+    ended_at: Instant,
+    slack: Duration,
+) -> dict[str, int]:
+    kinds = [record.kind for life in lives for record in life.records]
+    found = {
+        "acts": kinds.count("act"),
+        "namings": kinds.count("elected"),
+        "successions": max(0, len({(stretch.life, stretch.term) for stretch in stretches}) - 1),
+        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, promise, ended_at, slack)),
+    }
+    if promise.lease is not None:
+        lease = promise.lease
+        found["leaders cut off"] = sum(
+            end - begin > lease and any(s.life == life and s.last > begin - lease for s in stretches)
+            for life, begin, end in minorities(truths, promise.voter_count, ended_at)
+        )
+    return found
+
+
+def too_late(truths: Sequence[Truth], slack: Duration) -> list[str]:
+    """What is allowed for this machine must not bury what the protocol is allowed."""
+    bound = min((truth.bound for truth in truths if truth.quiet), default=slack)
+    if slack <= LENIENCY_MAX * bound:
+        return []
+    late = f"this machine was {slack / STEPS / 1e6:.0f} ms late, so {slack / 1e9:.1f} s were allowed for it"
+    return [f"{late} beside a bound of {bound / 1e9:.1f} s: that proves nothing, run it alone"]
 
 
 # Quorum elections.
@@ -175,26 +218,30 @@ def terms_back(lives: Sequence[Life]) -> list[str]:
     return found
 
 
+def quiet_regions(
+    truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
+) -> Iterator[tuple[Truth, frozenset[str], Instant, Instant, Instant]]:
+    """(truth, region, begin, due, end): from `begin` on not two may act in it, from `due` on somebody must."""
+    ends = [*(truth.at for truth in truths[1:]), ended_at]
+    for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
+        for region in truth.regions if truth.quiet else ():
+            if not promise.strong or 2 * len(region) > promise.voter_count:
+                due_at = truth.at + truth.bound + slack
+                yield truth, region, truth.settled_at.get(region, due_at), due_at, end
+
+
 def unsettled(
     lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
 ) -> list[str]:
     found = []
     by_life = {str(life): life.stretches() for life in lives}
-    ends = [*(truth.at for truth in truths[1:]), ended_at]
-    for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
-        if not truth.quiet:
-            continue
-        for region in truth.regions:
-            if promise.strong and 2 * len(region) <= promise.voter_count:
-                continue
-            due_at = truth.at + truth.bound + slack
-            begin = truth.settled_at.get(region, due_at)
-            stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
-            if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
-                found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
-            both = together(clipped(stretches, begin, end))
-            if both > slack:
-                found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
+    for truth, region, begin, due_at, end in quiet_regions(truths, promise, ended_at, slack):
+        stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
+        if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
+            found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
+        both = together(clipped(stretches, begin, end))
+        if both > slack:
+            found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
     return found
 
 

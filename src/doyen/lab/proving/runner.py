@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from doyen.errors import ConfigError, DoyenError
 from doyen.lab.proving.combination import COMBINATIONS, Combination
-from doyen.lab.proving.ground import WITNESS, Ground, NotSettled
+from doyen.lab.proving.ground import WITNESS, Ground, Host, NotSettled
 from doyen.lab.proving.judge import Promise, judge
 from doyen.lab.proving.logs import trouble
 from doyen.lab.proving.scenarios import SCENARIOS, Scenario
@@ -31,6 +31,8 @@ class Result(Struct, frozen=True, kw_only=True):
     acts: int
     terms: int
     seconds: float
+    checked: dict[str, int]  # What the judge had to look at.
+    hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
     lateness_ms: float  # The machine's own timers at the worst, in this run; ten times that is added to every bound.
     seed: int
     histories: str = ""  # Kept if it does not hold.
@@ -64,6 +66,7 @@ async def prove(
                 failure = str(error) or type(error).__name__
             ended_at = time.monotonic_ns()
             traffic = network.traffic()
+            hosts = ground.hosts()
             counted = {"packets lost": traffic.lost, "packets refused": ground.refused_packets()}
             ground.faults |= {name: count for name, count in counted.items() if count}
     for life in ground.lives:
@@ -75,6 +78,7 @@ async def prove(
         ended_at=ended_at,
         faults=ground.faults,
         wanted=scenario.faults,
+        checks=scenario.checks,
         slack=ground.slack,
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
@@ -94,6 +98,8 @@ async def prove(
         acts=verdict.acts,
         terms=verdict.terms,
         seconds=round(time.monotonic() - began, 1),
+        checked=verdict.checked,
+        hosts=hosts,
         lateness_ms=round(ground.lateness / 1e6, 1),
         seed=seed,
         histories=str(folder) if kept else "",

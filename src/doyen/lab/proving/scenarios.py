@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import sqrt
 from typing import Final
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration, ms
 from doyen.lab.proving.ground import Ground
+from doyen.lab.proving.judge import CHECKS
 from doyen.net.keys import key_text, new_key
 
 Play = Callable[[Ground], Awaitable[None]]
@@ -23,8 +25,16 @@ class Scenario(Struct, frozen=True, kw_only=True):
     fails: bool = False  # A process is meant to stop with a failure, which its log shows.
     preset: str = ""  # Instead of the quick timers.
     combinations: tuple[str, ...] = ("pole", "hybrid", "announce")
+    #: The judge must have had these to look at, or the run proves nothing.
+    checks: tuple[str, ...] = ("acts", "namings", "quiet regions")
+
+    def __post_init__(self) -> None:
+        assert set(self.checks) <= set(CHECKS)
 
 
+LOSS: Final = 0.3
+SUCCEEDED: Final = ("acts", "namings", "quiet regions", "successions")
+CUT_OFF: Final = (*SUCCEEDED, "leaders cut off")  # Of a quorum's.
 ALL: Final = ("pole", "hybrid", "announce", "ring")
 SCENARIOS: Final[dict[str, Scenario]] = {}
 
@@ -42,7 +52,7 @@ async def hold(seconds: float = 1.0) -> None:
     await asyncio.sleep(seconds)
 
 
-@scenario("kill-leader", "the leader is killed twice, and comes back", ("killed",), combinations=ALL)
+@scenario("kill-leader", "the leader is killed twice, and comes back", ("killed",), combinations=ALL, checks=SUCCEEDED)
 async def kill_leader(ground: Ground) -> None:
     await ground.start_all()
     for _ in range(2):
@@ -55,7 +65,13 @@ async def kill_leader(ground: Ground) -> None:
         await hold()
 
 
-@scenario("cut-leader", "the leader is cut off silently, and comes back", ("packets refused",), combinations=ALL)
+@scenario(
+    "cut-leader",
+    "the leader is cut off silently, and comes back",
+    ("packets refused",),
+    combinations=ALL,
+    checks=CUT_OFF,
+)
 async def cut_leader(ground: Ground) -> None:
     await ground.start_all()
     leader = await ground.settled()
@@ -67,24 +83,44 @@ async def cut_leader(ground: Ground) -> None:
     await hold()
 
 
-@scenario("one-way-cut", "the leader is not heard, then does not hear, then both heals", ("packets refused",))
+@scenario(
+    "one-way-cut",
+    "the leader is not heard, then does not hear, then both heals",
+    ("packets refused",),
+    checks=CUT_OFF,
+)
 async def one_way_cut(ground: Ground) -> None:
     await ground.start_all()
     for hears in (True, False):
         leader = await ground.settled()
+        before = ground.refused_of(leader)
         at = ground.mute(leader, hears=hears)
         if ground.combination.multicast and not hears:
-            await hold(2)  # All hear it, and it need hear nobody: in announce-listen it leads on.
+            # All hear it, and it need hear nobody: in announce-listen it leads on, whoever comes and speaks to it.
+            ground.quiet = False
+            newcomer = next(label for label in ground.labels if label != leader)
+            ground.kill(newcomer)
+            await ground.start(newcomer)
+            ground.quiet = True
+            await hold(2)
             ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and leads no more")
         else:
             await ground.succeeded(leader, at)
         await hold()
+        from_it, to_it = (now - then for now, then in zip(ground.refused_of(leader), before, strict=True))
+        refused = f"{from_it} packets from it, {to_it} to it"
+        ground.check((from_it > 0, to_it > 0) == (hears, not hears), f"{leader} was not cut off one way: {refused}")
         ground.heal()
         await ground.settled()
         await hold()
 
 
-@scenario("pause-leader", "the leader is stopped for longer than its lease, and wakes up believing", ("paused",))
+@scenario(
+    "pause-leader",
+    "the leader is stopped for longer than its lease, and wakes up believing",
+    ("paused",),
+    checks=SUCCEEDED,
+)
 async def pause_leader(ground: Ground) -> None:
     await ground.start_all()
     for _ in range(2):
@@ -102,9 +138,14 @@ async def pause_leader(ground: Ground) -> None:
 async def loss(ground: Ground) -> None:
     await ground.start_all()
     await ground.settled()
-    ground.lose(0.3)
+    before = ground.network.traffic()
+    ground.lose(LOSS)
     await hold(10)
     ground.lose(0)
+    after = ground.network.traffic()
+    packets, lost = after.packets - before.packets, after.lost - before.lost
+    likely = 4 * sqrt(LOSS * (1 - LOSS) * packets)  # Four standard deviations.
+    ground.check(abs(lost - LOSS * packets) <= likely, f"{lost} of {packets} packets were lost, not {LOSS:.0%}")
     await ground.settled()
     await hold()
 
@@ -115,6 +156,7 @@ async def loss(ground: Ground) -> None:
     ("killed", "round trips of 200 ms"),
     delay=ms(100),
     preset="wan",
+    checks=SUCCEEDED,
 )
 async def slow_links(ground: Ground) -> None:
     ground.faults["round trips of 200 ms"] += ground.round_trip(0, 1) >= ms(200)
@@ -127,7 +169,12 @@ async def slow_links(ground: Ground) -> None:
     await hold(2)
 
 
-@scenario("partition", "the leader and one more on one side, three on the other; then it heals", ("packets refused",))
+@scenario(
+    "partition",
+    "the leader and one more on one side, three on the other; then it heals",
+    ("packets refused",),
+    checks=CUT_OFF,
+)
 async def partition(ground: Ground) -> None:
     await ground.start_all()
     leader = await ground.settled()
@@ -143,7 +190,13 @@ async def partition(ground: Ground) -> None:
     await hold()
 
 
-@scenario("rolling-restart", "one after the other leaves in order and comes back", ("stopped",), combinations=ALL)
+@scenario(
+    "rolling-restart",
+    "one after the other leaves in order and comes back",
+    ("stopped",),
+    combinations=ALL,
+    checks=SUCCEEDED,
+)
 async def rolling_restart(ground: Ground) -> None:
     await ground.start_all()
     leader = await ground.settled()
@@ -155,7 +208,7 @@ async def rolling_restart(ground: Ground) -> None:
     await hold()
 
 
-@scenario("mass-restart", "all are killed at once, and started again", ("killed",))
+@scenario("mass-restart", "all are killed at once, and started again", ("killed",), checks=SUCCEEDED)
 async def mass_restart(ground: Ground) -> None:
     await ground.start_all()
     await ground.settled()
@@ -223,6 +276,7 @@ async def stale_key(ground: Ground) -> None:
     "clock-step",
     "clocks days apart; wall clocks set back an hour while they run; the leader restarts with another clock",
     ("clocks askew", "wall clocks set back", "killed"),
+    checks=SUCCEEDED,
 )
 async def clock_step(ground: Ground) -> None:
     days = [0, 1, 30, 365, 3650]
@@ -249,6 +303,7 @@ async def clock_step(ground: Ground) -> None:
     "the leader's disk is full when it must promise anew: it stops, and the others go on",
     ("disks filled", "promises refused by the disk"),
     fails=True,
+    checks=SUCCEEDED,
 )
 async def full_disk(ground: Ground) -> None:
     ground.small_disks()

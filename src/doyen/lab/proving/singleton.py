@@ -16,6 +16,7 @@ from typing import Final
 from doyen.core.clock import Instant
 from doyen.lab.proving import beater
 from doyen.lab.proving.combination import COMBINATIONS, GROUP, PORT
+from doyen.lab.proving.ground import hosts_of
 from doyen.lab.proving.history import Life, Record
 from doyen.lab.proving.judge import two_at_once
 from doyen.lab.proving.runner import Result
@@ -51,6 +52,7 @@ class Runners:
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.lives: dict[str, Life] = {}  # By file.
+        self.pids: dict[int, list[int]] = {}  # Of runners, by the number of their host.
         self._environment = os.environ | {"DOYEN_RUNTIME_DIR": str(folder / "run"), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start(self, host: str, *, first: bool = False) -> None:
@@ -67,6 +69,7 @@ class Runners:
             self.processes[host] = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
             )
+        self.pids.setdefault(here, []).append(self.processes[host].pid)
 
     def restart_the_dead(self) -> None:
         for host, process in list(self.processes.items()):
@@ -174,6 +177,8 @@ async def prove_singleton(
         finally:
             runners.end()
             violations += [f"{name} outlived its runner" for name in runners.end_survivors()]
+        hosts, wrong = hosts_of(network, runners.pids)
+        violations += wrong
         faults["packets refused"] = sum(link.refused for link in network.traffic().links.values())
     runners.look()
     for life in runners.lives.values():
@@ -197,6 +202,8 @@ async def prove_singleton(
         acts=sum(record.kind == "act" for record in records),
         terms=len({record.term for record in records}),
         seconds=round(time.monotonic() - began, 1),
+        checked={"acts": sum(record.kind == "act" for record in records), "successions": len(takeovers)},
+        hosts=hosts,
         lateness_ms=0.0,
         seed=seed,
         histories=str(folder) if kept else "",

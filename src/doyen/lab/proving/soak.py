@@ -106,7 +106,7 @@ async def soak(
     told, silent = decisions(ground.lives)
     growths, sizes = growth(ground.lives, began_at, ended_at)
     violations = [failure] if failure else []
-    violations += [*verdict.violations, *trouble(folder)]
+    violations += [*ground.violations, *verdict.violations, *trouble(folder)]
     violations += [f"{silent} decisions were told without a reason"] if silent else []
     worst = max(growths.items(), key=lambda item: item[1], default=("nobody", 0.0))
     if worst[1] > RSS_GROWTH_MAX:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -50,14 +50,13 @@ class Witness:
         try:
             async with node:
                 self.write("joined")
-                work = [asyncio.create_task(one(node)) for one in (self._watch, self._act, self._tell_status)]
+                work = [
+                    asyncio.create_task(self._watched(one(node))) for one in (self._watch, self._act, self._tell_status)
+                ]
                 await node.ended.wait()
                 for task in work:
                     task.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
-                for task in work:
-                    if not task.cancelled() and task.exception() is not None:
-                        self.write("failed", reason=f"witness: {task.exception()!r}")
                 if node.failure is not None:
                     self.write("failed", reason=str(node.failure))
                     return 1
@@ -66,6 +65,13 @@ class Witness:
             return 1
         self.write("ended")
         return 0
+
+    async def _watched(self, work: Awaitable[None]) -> None:
+        """At once: a witness that is killed later must have said that it was none."""
+        try:
+            await work
+        except Exception as error:
+            self.write("failed", reason=f"witness: {error!r}")
 
     async def _act(self, node: Any) -> None:
         from doyen.errors import LeadershipLost
