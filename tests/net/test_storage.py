@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from doyen.cli import main
 from doyen.errors import TransportError
-from doyen.net.storage import Storage, next_name
+from doyen.net.storage import Storage, look_at, next_name
 
 
 def promise(storage: Storage, number: int, channel: str = "election") -> None:
-    storage.save(channel, storage.encode(number))
+    storage.save(channel, storage.encode(channel, number))
 
 
 def life(directory: Path, least: int = 0) -> Storage:
@@ -91,13 +91,107 @@ def test_a_promise_that_vanished_is_missed(tmp_path: Path) -> None:
 
 def test_a_later_version_is_refused_and_not_called_damage(tmp_path: Path) -> None:
     storage = life(tmp_path / "ant")
-    body = msgspec.msgpack.encode((2, {"from": "the future"}))
+    body = msgspec.msgpack.encode((3, {"from": "the future"}))
     storage.save("election", zlib.crc32(body).to_bytes(4, "big") + body)
-    with pytest.raises(TransportError, match="has version 2; this doyen reads 1"):
+    with pytest.raises(TransportError, match="has version 3; this doyen reads 2"):
         storage.load("election", int)
     promise(storage, "seven")  # type: ignore[arg-type]
     with pytest.raises(TransportError, match="not what this version wrote"):
         storage.load("election", int)
+
+
+def test_another_nodes_file_is_refused_and_so_is_that_of_another_election(tmp_path: Path) -> None:
+    """A backup that was put back on the wrong host: each file is whole, and promises what this node never did."""
+    for name in ("ant", "bee"):
+        storage = life(tmp_path / name)
+        promise(storage, 7)
+        promise(storage, 9, "election/mail")
+        storage.close()
+    ant, bee = tmp_path / "ant", tmp_path / "bee"
+    own = (ant / "election.state").read_bytes()
+    for foreign in (bee / "election.state", ant / "election%2fmail.state"):
+        (ant / "election.state").write_bytes(foreign.read_bytes())
+        storage = life(ant)
+        with pytest.raises(TransportError, match=r"not its own, but '.*must not vote as ant again"):
+            storage.load("election", int)
+        storage.close()
+    (ant / "election.state").write_bytes(own)
+    (ant / "identity.state").write_bytes((bee / "identity.state").read_bytes())
+    with pytest.raises(TransportError, match=r"identity.state is not its own, but 'identity' of 'bee'"):
+        life(ant)
+    bee.rename(tmp_path / "cat")  # Nor is it enough to rename the directory.
+    with pytest.raises(TransportError, match="must not vote as cat again"):
+        life(tmp_path / "cat")
+
+
+class Crash(BaseException):
+    """The machine stops here."""
+
+
+def test_a_crash_at_any_call_leaves_the_old_record_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    stop_at = [0]
+
+    def failing(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*given: Any, **options: Any) -> Any:
+            calls.append(name)
+            if len(calls) == stop_at[0]:
+                raise Crash
+            return real(*given, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("fsync", "replace", "open", "close"):
+        failing(name)
+    outcomes = set()
+    for stop in range(1, 40):
+        directory = tmp_path / f"{stop}" / "ant"
+        stop_at[0] = 0
+        storage = life(directory)
+        promise(storage, 7)
+        calls.clear()
+        stop_at[0] = stop
+        crashed = False
+        try:
+            promise(storage, 8)
+        except Crash:
+            crashed = True
+        stop_at[0] = 0
+        storage.close()
+        again = life(directory)
+        kept = again.load("election", int)
+        assert kept == 8 if not crashed else kept in (7, 8)
+        promise(again, 9)
+        assert again.load("election", int) == 9
+        again.close()
+        outcomes.add((crashed, kept))
+        if not crashed:
+            break
+    assert outcomes == {(True, 7), (True, 8), (False, 8)}
+
+
+def test_a_new_directory_is_there_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is an entry of the directory above, which must be flushed like any other."""
+    flushed: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))[1])
+    Storage(tmp_path / "a" / "b" / "ant")
+    assert set(flushed) == {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")}
+    flushed.clear()
+    Storage(tmp_path / "a" / "b" / "ant")
+    assert flushed == []
+
+
+def test_an_elections_name_may_be_any_text(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    for number, channel in enumerate(("election/選挙", "election/%e9", "election/é", "election/x")):
+        promise(storage, number, channel)
+    found = {file.record for file in look_at(tmp_path / "ant") if not file.damage and not isinstance(file.record, dict)}
+    assert found == {0, 1, 2, 3}
 
 
 def test_a_crash_between_two_writes_leaves_the_old_record_whole(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ class Driver:
             self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
         if self.recorder is not None:
             self.recorder.note(port, "persist", record)
-        data = self.storage.encode(record)  # As it is now, whatever becomes of it while the disk is busy.
+        data = self.storage.encode(port.channel, record)  # As it is now, whatever becomes of it while the disk is busy.
         written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, data)
         written.add_done_callback(partial(self._on_written, port))
 

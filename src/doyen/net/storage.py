@@ -3,10 +3,11 @@
     directory = identity.state   who it is, how often it has started, which records there must be
                 CHANNEL.state    one per machine that promises
                 lock             held while a process lives here
-    file      = 4 bytes CRC-32 · msgpack [version, record]
+    file      = 4 bytes CRC-32 · msgpack [version, name, channel, record]
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
-A damaged or a missing one is refused with advice, not repaired: a guessed promise is a broken promise.  So whoever
+A damaged or a missing one, or one of another node, is refused with advice, not repaired: a guessed promise is a broken
+promise.  An older copy of a node's own file cannot be told from the latest: never put one back.  So whoever
 lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here.
 """
 
@@ -24,7 +25,7 @@ from msgspec import Struct
 from doyen.core.ids import Incarnation
 from doyen.errors import ConfigError, TransportError
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _IDENTITY: Final = "identity"
 _RECORD_MAX: Final = 1 << 20
 
@@ -47,7 +48,10 @@ class Storage:
         self._identity: Identity | None = None
         self._lock: int | None = None
         try:
+            made = [place for place in (directory, *directory.parents) if not place.exists()]
             directory.mkdir(parents=True, exist_ok=True)
+            for place in made:
+                _flush(place.parent)  # Else a crash could take the directory, and all promises in it.
         except OSError as error:
             raise TransportError(
                 f"state directory {directory}: {error.strerror}: give another, or its rights"
@@ -80,7 +84,7 @@ class Storage:
         identity = msgspec.structs.replace(
             identity, incarnation=max(identity.incarnation + 1, least), began_at=int(time.time())
         )
-        self._write(_IDENTITY, self.encode(identity))
+        self._write(_IDENTITY, self.encode(_IDENTITY, identity))
         self._identity = identity
         return Incarnation(identity.incarnation)
 
@@ -106,8 +110,8 @@ class Storage:
 
     # Records.
 
-    def encode(self, record: Any) -> bytes:
-        body = msgspec.msgpack.encode((_VERSION, record))
+    def encode(self, channel: str, record: Any) -> bytes:
+        body = msgspec.msgpack.encode((_VERSION, self.directory.name, channel, record))
         return zlib.crc32(body).to_bytes(4, "big") + body
 
     def save(self, channel: str, data: bytes) -> None:
@@ -116,7 +120,7 @@ class Storage:
         identity = self._identity
         if identity is not None and channel not in identity.channels:  # Before anybody hears of the first record.
             identity = msgspec.structs.replace(identity, channels=(*identity.channels, channel))
-            self._write(_IDENTITY, self.encode(identity))
+            self._write(_IDENTITY, self.encode(_IDENTITY, identity))
             self._identity = identity
 
     def _write(self, channel: str, data: bytes) -> None:
@@ -128,11 +132,7 @@ class Storage:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
-            directory = os.open(self.directory, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            _flush(self.directory)
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}: nothing was promised on it") from None
 
@@ -150,13 +150,16 @@ class Storage:
         if not 5 <= len(data) <= _RECORD_MAX or zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
             raise TransportError(self._advice(f"{what} {path.name} is damaged (checksum)"))
         try:
-            version, record = msgspec.msgpack.decode(data[4:], type=tuple[int, Any])
+            version, *rest = msgspec.msgpack.decode(data[4:], type=list)
             if version != _VERSION:
                 raise TransportError(
                     f"state file {path} has version {version}; this doyen reads {_VERSION}: run the one that wrote it"
                 )
+            name, written, record = msgspec.convert(rest, tuple[str, str, Any])
+            if (name, written) != (self.directory.name, channel):
+                raise TransportError(self._advice(f"{what} {path.name} is not its own, but {written!r} of {name!r}"))
             return msgspec.convert(record, kind)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise TransportError(self._advice(f"{what} {path.name} is not what this version wrote ({error})")) from None
 
     def _advice(self, what: str) -> str:
@@ -166,7 +169,17 @@ class Storage:
         )
 
     def _path(self, channel: str) -> Path:
-        return self.directory / (re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", channel) + ".state")
+        as_ascii = "".join(map(chr, channel.encode()))
+        return self.directory / (re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", as_ascii) + ".state")
+
+
+def _flush(directory: Path) -> None:
+    """What was made or renamed in it stays so."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 # For people.
@@ -186,9 +199,12 @@ def look_at(directory: Path) -> list[Found]:
     storage = Storage.__new__(Storage)
     storage.directory = directory
     for path in sorted(directory.glob("*.state")):
-        channel = re.sub(r"%([0-9a-f]{2})", lambda hit: chr(int(hit[1], 16)), path.stem)
+        as_ascii = re.sub(r"%([0-9a-f]{2})", lambda hit: chr(int(hit[1], 16)), path.stem)
         try:
+            channel = bytes(map(ord, as_ascii)).decode()
             found.append(Found(path.name, storage.load(channel, Any)))
+        except ValueError:
+            found.append(Found(path.name, damage="is no file of doyen's: its name is not one that doyen gives"))
         except TransportError as error:
             found.append(Found(path.name, damage=str(error).removeprefix(f"state directory {directory}: ")))
     return found
@@ -214,7 +230,7 @@ def retire(directory: Path) -> tuple[str, Path]:
         for path in sorted(directory.glob("*.state")):
             os.replace(path, aside / path.name)
         marker = Identity(name=directory.name, incarnation=incarnation, began_at=int(time.time()), retired=True)
-        storage._write(_IDENTITY, storage.encode(marker))
+        storage._write(_IDENTITY, storage.encode(_IDENTITY, marker))
     except OSError as error:
         raise ConfigError(f"{directory}: {error.strerror}: nothing was retired") from None
     finally:
