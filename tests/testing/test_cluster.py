@@ -115,8 +115,17 @@ def test_what_cannot_work_is_refused(doyen_cluster: MakeCluster) -> None:
     cluster = doyen_cluster(2)
     with pytest.raises(LocalProtocolError, match="two sides"):
         cluster.partition({"n0"})
-    with pytest.raises(LocalProtocolError, match="no node 'x'"):
-        cluster.crash("x")
+    for ask in (cluster.crash, cluster.named_by, cluster.term, cluster.members, cluster.config):
+        with pytest.raises(LocalProtocolError, match="no node 'x'"):
+            ask("x")
+    with pytest.raises(LocalProtocolError, match="none in common"):
+        cluster.partition({"n0", "n1"}, {"n1"})
+    with pytest.raises(LocalProtocolError, match="no 'partition 7' to heal: nothing is cut"):
+        cluster.heal("partition 7")
+    with pytest.raises(LocalProtocolError, match="kept or lost, not 'gone'"):
+        cluster.crash("n0", disk="gone")  # type: ignore[arg-type]
+    with pytest.raises(LocalProtocolError, match="n0 runs: crash it first"):
+        cluster.restart("n0")
     with pytest.raises(AssertionError, match="did not come to hold within 1s: n0 names"):
         cluster.run_until(lambda: False, within="1s")
 

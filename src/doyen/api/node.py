@@ -237,7 +237,7 @@ class Node:
         def begin() -> None:
             self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
 
-        if self._loop.is_closed():
+        if not self._loop.is_running():
             left()
         else:
             self._loop.call_soon_threadsafe(begin)

@@ -10,7 +10,7 @@ Nothing sleeps; the same seed gives the same run; a failing test is repeated by 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -72,6 +72,8 @@ class Cluster:
         self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
         self._fields: dict[str, Any] = {"preset": preset, "volatile": False, **fields}
         self._fields["election"] = chosen(election, self._fields)
+        if election == "none":
+            raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self._fields["membership"] = chosen(fields.get("membership", "auto"), self._fields)
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
@@ -86,6 +88,7 @@ class Cluster:
         self._stacks: dict[str, Stack] = {}
         self._scores: dict[str, float] = {}
         self._cut_no = 0
+        self._cuts: list[str] = []  # Not healed yet.
         self._acting_max = 0
         self._believers: set[str] = set()  # Whose election says that it leads, lease or no lease.
         self.sim.watchers.append(self._on_fact)
@@ -141,10 +144,10 @@ class Cluster:
         return node.host is not None and self._stacks[name].reigns[""].is_leader(node.now())
 
     def named_by(self, name: str) -> str | None:
-        return self._stacks[name].reigns[""].leader
+        return self.stack(name).reigns[""].leader
 
     def term(self, name: str) -> int | None:
-        term = self._stacks[name].reigns[""].term
+        term = self.stack(name).reigns[""].term
         return None if term is None else term.number
 
     def acting_leaders_at_once(self) -> int:
@@ -161,14 +164,14 @@ class Cluster:
 
     def members(self, name: str) -> dict[str, str]:
         """What that node believes: states by name."""
-        return {member.node: member.status.value for member in self._stacks[name].members()}
+        return {member.node: member.status.value for member in self.stack(name).members()}
 
     def stack(self, name: str) -> Stack:
         """That node's machines."""
-        return self._stacks[name]
+        return self._stacks[self._node(name).name]
 
     def config(self, name: str) -> NodeConfig:
-        return self._stacks[name].config
+        return self.stack(name).config
 
     # Commands.
 
@@ -200,30 +203,42 @@ class Cluster:
             groups.append(set(self.names) - named)
         if len(groups) < 2:
             raise LocalProtocolError("a partition has two sides: give another, or rest=True")
-        self._cut_no += 1
-        label = f"partition {self._cut_no}"
-        self.sim.partition(label, *([self._node(name) for name in sorted(group)] for group in groups))
+        if not all(groups) or sum(map(len, groups)) > len(set().union(*groups)):
+            raise LocalProtocolError("the sides of a partition have at least one node each, and none in common")
+        members = [[self._node(name) for name in sorted(group)] for group in groups]
+        label = self._labelled("partition")
+        self.sim.partition(label, *members)
         return label
 
     def cut(self, sender: str, receiver: str) -> str:
         """One way: what the first sends does not reach the second."""
-        self._cut_no += 1
-        label = f"cut {self._cut_no}"
-        self.sim.block(label, [(self._node(sender), self._node(receiver))])
+        between = [(self._node(sender), self._node(receiver))]
+        label = self._labelled("cut")
+        self.sim.block(label, between)
         return label
+
+    def _labelled(self, kind: str) -> str:
+        self._cut_no += 1
+        self._cuts.append(f"{kind} {self._cut_no}")
+        return self._cuts[-1]
 
     def heal(self, label: str | None = None) -> None:
         """That one, or everything that was cut."""
-        for number in range(1, self._cut_no + 1):
-            for kind in ("partition", "cut"):
-                if label in (None, f"{kind} {number}"):
-                    self.sim.heal(f"{kind} {number}")
+        if label is not None and label not in self._cuts:
+            raise LocalProtocolError(f"there is no {label!r} to heal: {', '.join(self._cuts) or 'nothing is cut'}")
+        for healed in [*self._cuts] if label is None else [label]:
+            self._cuts.remove(healed)
+            self.sim.heal(healed)
 
-    def crash(self, name: str, *, disk: str = "kept") -> None:
+    def crash(self, name: str, *, disk: Literal["kept", "lost"] = "kept") -> None:
         """At once, mid-sentence; `disk="lost"`: what it kept is gone too."""
-        self.sim.crash(self._node(name), disk="lost" if disk == "lost" else "kept")
+        if disk not in ("kept", "lost"):
+            raise LocalProtocolError(f"a crashed node's disk is kept or lost, not {disk!r}")
+        self.sim.crash(self._node(name), disk=disk)
 
     def restart(self, name: str) -> None:
+        if name in self.up():
+            raise LocalProtocolError(f"{name} runs: crash it first")
         self.sim.start(self._node(name))
 
     def pause(self, name: str) -> None:
