@@ -83,6 +83,16 @@ def forgets_its_reign() -> None:
     Voter.wake = lambda self, now, guard: None  # type: ignore[method-assign]
 
 
+def tells_before_it_stops() -> None:
+    """The others are told that it leads no more while its command still ends."""
+    from doyen.api.campaign import Campaign
+
+    async def do_nothing(self: Campaign) -> None:
+        pass
+
+    Campaign.stop_acting = do_nothing  # type: ignore[method-assign]
+
+
 def without_the_kernels_word() -> None:
     """Nobody learns that a guard was killed: neither its command, by PR_SET_PDEATHSIG, nor its shadow."""
     _guards("without_the_kernels_word")
@@ -116,7 +126,13 @@ NODES: dict[str, Any] = {
 }
 RUNNERS: dict[str, Any] = {
     made.__name__: made
-    for made in (sleeping_watchdog, forgets_its_reign, without_the_kernels_word, follows_the_group_only)
+    for made in (
+        sleeping_watchdog,
+        forgets_its_reign,
+        tells_before_it_stops,
+        without_the_kernels_word,
+        follows_the_group_only,
+    )
 }
 
 if __name__ == "__main__":

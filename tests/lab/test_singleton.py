@@ -102,6 +102,7 @@ MUTANTS = Path(__file__).with_name("mutants.py")
 CAUGHT_BY = {  # The fault that brings it to light.
     "sleeping_watchdog": "runner paused",
     "forgets_its_reign": "runner killed",
+    "tells_before_it_stops": "runner stopped",
     "without_the_kernels_word": "guard killed",
     "follows_the_group_only": "runner killed",
 }

@@ -285,6 +285,35 @@ def owner_of(pid: str, runners: dict[str, "subprocess.Popen[str]"]) -> str | Non
     return next((name for name, process in runners.items() if process.pid == int(pid)), None)
 
 
+@pytest.mark.parametrize("how", ["leave", "resign"])
+def test_a_hand_over_ends_the_command_before_the_others_are_told(tmp_path: Path, how: str) -> None:
+    """Which takes its time, longer than a lease: nobody else begins meanwhile, and nothing is begun here."""
+    ports = dict(zip("ab", free_ports(2), strict=True))
+    script = f"""trap 'sleep 0.8; echo $$ ended >> {tmp_path}/acts; exit' TERM
+        echo $$ began >> {tmp_path}/acts; while :; do sleep 0.02; done"""
+
+    def flags(name: str) -> list[str]:
+        other = ports["a" if name == "b" else "b"]
+        found = ["--group", "g", "--name", name, "--bind", f"127.0.0.1:{ports[name]}", "--seed", f"127.0.0.1:{other}"]
+        return [*found, "--election", "pole", "--voters", "a,b", "--volatile"]
+
+    def acts() -> list[str]:
+        return (tmp_path / "acts").read_text().split() if (tmp_path / "acts").exists() else []
+
+    command = ["sh", "-c", script]
+    with runner(*flags("a"), command=command) as first, runner(*flags("b"), command=command) as second:
+        until(lambda: len(acts()) == 2, 20)
+        leader = owner_of(acts()[0], {"a": first, "b": second})
+        assert leader is not None
+        subprocess.run([*DOYEN, how, "--group", "g", "--name", leader], check=True, capture_output=True, timeout=20)
+        if how == "leave":
+            assert (first if leader == "a" else second).wait(10) == 0
+            assert acts()[1::2] == ["began", "ended"]  # Alone the other has no majority.
+        else:
+            until(lambda: len(acts()) == 6, 20)
+            assert acts()[1::2] == ["began", "ended", "began"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

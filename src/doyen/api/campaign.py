@@ -150,8 +150,9 @@ class Campaign:
         self._waiting: set[asyncio.Future[None]] = set()
         self._lease_watch: asyncio.TimerHandle | None = None
         self._cooling: asyncio.TimerHandle | None = None
-        #: Awaited before a resignation: whoever acts on this leadership must have stopped when the next one begins.
+        #: Awaited before others are told: whoever acts on this leadership must have stopped when the next one begins.
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
+        self._handing_over = False  # Nobody begins to act on it any more.
 
     @property
     def name(self) -> str:
@@ -204,15 +205,24 @@ class Campaign:
             raise LocalProtocolError(f"{self._reign.kind} elections have no resignation: leave instead")
         if self._reign.mine is None:
             return
+        await self.stop_acting()
+        try:
+            keeps_time = self._reign.kind in CHURN_TOLERANT
+            how: dict[str, Any] = {"to": target, "cool_down": wait} if keeps_time else {"to": target}
+            self._node.agent.driver.command(self._reign.channel, "resign", **how)
+            if hasattr(machine, "stand") and not keeps_time:
+                self._cool_down(wait)
+            while self._node.running and self._reign.mine is not None:
+                await self.changed()
+        finally:
+            self._handing_over = False
+            self.wake()
+
+    async def stop_acting(self) -> None:
+        """Before others are told: whoever acts on this leadership has stopped when this returns, and nobody begins."""
+        self._handing_over = True
         if self.before_handing_over is not None:
             await self.before_handing_over()
-        keeps_time = self._reign.kind in CHURN_TOLERANT
-        how: dict[str, Any] = {"to": target, "cool_down": wait} if keeps_time else {"to": target}
-        self._node.agent.driver.command(self._reign.channel, "resign", **how)
-        if hasattr(machine, "stand") and not keeps_time:
-            self._cool_down(wait)
-        while self._node.running and self._reign.mine is not None:
-            await self.changed()
 
     def _cool_down(self, wait: Duration) -> None:
         if self._cooling is not None:  # Of an earlier resignation: this one's counts.
@@ -233,7 +243,7 @@ class Campaign:
         while True:
             self._node.check_running()
             mine = self._reign.mine
-            if mine is not None and mine != after and self.is_leader:
+            if mine is not None and mine != after and self.is_leader and not self._handing_over:
                 term = Term(self, mine)
                 self._active.add(term)
                 self._watch_lease()

@@ -190,13 +190,17 @@ class Node:
         self.check_loop()
         self._askers.add(asyncio.current_task())
         if self._leaving is None:
-            self.left = True
+            self.left = all(campaign.before_handing_over is None for campaign in self._campaigns.values())
             self._leaving = self._loop.create_task(self._leave())
         for campaign in self._campaigns.values():
             campaign.wake()
         await asyncio.shield(self._leaving)
 
     async def _leave(self) -> None:
+        if not self.left:  # A leader to the last: what is to be stopped has its time while the lease is renewed.
+            for campaign in self._campaigns.values():
+                await campaign.stop_acting()
+            self.left = True
         self.ended.set()
         try:
             for campaign in self._campaigns.values():

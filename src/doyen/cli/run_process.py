@@ -50,12 +50,12 @@ class _Runner:
             ended = loop.create_task(node.ended.wait())
             await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
             ended.cancel()
-            if not work.done():
-                await self._stop_and_wait()  # First the command, then the word to the others.
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
-                return 0 if node.failure is None else 1
-            return work.result()
+            if work.done() and (work.exception() is None or not node.ended.is_set()):
+                return work.result()
+            await node._own.stop_acting()  # First the command, then the word to the others.
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            return 0 if node.failure is None else 1
 
     async def _work(self, node: Node) -> int:
         campaign = node._own
