@@ -221,6 +221,26 @@ def test_connections_are_bounded_and_strangers_are_cut_off() -> None:
     asyncio.run(main())
 
 
+def test_silent_strangers_do_not_shut_members_out() -> None:
+    """As many as may wait, all the time: a member says hello at once, and so is never the one that waits longest."""
+    config = LinkConfig(settle=ms(10), retry=ms(50), hello_timeout=seconds(5), pending_max=4)
+
+    async def main() -> None:
+        leader, its, member, link, told = await pair(config=config)
+        await until(lambda: link.connected() == (LEADER,))
+        strangers = [await asyncio.open_connection(leader.address.host, leader.address.port) for _ in range(12)]
+        await until(lambda: its.turned_away_count == 8 and its.pending_count == 4)
+        link.linked[LEADER].end()
+        await until(lambda: not link.connected())
+        await until(lambda: link.connected() == (LEADER,), 2)
+        assert told.facts == []
+        for _, writer in strangers:
+            writer.close()
+        close(leader, member)
+
+    asyncio.run(main())
+
+
 def test_any_bytes_at_the_port_leave_the_links_as_they_are() -> None:
     rng = Random(5)
 

@@ -48,7 +48,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hello_timeout: Duration = seconds(2)  #: Patience for a connection and its hello.
     retry: Duration = seconds(5)  #: Pause after a connection that failed.
     accept_max: int = 1024  #: Members that may be connected to this node; more are turned away.
-    pending_max: int = 64  #: Connections at a time that have not said hello yet; more are turned away.
+    pending_max: int = 64  #: Connections at a time that have not said hello yet; for one more the oldest must go.
     leader_max: int = 8  #: Leaders, of several elections, that this node connects to.
 
     def __post_init__(self) -> None:
@@ -77,7 +77,8 @@ class LeaderLink:
         self.accepted: dict[NodeId, Link] = {}  # Members connected to us.
         self.linked: dict[NodeId, Link] = {}  # Leaders we are connected to.
         self.broken: Counter[str] = Counter()  # What was told: "lost", "gone"; and "back" for nothing the matter.
-        self.pending_count = self.turned_away_count = 0
+        self.turned_away_count = 0
+        self._pending: dict[Link, None] = {}  # Connected to us, and not known yet; the oldest first.
         self._leaders: dict[str, NodeId] = {}  # By channel.
         self._keepers: dict[NodeId, asyncio.Task[None]] = {}
         self._looking: asyncio.TimerHandle | None = None
@@ -186,13 +187,26 @@ class LeaderLink:
                 "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"
             )
 
+    @property
+    def pending_count(self) -> int:
+        return len(self._pending)
+
     def admit(self, link: "Link") -> bool:
-        """A connection that has said nothing yet."""
-        if self.pending_count >= self.config.pending_max or len(self.accepted) >= self.config.accept_max:
+        """One that has said nothing yet.  Members say hello at once, so those who are silent cannot shut them out."""
+        if len(self.accepted) >= self.config.accept_max:
             self.turned_away_count += 1
             return False
-        self.pending_count += 1
+        if len(self._pending) >= self.config.pending_max:
+            self.turned_away_count += 1
+            oldest = next(iter(self._pending))
+            self.settle(oldest)
+            oldest.abort()
+        self._pending[link] = None
         return True
+
+    def settle(self, link: "Link") -> None:
+        """It has said hello, or is gone."""
+        self._pending.pop(link, None)
 
     def welcome(self, link: "Link") -> None:
         """A member that said who it is; of two connections of one name the newer counts."""
@@ -272,7 +286,7 @@ class Link(asyncio.Protocol):
         self._read = b""
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._established = self._counted = self._over = False
+        self._established = self._over = False
         loop = asyncio.get_running_loop()
         self.greeted: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[bool] = loop.create_future()  # True: without a goodbye.
@@ -283,7 +297,6 @@ class Link(asyncio.Protocol):
         if self._leader is not None:
             transport.write(_MAGIC + self.ours)
         elif self._owner.admit(self):
-            self._counted = True
             patience_s = to_seconds(self._owner.config.hello_timeout)
             self._deadline = asyncio.get_running_loop().call_later(patience_s, self.abort)
         else:
@@ -344,9 +357,7 @@ class Link(asyncio.Protocol):
     def _uncount(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._counted:
-            self._counted = False
-            self._owner.pending_count -= 1
+        self._owner.settle(self)
 
     def eof_received(self) -> None:
         return None  # Close our half too.
