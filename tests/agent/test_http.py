@@ -275,7 +275,7 @@ def test_a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(tmp_path: Path)
 
 def test_a_port_that_is_taken_is_called_so() -> None:
     async def check(agent: Agent, http: Http) -> None:
-        with pytest.raises(TransportError, match=r"the port is taken: choose another$"):
+        with pytest.raises(TransportError, match="the port is taken: choose another"):
             await Http.attach(agent.driver, agent.stack, http.url.removeprefix("http://"))
 
     served(check)

@@ -16,7 +16,6 @@ import ipaddress
 import os
 import socket
 from contextlib import suppress
-from errno import EADDRINUSE
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -32,6 +31,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, ViewChanged
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
+from doyen.net.udp import advice_on
 
 CONNECTIONS_MAX: Final = 64
 WATCHERS_MAX: Final = 32  # Of them, those that watch events.
@@ -98,9 +98,7 @@ class Http:
                 os.chmod(place, 0o600)
                 http.url = f"unix:{place}"
         except OSError as error:
-            taken = error.errno == EADDRINUSE
-            why = "the port is taken: choose another" if taken else error.strerror or error
-            raise TransportError(f"cannot serve HTTP on {where}: {why}") from None
+            raise TransportError(f"cannot serve HTTP on {where}: {advice_on(error)}") from None
         driver.watch(http._on_fact)
         driver.on_close(http.close)
         http._beat()

@@ -199,9 +199,13 @@ def _make_private(directory: Path) -> None:
     base = directory.parent
     for made in (base, directory):
         made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = made.stat()
-        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        if not is_private(made):
             raise OSError(0, f"{made} is not this user's alone: set DOYEN_RUNTIME_DIR to a directory that is")
+
+
+def is_private(directory: Path) -> bool:
+    found = directory.stat()
+    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
 
 
 def _answers(path: Path) -> bool:
@@ -241,11 +245,9 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         what = f"node {name!r} of " if name else "node of "
         what += f"group {group!r}" if group else "any group"
         places = runtime_dirs() or [runtime_dir()]
-        closed = [place for place in (*places, *(p / _safe(group or "") for p in places)) if _is_closed(place)]
+        closed = next((found for place in places if (found := _closed(place, group))), None)
         if closed:
-            raise TransportError(
-                f"cannot see whether a {what} runs here: {closed[0]} is another user's; ask as that user"
-            )
+            raise TransportError(f"cannot see whether a {what} runs here: {closed} is another user's; ask as that user")
         looked = ", ".join(map(str, places))
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
@@ -255,8 +257,13 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
     return [path for _, path in nodes]
 
 
-def _is_closed(place: Path) -> bool:
-    return os.access(place, os.F_OK) and not os.access(place, os.R_OK | os.X_OK)
+def _closed(place: Path, group: str | None) -> Path | None:
+    """Of that place and its groups' folders, one that this user cannot look into."""
+    inside = list(place.iterdir()) if os.access(place, os.R_OK) else []
+    for folder in (place, *([place / _safe(group)] if group else inside)):
+        if os.access(folder, os.F_OK) and not os.access(folder, os.R_OK | os.X_OK):
+            return folder
+    return None
 
 
 def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:

@@ -17,7 +17,7 @@ from doyen.agent.layers import worst_case_of
 from doyen.agent.node import udp_config
 from doyen.agent.presets import at_most
 from doyen.agent.promises import promise_of
-from doyen.api.control import ask, local_nodes, runtime_dir
+from doyen.api.control import ask, is_private, local_nodes, runtime_dir
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError, DoyenError
@@ -63,13 +63,13 @@ def _machine() -> Iterator[Finding]:
     place = runtime_dir()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        writable = os.access(place, os.W_OK)
+        writable = os.access(place, os.W_OK) and is_private(place)
     except OSError:
         writable = False
     yield (
         Finding("ok", f"control sockets in {place}")
         if writable
-        else Finding("wrong", f"no control socket can be made in {place}", "set DOYEN_RUNTIME_DIR")
+        else Finding("wrong", f"no control socket can be made in {place}", "set DOYEN_RUNTIME_DIR to a folder of yours")
     )
     try:
         import nacl  # noqa: F401

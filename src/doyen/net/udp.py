@@ -174,7 +174,7 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
     except OSError as error:
         made.close()
-        raise TransportError(f"cannot listen on {config.bind}: {_advice(error)}") from None
+        raise TransportError(f"cannot listen on {config.bind}: {advice_on(error)}") from None
     return made
 
 
@@ -213,7 +213,7 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
     except OSError as error:
         made.close()
         raise TransportError(
-            f"cannot join multicast {group} on {config.interface or config.bind.host}: {_advice(error)}"
+            f"cannot join multicast {group} on {config.interface or config.bind.host}: {advice_on(error)}"
         ) from None
     return made
 
@@ -276,7 +276,8 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _advice(error: OSError) -> str:
+def advice_on(error: OSError) -> str:
+    """Why an address cannot be listened on, and what to do."""
     match error.errno:
         case errno.EADDRNOTAVAIL:
             return "this machine has no such address (see `ip address`)"
