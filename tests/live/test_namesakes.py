@@ -6,8 +6,30 @@ from pathlib import Path
 import pytest
 
 import doyen
+from doyen.net import driver
 
 pytestmark = pytest.mark.live
+
+
+def test_a_second_process_that_has_the_first_as_its_seed_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first knows nobody, so of itself it says nothing that the second could hear."""
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(driver, "NAMESAKE_AFTER", 100_000_000)
+    monkeypatch.setattr(driver, "TELL_EVERY", 50_000_000)
+
+    async def main() -> None:
+        async with (
+            doyen.join("pair", name="ant", preset="local") as first,
+            doyen.join("pair", name="ant", preset="local", seeds=[first.address]) as second,
+        ):
+            async with asyncio.timeout(20):
+                await second.ended.wait()
+            assert "is called 'ant' too: rename one" in str(second.failure)
+            assert first.running
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("election", ["hybrid"])

@@ -35,7 +35,8 @@ CONFIG = AnnounceConfig(announce_interval=ms(40), listen_timeout=ms(120), suppre
 class NoSocket(UdpTransport):
     """A transport without a network: what is said is only counted."""
 
-    async def open(self, heard: Heard) -> None: ...
+    async def open(self, heard: Heard) -> None:
+        self.address = Address("127.0.0.1", 7005)
 
     def _send(self, data: bytes, sockaddr: Any) -> None:
         self.sent_count += 1

@@ -33,6 +33,8 @@ class Hearing:
             on_failure=self.failures.append,
         )
         self.driver.add("election", lambda port: Announce(ME, AnnounceConfig(), port, Random(1)))
+        self.told: list[tuple[bytes, Address]] = []
+        self.driver.transport.send = lambda data, to: self.told.append((data, to))  # type: ignore[method-assign]
 
     def hear(self, incarnation: int, at_s: float) -> None:
         self.now = seconds(at_s)
@@ -60,11 +62,15 @@ def test_the_later_of_two_gives_up_and_says_why(caplog: pytest.LogCaptureFixture
     assert "another process at 127.0.0.1:9 is called 'me' too: rename one" in caplog.text
 
 
-def test_the_earlier_of_two_stays() -> None:
-    node = heard((6, 0), (6, 2), (6, 9))
+def test_the_earlier_of_two_stays_and_answers_so_that_the_later_one_hears_it() -> None:
+    node = heard((6, 0), (6, 0.5), (6, 2), (6, 9))
     assert node.driver.running
-    assert node.driver.refused["namesake"] == 3
+    assert node.driver.refused["namesake"] == 4
     node.driver.close()
+    codec = Codec("group")
+    codec.speak(CHANNEL, Namesake)
+    answers = [(codec.decode(data), to) for data, to in node.told if b"namesake" in data]
+    assert [(said.sender, said.incarnation, to) for said, to in answers] == [(ME, 5, FROM)] * 3  # Once a second.
 
 
 def test_the_last_words_of_a_former_life_are_not_a_second_process() -> None:
@@ -74,12 +80,7 @@ def test_the_last_words_of_a_former_life_are_not_a_second_process() -> None:
 
 
 class Third(Hearing):
-    """A node that hears two others of one name; what it says to them is kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[tuple[bytes, Address]] = []
-        self.driver.transport.send = lambda data, to: self.told.append((data, to))  # type: ignore[method-assign]
+    """A node that hears two others of one name."""
 
     def hear_other(self, incarnation: int, at_s: float, port: int) -> bool:
         """Whether it was heard."""

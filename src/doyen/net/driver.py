@@ -26,7 +26,7 @@ from doyen.core.view import Status, ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.rivals import CHANNEL as NAMESAKE
-from doyen.net.rivals import Namesake, Rivals, Verdict
+from doyen.net.rivals import TELL_EVERY, Namesake, Rivals, Verdict
 from doyen.net.sealed import MARK, OVERHEAD, Seal
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
@@ -91,6 +91,7 @@ class Driver:
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
         self._namesake: tuple[Incarnation, Instant] | None = None  # An earlier process of our name: since when heard.
+        self._answered_at: Instant = -TELL_EVERY  # A later process of our name.
         self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
         self.recorder: Recorder | None = None  # Set by `Recorder.attach`.
@@ -283,6 +284,7 @@ class Driver:
             return
         if envelope.sender == self.host.node:
             if envelope.incarnation != self.incarnation:
+                self._answer_namesake(envelope.incarnation, source)
                 self._on_namesake(envelope.incarnation, source)
             else:
                 self.refused["echo"] += 1  # Our own multicast, heard back.
@@ -298,6 +300,14 @@ class Driver:
             self._on_namesake(Incarnation(told.incarnation), Address(told.host, told.port))
             return
         self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+
+    def _answer_namesake(self, theirs: Incarnation, source: Address) -> None:
+        """A later one that has us as its seed, and us alone, would hear nothing of ours: we know nobody there."""
+        now = self.clock()
+        if theirs > self.incarnation and now - self._answered_at >= TELL_EVERY:
+            self._answered_at = now
+            ours = self.transport.address
+            self._tell_of_namesake(Namesake(self.incarnation, ours.host, ours.port), source, self.host.node)
 
     def _on_namesake(self, theirs: Incarnation, source: Address) -> None:
         """Two of one name would both lead.  The later one gives up: what it hears is no last word of a former life."""
@@ -324,9 +334,12 @@ class Driver:
             notice = self._rivals.notice(name)
             where = Address(notice.host, notice.port)
             self.complain("rival", f"two processes are called {name!r}, at {where} and, later, at {source}: rename one")
-            data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, notice)
-            self.transport.send(data if self.seal is None else self.seal.seal(data, source, name), source)
+            self._tell_of_namesake(notice, source, name)
         return False
+
+    def _tell_of_namesake(self, notice: Namesake, later: Address, name: NodeId) -> None:
+        data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, notice)
+        self.transport.send(data if self.seal is None else self.seal.seal(data, later, name), later)
 
     def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
         """What the codec can read; None for what was between the seals alone."""
