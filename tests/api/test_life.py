@@ -10,11 +10,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
 import doyen
+from doyen.api import scoring
 from doyen.api.events import Subscription
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError, TransportError
 
@@ -36,6 +38,10 @@ def overrun(node: doyen.Node) -> None:
     until = node._own.lease_until()
     assert until is not None
     time.sleep((until - node.clock()) / 1e9 + 0.02)
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert files("doyen").joinpath("py.typed").is_file()
 
 
 # Before, twice, after.
@@ -178,7 +184,10 @@ def test_a_join_that_is_cancelled_leaves_nothing_open() -> None:
     asyncio.run(main())
 
 
-def test_a_score_that_never_comes_does_not_keep_a_node_from_leading(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_score_that_never_comes_does_not_keep_a_node_from_leading(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "FIRST_PATIENCE_S", 0.05)
     asked = []
 
     async def never() -> float:
