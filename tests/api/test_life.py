@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -357,6 +358,26 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
                 node.election("mail", doyen.Announce(announce_interval="1s"))
 
     asyncio.run(main())
+
+
+def test_what_a_file_says_holds_unless_something_else_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(
+        'preset = "wan"\nelection = "pole"\nmembership = "swim"\nvoters = ["a", "b"]\nvolatile = true\n'
+        'seeds = ["10.0.0.2:7600"]\neligible = false\nelections = ["mail=le-s"]\nnewcomer = true\n'
+    )
+    said = doyen.join("orders", config=file).config
+    assert (said.preset, said.election, said.membership, said.voters) == ("wan", "pole", "swim", ("a", "b"))
+    assert (said.seeds, said.eligible, said.elections, said.newcomer) == (
+        ("10.0.0.2:7600",),
+        False,
+        ("mail=le-s",),
+        True,
+    )
+    given = doyen.join("orders", config=file, election="hybrid", eligible=True, seeds=["10.0.0.3"]).config
+    assert (given.election, given.eligible, given.seeds, given.preset) == ("hybrid", True, ("10.0.0.3",), "wan")
+    plain = doyen.join("orders").config
+    assert (plain.election, plain.eligible, plain.preset, plain.membership) == ("hybrid", True, "lan", "auto")
 
 
 def test_what_two_choices_say_of_one_table_must_agree_and_is_taken_from_nobody() -> None:

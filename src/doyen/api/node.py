@@ -53,18 +53,18 @@ def join(
     multicast: str | None = None,
     interface: str | None = None,
     seeds: Sequence[str] = (),
-    membership: str | Membership = "auto",
-    election: str | Election = "hybrid",
+    membership: str | Membership | None = None,
+    election: str | Election | None = None,
     elections: Mapping[str, str | Election] | Sequence[str] = (),
     voters: Sequence[str] = (),
-    newcomer: bool = False,
+    newcomer: bool | None = None,
     score: Score | None = None,
     score_every: str | float = "5s",
-    eligible: bool = True,
+    eligible: bool | None = None,
     meta: Mapping[str, str] | None = None,
     key: str | Path | None = None,
     state: str | Path | None = None,
-    preset: str = "lan",
+    preset: str | None = None,
     config: str | Path | None = None,
     leave_on_sigterm: bool = True,
     control: bool = True,
@@ -74,20 +74,25 @@ def join(
 
     `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
     key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
+    What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
     """
-    given: dict[str, Any] = {"group": group, "eligible": eligible, "newcomer": newcomer, "preset": preset, **fields}
+    given: dict[str, Any] = {"group": group, **fields}
     for field, value in {
         "name": name,
         "bind": bind,
         "advertise": advertise,
         "multicast": multicast,
         "interface": interface,
+        "newcomer": newcomer,
+        "eligible": eligible,
+        "preset": preset,
+        "seeds": several("seeds", seeds) or None,
+        "voters": several("voters", voters) or None,
         "key_file": None if key is None else path("key", key),
         "state": None if state is None else path("state", state),
     }.items():
         if value is not None:
             given[field] = value
-    given["seeds"], given["voters"] = several("seeds", seeds), several("voters", voters)
     if meta is not None:
         check_words(meta)
         given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
@@ -95,10 +100,13 @@ def join(
         given["rank"] = "score"
     if isinstance(elections, Mapping):
         named = {name: chosen(choice, given) for name, choice in elections.items()}
-        given["elections"] = tuple(f"{name}={kind}" for name, kind in named.items())
-    else:
-        given["elections"] = several("elections", elections)
-    given["election"], given["membership"] = chosen(election, given), chosen(membership, given)
+        elections = [f"{name}={kind}" for name, kind in named.items()]
+    if several("elections", elections):
+        given["elections"] = tuple(elections)
+    if election is not None:
+        given["election"] = chosen(election, given)
+    if membership is not None:
+        given["membership"] = chosen(membership, given)
     every = parse_duration(score_every)
     if every < EVERY_MIN:
         raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
@@ -108,6 +116,7 @@ def join(
             file=None if config is None else Path(path("config", config)),
             environment={},
             called=lambda option: option.name,
+            defaults={("election",): "hybrid"},
         ),
         score=as_function(score),
         score_every=every,
