@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import pickle
 import subprocess
@@ -9,12 +10,12 @@ import sys
 import zlib
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from net_nodes import Node, leave, until
 
-from doyen.agent.config import NodeConfig
+from doyen.agent.config import CHURN_TOLERANT, ElectionKind, NodeConfig, OracleKind
 from doyen.agent.node import Agent
 from doyen.cli import main
 from doyen.core.clock import ms
@@ -63,7 +64,7 @@ KINDS = [
     {"election": "announce"},
     {"election": "le-m"},
     {"election": "announce", "membership": "heartbeat"},
-    {"election": "hybrid"},
+    {"election": "hybrid", "rank": "score"},
     {"election": "hybrid", "membership": "medley", "hops": ("n1=2",)},
     {"election": "optimistic", "elections": ("mail=le-s",)},
     {"election": "spanning"},
@@ -106,6 +107,45 @@ def test_a_group_that_elects_and_loses_its_leader_runs_again_the_same(tmp_path: 
         check=False,
     )
     assert elsewhere.returncode == 0, elsewhere.stderr
+
+
+VOTERS: dict[str, Any] = {"election": "pole", "voters": ("ant",), "volatile": True}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *({"election": kind} for kind in get_args(ElectionKind) if kind not in ("pole", "none")),
+        *({"election": "hybrid", "membership": kind} for kind in ("swim", "medley", "heartbeat", "ring")),
+        *({"election": kind, "rank": "score"} for kind in CHURN_TOLERANT),
+        *({**VOTERS, "oracle": kind} for kind in get_args(OracleKind) if kind != "quality"),
+    ],
+    ids=lambda config: "-".join(map(str, config.values())),
+)
+def test_whatever_an_agent_can_be_is_recorded(tmp_path: Path, config: dict[str, Any]) -> None:
+    async def main() -> None:
+        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), **QUICK | config))
+        await agent.start()
+        await leave(agent)
+
+    asyncio.run(main())
+    assert replay(tmp_path / "flight").inputs >= 1
+
+
+def test_what_cannot_be_recorded_is_said_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a probe measures comes from the machine itself, so no recording could run again."""
+
+    async def main() -> None:
+        config = {**VOTERS, "oracle": "quality"}
+        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), **QUICK | config))
+        await agent.start()
+        assert agent.driver.running
+        await leave(agent)
+
+    with caplog.at_level(logging.ERROR, logger="doyen"):
+        asyncio.run(main())
+    assert "nothing is recorded from here on: a machine cannot be kept" in caplog.text
+    assert not (tmp_path / "flight").exists()
 
 
 def recorded(tmp_path: Path, *, size_max: int = 1 << 20, lasting_s: float = 0.6, **options: Any) -> Path:

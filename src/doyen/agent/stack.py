@@ -26,7 +26,7 @@ from doyen.core.rank import shortest
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.election.announce import STANDING_MAX
 from doyen.errors import ConfigError
-from doyen.membership.notes import Note, Notes, NotesConfig
+from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
 
 MEMBERSHIP: Final = "membership"
 MISSING: Final = "missing"
@@ -253,7 +253,10 @@ class Stack:
         if MISSING not in self.machines and config.ctolerant.missing_max == "auto":
             self._add(MISSING, lambda port: MissingEstimator(place.node, MissingConfig(), port, place.rng(MISSING)))
         restored = place.restored(channel, Memory) if place.durable else None
-        by_score: dict[str, Any] = {"rank": self._rank, "ranks_differ": True} if config.rank == "score" else {}
+        by_score: dict[str, Any] = {}
+        if config.rank == "score":
+            rank = ByScore(self.machines[NOTES], unknown=UNKNOWN_RANK, ineligible=INELIGIBLE_RANK)
+            by_score = {"rank": rank, "ranks_differ": True}
 
         def build(port: Any) -> CTolerant:
             machine = CTolerant(
@@ -270,13 +273,6 @@ class Stack:
             return machine
 
         return build
-
-    def _rank(self, node: NodeId) -> float:
-        """Lower is better: the greatest score first, then those of whom nothing is known, then who may not lead."""
-        note = self.note(node)
-        if note is None or note.score is None:
-            return UNKNOWN_RANK
-        return -note.score if note.eligible else INELIGIBLE_RANK
 
     def note(self, node: NodeId) -> Note | None:
         """What that member says of itself, as far as it has come here."""
@@ -306,16 +302,15 @@ class Stack:
         """One of [POLE]'s oracles; those that compare round trips have them measured between all voters."""
         from doyen.score.oracles import MEASURED, ORACLES, Oracle, quality_oracle, quantised
         from doyen.score.pingpong import PingPong, PingPongConfig
-        from doyen.score.vectors import Scorer
+        from doyen.score.vectors import Fixed, Scorer
 
         config, place = self.config, self.place
+        rate = Fixed(config.request_rate)
         if config.oracle in MEASURED and ORACLE not in self.machines:
             rng = place.rng(ORACLE)
             self._add(
                 ORACLE,
-                lambda port: PingPong(
-                    place.node, PingPongConfig(), port, rng, voters=voters, rate=lambda: config.request_rate
-                ),
+                lambda port: PingPong(place.node, PingPongConfig(), port, rng, voters=voters, rate=rate),
             )
         measured = self.machines.get(ORACLE)
         oracle: Oracle
@@ -331,7 +326,7 @@ class Stack:
             place.node,
             sorted(voters),
             vectors=None if measured is None else measured.vectors,
-            rate=lambda: config.request_rate,
+            rate=rate,
         )
 
     def _by_key(self, name: str) -> Callable[[Any], Any]:

@@ -222,6 +222,21 @@ class Notes:
             self._out.send(to, News(tuple(piece), answer))
 
 
+class ByScore:
+    """A rank, lower is better: the greatest score first, then those of whom nothing is known, then who may not lead."""
+
+    __slots__ = ("_ineligible", "_notes", "_unknown")
+
+    def __init__(self, notes: Notes, *, unknown: float, ineligible: float) -> None:
+        self._notes, self._unknown, self._ineligible = notes, unknown, ineligible
+
+    def __call__(self, node: NodeId) -> float:
+        note = self._notes.notes.get(node)
+        if note is None or note.score is None:
+            return self._unknown
+        return -note.score if note.eligible else self._ineligible
+
+
 def words_size(words: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) + 2 for key, value in words.items())
 

@@ -60,8 +60,8 @@ class Recorder:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-            if why:
-                log.error("%s: recording stopped: %s", self.driver.host.node, why)
+        if why:
+            log.error("%s: nothing is recorded from here on: %s", self.driver.host.node, why)
 
     # What goes out.
 
@@ -182,7 +182,7 @@ class Recorder:
                 os.replace(self.path, older(self.path))
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            log.error("%s: recording stopped: %s: %s", driver.host.node, self.path, error.strerror)
+            self.stop(f"{self.path}: {error.strerror}")
             return
         self._size, self._fresh_wanted = 0, False
         self.segment_count += 1

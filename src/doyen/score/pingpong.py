@@ -13,7 +13,7 @@ from doyen.core.clock import FOREVER, Duration, Instant, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
-from doyen.score.vectors import Vectors
+from doyen.score.vectors import NOTHING, Vectors
 
 RATE_MAX: Final = 1e12
 
@@ -72,7 +72,7 @@ class PingPong:
         rng: Random,
         *,
         voters: Iterable[NodeId],
-        rate: Callable[[], float] = lambda: 0.0,  # Of requests from clients, per second.
+        rate: Callable[[], float] = NOTHING,  # Of requests from clients, per second.
     ) -> None:
         self.config, self.vectors = config, Vectors(me, config.window)
         self._out, self._rng, self._rate = out, rng, rate

@@ -6,10 +6,26 @@ leaves the round trips; its last rate is remembered, for its clients go somewher
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId
 from doyen.score.oracles import Oracle, Situation, Standing
+
+
+class Fixed:
+    """A figure that stands still; unlike a lambda it can be kept in a recording."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __call__(self) -> float:
+        return self.value
+
+
+NOTHING: Final = Fixed(0.0)
 
 
 class Vectors:
@@ -52,8 +68,8 @@ class Scorer:
         voters: Iterable[NodeId],
         *,
         vectors: Vectors | None = None,
-        rate: Callable[[], float] = lambda: 0.0,
-        history: Callable[[], float] = lambda: 0.0,
+        rate: Callable[[], float] = NOTHING,
+        history: Callable[[], float] = NOTHING,
         places: Mapping[NodeId, str] | None = None,  # Data centres: a crashed leader's clients stay in theirs.
     ) -> None:
         self.oracle, self.me, self.voters = oracle, me, tuple(voters)
