@@ -66,9 +66,12 @@ def alive(pid: int) -> bool:
 
 
 def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None:
-    with runner("--group", "code", command=["sh", "-c", "echo term $DOYEN_TERM; exit 7"]) as process:
+    script = "echo term $DOYEN_TERM; sed -n 's/SigIgn://p' /proc/self/status; exit 7"
+    with runner("--group", "code", command=["sh", "-c", script]) as process:
         out, error = process.communicate(timeout=20)
-    assert (process.returncode, out) == (7, "term 1\n")
+    assert (process.returncode, out.splitlines()[0]) == (7, "term 1")
+    ignored = int(out.split()[-1], 16)
+    assert not any(ignored & 1 << number - 1 for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ))
     said = [json.loads(line) for line in error.splitlines()]
     assert [line["event"] for line in said if line["event"] != "waiting"] == ["preset", "note", "elected", "ended"]
     note = next(line["text"] for line in said if line["event"] == "note")

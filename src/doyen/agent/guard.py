@@ -125,7 +125,7 @@ class Guard:
             if os.getppid() != parent:  # It died before we asked to be told.
                 os._exit(137)
             signal.set_wakeup_fd(-1)
-            for number in (*IGNORED, signal.SIGCHLD):
+            for number in (*IGNORED, signal.SIGCHLD, signal.SIGXFSZ):  # The last one Python itself ignores.
                 signal.signal(number, signal.SIG_DFL)
             os.close(self.orders)
             os.close(self.words)
