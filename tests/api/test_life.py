@@ -224,6 +224,10 @@ def test_what_ends_a_body_does_not_cancel_what_comes_after_it() -> None:
                 await node.resign(cooldown="1ms")
             await asyncio.sleep(0)
             assert term.lost
+            with pytest.raises(LeadershipLost):  # noqa: PT012
+                async with node.lead(timeout=5):
+                    await node.resign(cooldown="1ms")
+                    await asyncio.sleep(60)  # No longer its business.
             async for late in node.terms():
                 await node.resign(cooldown="1ms")
                 async with late:
@@ -297,6 +301,53 @@ def test_bodies_have_ended_before_the_others_are_told() -> None:
             assert order == ["cleaned", "silent"]
             with pytest.raises(LeadershipLost, match="left"):
                 await task
+
+    asyncio.run(main())
+
+
+def test_who_resigns_has_stopped_before_the_next_begins_and_a_mistaken_heir_stops_nobody() -> None:
+    order: list[str] = []
+
+    async def lead(node: doyen.Node) -> None:
+        async for term in node.terms():
+            async with term:
+                order.append(f"{node.name} begins")
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await asyncio.sleep(0.05)
+                    order.append(f"{node.name} has ended")
+
+    async def main() -> None:
+        voters = ("a", "b")
+        async with leased(voters=voters) as a, leased("b", voters=voters, seeds=[a.address]) as b:
+            bodies = [asyncio.create_task(lead(node)) for node in (a, b)]
+            while not order:
+                await asyncio.sleep(0.005)
+            first, second = (a, b) if a.is_leader else (b, a)
+            with pytest.raises(LocalProtocolError, match="not another voter"):
+                await first.resign(to="nobody")
+            await asyncio.gather(first.resign(), first.resign())
+            while len(order) < 3:
+                await asyncio.sleep(0.005)
+            assert order == [f"{first.name} begins", f"{first.name} has ended", f"{second.name} begins"]
+            for body in bodies:
+                body.cancel()
+            await asyncio.gather(*bodies, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_a_part_of_a_body_may_resign() -> None:
+    async def main() -> None:
+        async with alone() as node:
+            with pytest.raises(LeadershipLost):  # noqa: PT012
+                async with node.lead(timeout=5), asyncio.TaskGroup() as group:
+                    group.create_task(node.resign(cooldown="10s"))
+                    await asyncio.sleep(60)
+            while node.leader() is not None:
+                await asyncio.sleep(0.005)
+            assert not node.is_leader
 
     asyncio.run(main())
 

@@ -8,19 +8,25 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from doyen.agent.config import CHURN_TOLERANT
 from doyen.agent.reign import Reign
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
+from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
-from doyen.core.ids import node_id
 from doyen.errors import LeadershipLost, LocalProtocolError
 
 if TYPE_CHECKING:
     from doyen.api.node import Node
+
+log = logging.getLogger("doyen")
+
+BODY_PATIENCE_S: Final = 5.0  # Bodies that were cancelled get so long to end before the others are told.
 
 
 class Term:
@@ -98,7 +104,8 @@ class Term:
         """The reign is over: whoever acts on it is stopped."""
         if not self._lost:
             self._lost = reason
-            self._stop(reason)
+            if not self._campaign.awaits(self._task):
+                self._stop(reason)
             if self.on_end is not None:
                 self.on_end()
 
@@ -150,6 +157,8 @@ class Campaign:
         self._waiting: set[asyncio.Future[None]] = set()
         self._lease_watch: asyncio.TimerHandle | None = None
         self._cooling: asyncio.TimerHandle | None = None
+        self._handover: asyncio.Task[None] | None = None
+        self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
         #: Awaited before others are told: whoever acts on this leadership must have stopped when the next one begins.
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
@@ -205,17 +214,25 @@ class Campaign:
             raise LocalProtocolError(f"{self._reign.kind} elections have no resignation: leave instead")
         if self._reign.mine is None:
             return
-        await self.stop_acting()
+        machine.check_heir(target)
+        with self.asked():
+            if self._handover is None:  # A task of its own, for whoever asks may be stopped by it.
+                self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
+            await asyncio.shield(self._handover)
+
+    async def _hand_over(self, to: NodeId | None, wait: Duration) -> None:
         try:
-            keeps_time = self._reign.kind in CHURN_TOLERANT
-            how: dict[str, Any] = {"to": target, "cool_down": wait} if keeps_time else {"to": target}
-            self._node.agent.driver.command(self._reign.channel, "resign", **how)
-            if hasattr(machine, "stand") and not keeps_time:
-                self._cool_down(wait)
+            await self.stop_acting()
+            if self._node.running and self._reign.mine is not None:
+                keeps_time = self._reign.kind in CHURN_TOLERANT
+                how: dict[str, Any] = {"to": to, "cool_down": wait} if keeps_time else {"to": to}
+                self._node.agent.driver.command(self._reign.channel, "resign", **how)
+                if hasattr(self._reign.machine, "stand") and not keeps_time:
+                    self._cool_down(wait)
             while self._node.running and self._reign.mine is not None:
                 await self.changed()
         finally:
-            self._handing_over = False
+            self._handover, self._handing_over = None, False
             self.wake()
 
     async def stop_acting(self) -> None:
@@ -223,6 +240,10 @@ class Campaign:
         self._handing_over = True
         if self.before_handing_over is not None:
             await self.before_handing_over()
+        for term in tuple(self._active):
+            if term._task is not None and not self.awaits(term._task):
+                term.end("resigned")
+        await self.bodies_ended()
 
     def _cool_down(self, wait: Duration) -> None:
         if self._cooling is not None:  # Of an earlier resignation: this one's counts.
@@ -263,10 +284,31 @@ class Campaign:
         self._active.discard(term)
         self.wake()
 
-    async def bodies_ended(self, but: Container[asyncio.Task[object] | None]) -> None:
-        """Those that run in tasks, without these tasks."""
-        while any(term._task is not None and term._task not in but for term in self._active):
-            await self.changed()
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """To end its bodies: one that asks itself is not waited for, and stopped once it has its answer."""
+        asking = asyncio.current_task()
+        self._askers.add(asking)
+        self.wake()
+        try:
+            yield
+        finally:
+            self._askers.discard(asking)
+            for term in tuple(self._active):
+                if term._task is asking and term._lost:
+                    term._stop(term._lost)
+
+    def awaits(self, task: asyncio.Task[object] | None) -> bool:
+        return task in self._askers
+
+    async def bodies_ended(self) -> None:
+        """Those that run in tasks; not for ever."""
+        try:
+            async with asyncio.timeout(BODY_PATIENCE_S):
+                while any(term._task is not None and not self.awaits(term._task) for term in self._active):
+                    await self.changed()
+        except TimeoutError:
+            log.warning("%s: a body goes on %g s after it was cancelled", self._node.name, BODY_PATIENCE_S)
 
     def close(self) -> None:
         for timer in (self._lease_watch, self._cooling):

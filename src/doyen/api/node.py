@@ -10,9 +10,10 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 from weakref import WeakSet
 
 import msgspec
@@ -40,8 +41,6 @@ from doyen.membership.notes import NotesChanged, check_words
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 log = logging.getLogger("doyen")
-
-BODY_PATIENCE_S: Final = 5.0  # Bodies that were cancelled get so long to end before the others are told.
 
 
 def join(
@@ -152,7 +151,6 @@ class Node:
         self._since: dict[str, tuple[Status, Instant]] = {}
         self.left = False
         self._leaving: asyncio.Task[None] | None = None
-        self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for the end: not to be waited for.
         self.round_trip_s: float | None = None  # Of the membership's pings, on average.
         self._agent: Agent | None = None
         self._process = 0
@@ -197,29 +195,26 @@ class Node:
         if self._agent is None:
             return
         self.check_loop()
-        self._askers.add(asyncio.current_task())
-        if self._leaving is None:
-            self.left = all(campaign.before_handing_over is None for campaign in self._campaigns.values())
-            self._leaving = self._loop.create_task(self._leave())
-        for campaign in self._campaigns.values():
-            campaign.wake()
-        await asyncio.shield(self._leaving)
+        with ExitStack() as asked:
+            for campaign in self._campaigns.values():
+                asked.enter_context(campaign.asked())
+            if self._leaving is None:
+                self.left = all(campaign.before_handing_over is None for campaign in self._campaigns.values())
+                self._leaving = self._loop.create_task(self._leave())
+            await asyncio.shield(self._leaving)
 
     async def _leave(self) -> None:
-        if not self.left:  # A leader to the last: what is to be stopped has its time while the lease is renewed.
-            for campaign in self._campaigns.values():
-                await campaign.stop_acting()
+        try:
+            if not self.left:  # A leader to the last: what is to be stopped has its time while the lease is renewed.
+                for campaign in self._campaigns.values():
+                    await campaign.stop_acting()
+        finally:
             self.left = True
         self.ended.set()
         try:
             for campaign in self._campaigns.values():
                 campaign.stir("left")
-            try:
-                async with asyncio.timeout(BODY_PATIENCE_S):
-                    for campaign in self._campaigns.values():
-                        await campaign.bodies_ended(self._askers)
-            except TimeoutError:
-                log.warning("%s: a body goes on %g s after it was cancelled: left", self.name, BODY_PATIENCE_S)
+            await asyncio.gather(*(campaign.bodies_ended() for campaign in self._campaigns.values()))
         finally:
             await self.agent.leave()
         others = [*self._tasks]

@@ -206,13 +206,17 @@ class Announce:
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
         """The command of a leader that goes on as a follower: Bye, and no claim until `stand`."""
-        if to is not None:
-            raise LocalProtocolError(f"announce-listen elects by rank and cannot hand over to {to}: raise its standing")
+        self.check_heir(to)
         if self.status is Status.LEADING:
             retired = self.standing
             self.leave(now)
             self.standing, self._retired = None, retired
             self.start(now)
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Raises what a resignation would."""
+        if to is not None:
+            raise LocalProtocolError(f"announce-listen elects by rank and cannot hand over to {to}: raise its standing")
 
     def stand(self, now: Instant) -> None:
         """The command of one that resigned, and may lead again."""

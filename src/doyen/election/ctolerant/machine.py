@@ -66,7 +66,6 @@ from doyen.election.ctolerant.messages import (
     term_number,
 )
 from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
-from doyen.errors import LocalProtocolError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
 from doyen.membership.swim.roundtrip import RoundTripEstimated
@@ -209,13 +208,10 @@ class CTolerant:
         """The command of a leader that goes on as a member: to that one, or to the best of the others.
 
         Elections pass it over for so long, `resign_cool_down` unless said, or until it is told to `stand`."""
-        others = self.point.others()
-        if to is not None and to not in others:
-            raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
+        if to is not None or self.is_leader:
+            self.check_heir(to)
         if not self.is_leader:
             return
-        if not others:
-            raise LocalProtocolError("nobody else is here to lead: wait for another member, or leave")
         self.point.resigned = True
         self._resignation += 1
         wait = self.config.resign_cool_down if cool_down is None else cool_down
@@ -228,6 +224,9 @@ class CTolerant:
             self._keep(self.point.number + 1)
             self._begin_at = self._awaited = None
             self.initiator.appoint(to, now)
+
+    def check_heir(self, to: NodeId | None) -> None:
+        self.point.check_heir(to)
 
     def stand(self, now: Instant) -> None:
         """The command of one that resigned, and may lead again."""

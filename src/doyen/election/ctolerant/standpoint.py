@@ -11,6 +11,7 @@ from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.ctolerant.messages import LISTED_MAX, ElectionId
+from doyen.errors import LocalProtocolError
 from doyen.membership.reliable import Standing as Presence
 
 Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
@@ -64,6 +65,14 @@ class Standpoint:
         self.confidence = 0.0  # and how sure it is.
         self.timeout: Duration = config.response_timeout  # TIMEOUT: as configured, or as measured.
         self.eligible, self.resigned = True, False
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Raises what a leader's resignation would."""
+        others = self.others()
+        if to is not None and to not in others:
+            raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
+        if not others:
+            raise LocalProtocolError("nobody else is here to lead: wait for another member, or leave")
 
     @property
     def declined(self) -> bool:

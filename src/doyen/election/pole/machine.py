@@ -198,10 +198,14 @@ class Pole:
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
         """Stops acting at once, and hands over: to that voter, or to whoever is the best of the others."""
         self._look(now)
-        if to is not None and (to not in self.voters or to == self.me):
-            raise LocalProtocolError(f"cannot hand over to {to}: it is not another voter")
+        self.check_heir(to)
         if self.status is Status.LEADING:
             resignation.resign(self, now, to)
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Raises what a resignation would."""
+        if to is not None and (to not in self.voters or to == self.me):
+            raise LocalProtocolError(f"cannot hand over to {to}: it is not another voter")
 
     def leave(self, now: Instant) -> None:
         """For good: a leader hands over, and waits for no disk."""

@@ -164,11 +164,15 @@ class Spanning:
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
         """A command: elect anew, with me as the last choice until `stand`."""
-        if to is not None:
-            raise LocalProtocolError(f"this election is by quality and cannot hand over to {to}: raise its quality")
+        self.check_heir(to)
         if self.status is Status.LEADER and self.phase is Phase.IDLE and self.retired is None:
             self.retired, self.standing = self.standing, -STANDING_MAX
             self.begin(now)
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Raises what a resignation would."""
+        if to is not None:
+            raise LocalProtocolError(f"this election is by quality and cannot hand over to {to}: raise its quality")
 
     def stand(self, now: Instant) -> None:
         if self.retired is not None:
