@@ -124,6 +124,18 @@ def test_another_nodes_file_is_refused_and_so_is_that_of_another_election(tmp_pa
         life(tmp_path / "cat")
 
 
+def test_what_cannot_be_opened_says_what_is_needed(tmp_path: Path) -> None:
+    storage = life(tmp_path / "ant")
+    (tmp_path / "ant" / "election.state").mkdir()
+    with pytest.raises(TransportError, match="Is a directory: this user must be able to read it"):
+        storage.load("election", int)
+    storage.close()
+    (tmp_path / "ant" / "lock").unlink()
+    (tmp_path / "ant" / "lock").mkdir()
+    with pytest.raises(TransportError, match="its file lock: Is a directory: this user must be able to write it"):
+        life(tmp_path / "ant")
+
+
 class Crash(BaseException):
     """The machine stops here."""
 

@@ -92,7 +92,9 @@ class Storage:
         try:
             self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise TransportError(f"state directory {self.directory}: {error.strerror}") from None
+            raise TransportError(
+                f"state directory {self.directory}: its file lock: {error.strerror}: this user must be able to write it"
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -145,7 +147,7 @@ class Storage:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise TransportError(f"state file {path}: {error.strerror}") from None
+            raise TransportError(f"state file {path}: {error.strerror}: this user must be able to read it") from None
         what = "identity file" if channel == _IDENTITY else "promise file"
         if not 5 <= len(data) <= _RECORD_MAX or zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
             raise TransportError(self._advice(f"{what} {path.name} is damaged (checksum)"))
