@@ -22,13 +22,12 @@ from doyen.errors import TransportError
 from doyen.lab.iproute import within
 from doyen.lab.proving.combination import PORT, Combination
 from doyen.lab.proving.history import Life
-from doyen.lab.proving.judge import STEPS, Truth
+from doyen.lab.proving.judge import Truth
 from doyen.lab.proving.witness import Plan
 from doyen.lab.switch import Switch
 
 WITNESS = (sys.executable, "-m", "doyen.lab.proving.witness")
 POLL_S = 0.02
-ACTING = 500_000_000  # Who acted so lately still does.
 JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 
@@ -105,13 +104,11 @@ class Ground:
         while True:
             due = time.monotonic_ns() + int(self.look_every_s * 1e9)
             await asyncio.sleep(self.look_every_s)
-            self.lateness = max(self.lateness, time.monotonic_ns() - due)
+            late = time.monotonic_ns() - due
+            self.lateness = max(self.lateness, late)
+            if self.truths:
+                self.truths[-1].lateness = max(self.truths[-1].lateness, late)
             self.look()
-
-    @property
-    def slack(self) -> Duration:
-        """What the machine itself may have added to a bound."""
-        return STEPS * self.lateness
 
     # Processes.
 
@@ -409,7 +406,7 @@ class Ground:
         """Who acts in it now, if it is one and all name it."""
         now = time.monotonic_ns()
         inside = [running.life for running in self.running.values() if str(running.life) in region]
-        acting = [life for life in inside if now - life.acted_at < ACTING]
+        acting = [life for life in inside if life.acts(now)]
         if len(acting) != 1:
             return None
         leader = acting[0]
@@ -420,7 +417,7 @@ class Ground:
     def sole_actor(self) -> str | None:
         """The one that acts now, of all, if it is one."""
         now = time.monotonic_ns()
-        acting = [label for label, running in self.running.items() if now - running.life.acted_at < ACTING]
+        acting = [label for label, running in self.running.items() if running.life.acts(now)]
         return acting[0] if len(acting) == 1 else None
 
     async def settled(self, among: str | None = None) -> str:
@@ -432,7 +429,7 @@ class Ground:
         leader: Life | None = None
         while leader is None:
             leader = self.leader_of(region)
-            over = time.monotonic_ns() - since - truth.bound - self.slack
+            over = time.monotonic_ns() - since - truth.bound - truth.slack
             if leader is None and over > 0:
                 raise NotSettled(f"{self._who_names_whom(region)} {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
@@ -448,7 +445,7 @@ class Ground:
             if all(life.present >= len(inside) for life in inside):
                 break
             since = time.monotonic_ns()
-            if since - truth.at > bound + self.slack:
+            if since - truth.at > bound + truth.slack:
                 held = ", ".join(f"{life} holds {life.present}" for life in inside)
                 raise NotSettled(f"{held} of {len(inside)} present {truth.why}, {format_duration(bound)} allowed")
             await asyncio.sleep(POLL_S)
@@ -469,7 +466,7 @@ class Ground:
             return any(life.label != old and life.acted_at > since for life in self.lives)
 
         while not acted():
-            if time.monotonic_ns() - truth.at > truth.bound + self.slack:
+            if time.monotonic_ns() - truth.at > truth.bound + truth.slack:
                 raise NotSettled(f"nobody but {old} acts {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
 
@@ -477,8 +474,7 @@ class Ground:
         inside = [running.life for running in self.running.values() if str(running.life) in region]
         now = time.monotonic_ns()
         words = [
-            f"{life} names {life.names or 'nobody'} of term {life.term}"
-            + (" and acts" if now - life.acted_at < ACTING else "")
+            f"{life} names {life.names or 'nobody'} of term {life.term}" + (" and acts" if life.acts(now) else "")
             for life in inside
         ]
         return "no leader: " + "; ".join(words)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant, ms
 
+ACTING = ms(500)  # Who acted so lately, and has not said that it stopped, still does.
 PAUSE_MIN = ms(300)  # Acts further apart than this do not belong to one stretch of acting.
 
 
@@ -51,6 +52,7 @@ class Life:
         self.records: list[Record] = []
         self.joined_at: Instant | None = None
         self.acted_at: Instant = 0
+        self.has_stopped = False
         self.names: str | None = None  # Whom it names as leader,
         self.term = 0  # of this term.
         self.failure = ""
@@ -78,7 +80,9 @@ class Life:
         self.records.append(record)
         match record.kind:
             case "act":
-                self.acted_at = record.at
+                self.acted_at, self.has_stopped = record.at, False
+            case "stop":
+                self.has_stopped = True
             case "elected":
                 self.names, self.term = record.leader, record.term
             case "lost" if self.names == record.leader:
@@ -89,6 +93,9 @@ class Life:
                 self.refused, self.present = record.refused, record.present
             case "failed":
                 self.failure = record.reason
+
+    def acts(self, now: Instant) -> bool:
+        return not self.has_stopped and now - self.acted_at < ACTING
 
     def stretches(self) -> list[Stretch]:
         found: list[Stretch] = []

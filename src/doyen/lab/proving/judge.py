@@ -5,8 +5,7 @@
                 nobody acts a lease after the majority was cut away
     weak        once a region has settled, or the stated bound is over, one of it acts, not two
     both        what a node names never has a lower term than before, over restarts too where it has a disk
-    the run     every fault that the scenario is about has happened, every check had something to look at, and the
-                machine was not so late that the bounds mean nothing
+    the run     every fault that the scenario is about has happened, and every check had something to look at
 
 `Truth` is what the ground did: from an instant on, who runs and who can speak with whom.
 """
@@ -19,8 +18,8 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.lab.proving.history import PAUSE_MIN, Life, Stretch
 
-LENIENCY_MAX = 2  # Times the least bound: if this machine needs more, the run is no proof.
 STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
+LENIENCY_MAX = 2  # More than so many times the bound is not added to it, however late the machine was.
 
 
 #: What there may be to look at: acts; leaders named, with their terms; reigns after the first; regions that were quiet
@@ -38,6 +37,12 @@ class Truth(Struct, kw_only=True):
     why: str
     quiet: bool = True  # False: packets are being lost, so no bound holds.
     settled_at: dict[frozenset[str], Instant] = {}  # Seen to have one leader, whom all name.
+    lateness: Duration = 0  # The machine's: how late the lab's own timers were at the worst, while this was true.
+
+    @property
+    def slack(self) -> Duration:
+        """What the machine itself may have added to the bound."""
+        return min(STEPS * self.lateness, LENIENCY_MAX * self.bound)
 
 
 class Promise(Struct, frozen=True, kw_only=True):
@@ -45,6 +50,7 @@ class Promise(Struct, frozen=True, kw_only=True):
     voter_count: int
     lease: Duration | None = None
     alone: bool = False  # Never two acting at once; so does a strong one, and more.
+    majority_only: bool = False  # A lesser part need not have a leader; of a strong one it must not.
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -67,21 +73,19 @@ def judge(
     ended_at: Instant,
     faults: Mapping[str, int],
     wanted: Iterable[str],
-    slack: Duration,
     checks: Iterable[str] = (),
 ) -> Verdict:
     stretches = sorted((found for life in lives for found in life.stretches()), key=lambda stretch: stretch.first)
-    checked = looked_at(lives, stretches, truths, promise, ended_at, slack)
+    checked = looked_at(lives, stretches, truths, promise, ended_at)
     violations = [f"the fault never happened: {fault}" for fault in wanted if not faults.get(fault)]
     violations += [f"there was nothing to judge: {check}" for check in checks if not checked.get(check, 1)]
-    violations += too_late(truths, slack)
     violations += terms_back(lives)
     if promise.strong:
         violations += two_at_once(stretches) + shared_terms(stretches) + acts_of_older_terms(lives)
         violations += acts_without_majority(lives, truths, promise, ended_at)
     elif promise.alone:
         violations += two_at_once(stretches)
-    violations += unsettled(lives, truths, promise, ended_at, slack)
+    violations += unsettled(lives, truths, promise, ended_at)
     violations += [f"{life}: {life.failure}" for life in lives if life.failure.startswith("witness:")]
     return Verdict(
         violations=tuple(violations),
@@ -98,14 +102,13 @@ def looked_at(
     truths: Sequence[Truth],
     promise: Promise,
     ended_at: Instant,
-    slack: Duration,
 ) -> dict[str, int]:
     kinds = [record.kind for life in lives for record in life.records]
     found = {
         "acts": kinds.count("act"),
         "namings": kinds.count("elected"),
         "successions": max(0, len({(stretch.life, stretch.term) for stretch in stretches}) - 1),
-        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, promise, ended_at, slack)),
+        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, promise, ended_at)),
     }
     if promise.lease is not None:
         lease = promise.lease
@@ -114,15 +117,6 @@ def looked_at(
             for life, begin, end in minorities(truths, promise.voter_count, ended_at)
         )
     return found
-
-
-def too_late(truths: Sequence[Truth], slack: Duration) -> list[str]:
-    """What is allowed for this machine must not bury what the protocol is allowed."""
-    bound = min((truth.bound for truth in truths if truth.quiet), default=slack)
-    if slack <= LENIENCY_MAX * bound:
-        return []
-    late = f"this machine was {slack / STEPS / 1e6:.0f} ms late, so {slack / 1e9:.1f} s were allowed for it"
-    return [f"{late} beside a bound of {bound / 1e9:.1f} s: that proves nothing, run it alone"]
 
 
 # Quorum elections.
@@ -219,28 +213,27 @@ def terms_back(lives: Sequence[Life]) -> list[str]:
 
 
 def quiet_regions(
-    truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
+    truths: Sequence[Truth], promise: Promise, ended_at: Instant
 ) -> Iterator[tuple[Truth, frozenset[str], Instant, Instant, Instant]]:
     """(truth, region, begin, due, end): from `begin` on not two may act in it, from `due` on somebody must."""
     ends = [*(truth.at for truth in truths[1:]), ended_at]
     for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
         for region in truth.regions if truth.quiet else ():
-            if not promise.strong or 2 * len(region) > promise.voter_count:
-                due_at = truth.at + truth.bound + slack
+            lesser_may = not (promise.strong or promise.majority_only)
+            if lesser_may or 2 * len(region) > promise.voter_count:
+                due_at = truth.at + truth.bound + truth.slack
                 yield truth, region, truth.settled_at.get(region, due_at), due_at, end
 
 
-def unsettled(
-    lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant, slack: Duration
-) -> list[str]:
+def unsettled(lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant) -> list[str]:
     found = []
     by_life = {str(life): life.stretches() for life in lives}
-    for truth, region, begin, due_at, end in quiet_regions(truths, promise, ended_at, slack):
+    for truth, region, begin, due_at, end in quiet_regions(truths, promise, ended_at):
         stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
         if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
             found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")
         both = together(clipped(stretches, begin, end))
-        if both > slack:
+        if both > truth.slack:
             found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
     return found
 

@@ -33,7 +33,7 @@ class Result(Struct, frozen=True, kw_only=True):
     seconds: float
     checked: dict[str, int]  # What the judge had to look at.
     hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
-    lateness_ms: float  # The machine's own timers at the worst, in this run; ten times that is added to every bound.
+    lateness_ms: float  # The machine's own timers at the worst, in this run; see docs/decisions/0092.
     seed: int
     histories: str = ""  # Kept if it does not hold.
 
@@ -79,7 +79,6 @@ async def prove(
         faults=ground.faults,
         wanted=scenario.faults,
         checks=scenario.checks,
-        slack=ground.slack,
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
     violations += () if scenario.fails else tuple(trouble(folder))
@@ -115,6 +114,7 @@ def promise_in(ground: Ground) -> Promise:
         voter_count=len(names),
         lease=combination.lease(names),
         alone=combination.timed and in_time,
+        majority_only=combination.timed,  # A ring collapses rather than split.
     )
 
 

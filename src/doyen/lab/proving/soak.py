@@ -100,7 +100,6 @@ async def soak(
         ended_at=ended_at,
         faults=ground.faults,
         wanted=("killed", "packets lost"),
-        slack=ground.slack,
     )
     reigns = [stretch for life in ground.lives for stretch in life.stretches()]
     told, silent = decisions(ground.lives)
