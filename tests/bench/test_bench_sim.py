@@ -2,12 +2,10 @@
 
 import json
 from math import sqrt
-from typing import Any
 
 import pytest
 
 from doyen.bench import ours, simpy_bare, simpy_inline, simpy_manual
-from doyen.bench.sim import Plan, contests, measure
 from doyen.bench.timing import ratio
 from doyen.bench.workloads import Detection, Election
 from doyen.cli import main
@@ -42,16 +40,6 @@ def test_all_peers_detect_alike() -> None:
     assert abs(share - (1 - 0.95**2)) < 0.01
 
 
-def test_a_quick_run_yields_every_ratio_with_its_spread() -> None:
-    plan, ticks = Plan.quick(), []
-    found: dict[str, Any] = measure(plan, lambda: ticks.append(1))
-    assert len(ticks) == contests(plan)
-    ratios = [*found["announce"].values(), *found["detector"].values(), found["kernel"]["simpy"]]
-    assert len(ratios) == 7
-    for one in ratios:
-        assert 0 < one.low <= one.high and one.ratio > 0
-
-
 def test_ratios_compare_best_with_best() -> None:
     found = ratio([4.0, 3.0], [2.0, 1.0])
     assert (found.ratio, found.low, found.high) == (3.0, 2.0, 3.0)
@@ -64,4 +52,7 @@ def test_the_command_answers_with_one_object(capsys: pytest.CaptureFixture[str])
     found = json.loads(out)
     assert end.value.code == 0
     assert set(found["announce"]) == set(found["detector"]) == {"simpy", "simpy_inline", "simpy_bare"}
-    assert set(found["kernel"]["simpy"]) == {"ratio", "low", "high"}
+    ratios = [*found["announce"].values(), *found["detector"].values(), found["kernel"]["simpy"]]
+    assert len(ratios) == 7
+    for one in ratios:
+        assert 0 < one["low"] <= one["high"] and one["ratio"] > 0

@@ -113,11 +113,11 @@ def check_closed_forms(setting: Setting, summary: Summary, sigmas: float) -> int
 @pytest.mark.parametrize("engine", ["machine", "kernel"])
 def test_means_hit_the_closed_forms(engine: Any) -> None:
     checked = 0
-    for seed, cell in enumerate(CELLS):
+    runs, step = (100, 2) if engine == "machine" else (4000, 1)  # Fewer runs, and the skew of such figures shows.
+    for seed, cell in list(enumerate(CELLS))[::step]:
         setting = Setting(**cell)
-        runs = 100 if engine == "machine" else 4000  # Fewer, and the skew of such figures shows.
         checked += check_closed_forms(setting, study(setting, runs=runs, seed=seed, engine=engine, jobs=1), 3.5)
-    assert checked > 60
+    assert checked > 60 // step
 
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
