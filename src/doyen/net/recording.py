@@ -78,42 +78,53 @@ class Input(Struct, array_like=True):
 # ── Pickles ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def dump(value: Any, name_of: Callable[[Any], str | None] = lambda _: None) -> bytes:
+def dump(value: Any, name_of: Callable[[Any], str | None] | None = None) -> bytes:
     """`name_of` gives a name to what is not written but found again by it: the ports."""
-
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, obj: Any) -> str | None:
-            return name_of(obj)
-
+    if name_of is None:
+        return pickle.dumps(value, protocol=5)  # Each input: no Python is run for each object in it.
     buffer = io.BytesIO()
-    Pickler(buffer, protocol=5).dump(value)
+    _Pickler(buffer, name_of).dump(value)
     return buffer.getvalue()
 
 
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: BinaryIO, name_of: Callable[[Any], str | None]) -> None:
+        super().__init__(file, protocol=5)
+        self._name_of = name_of
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return self._name_of(obj)
+
+
 def undump(data: bytes, named: Callable[[str], Any] | None = None) -> Any:
-    class Unpickler(pickle.Unpickler):
-        def find_class(self, module: str, name: str) -> Any:
-            if (module, name) == ("builtins", "getattr"):
-                return _method
-            found: Any = import_module(module) if _is_ours(module) or (module, name) in HARMLESS else None
-            for part in name.split("."):
-                found = getattr(found, part, None)
-            at_home = callable(found) and _is_ours(getattr(found, "__module__", ""))  # Not what it imported.
-            if not at_home and (module, name) not in HARMLESS:
-                raise TransportError(f"a recording must not hold {module}.{name}: it was not made by doyen")
-            return found
-
-        def persistent_load(self, pid: Any) -> Any:
-            if named is None:
-                raise TransportError("a recording names a port where there is none")
-            return named(pid)
-
     try:
-        return Unpickler(io.BytesIO(data)).load()
+        return _Unpickler(io.BytesIO(data), named).load()
     except TransportError:
         raise
     except Exception as error:
         raise TransportError(f"a recording's machines cannot be read: {error}") from None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, named: Callable[[str], Any] | None) -> None:
+        super().__init__(file)
+        self._named = named
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("builtins", "getattr"):
+            return _method
+        found: Any = import_module(module) if _is_ours(module) or (module, name) in HARMLESS else None
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        at_home = callable(found) and _is_ours(getattr(found, "__module__", ""))  # Not what it imported.
+        if not at_home and (module, name) not in HARMLESS:
+            raise TransportError(f"a recording must not hold {module}.{name}: it was not made by doyen")
+        return found
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self._named is None:
+            raise TransportError("a recording names a port where there is none")
+        return self._named(pid)
 
 
 def _is_ours(module: str) -> bool:
