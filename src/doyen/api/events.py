@@ -11,7 +11,7 @@ BACKLOG_MAX: Final = 1000
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fact.  `kind`: elected, lost, joined, suspected, failed, left, changed, stopped."""
+    """One fact.  `kind`: elected, lost, joined, alive, suspected, failed, left, changed, stopped."""
 
     kind: str
     at: float  # Wall clock, in seconds.
