@@ -721,6 +721,22 @@ def test_timeout_follows_the_measured_round_trips_where_so_wanted() -> None:
         assert SetTimer(ResponseOverdue(1, 1), at=waits) in bench.out.take()
 
 
+@pytest.mark.parametrize("variant", ["base", "optimistic", "preferred", "hybrid"])
+def test_members_that_decline_do_not_choose_each_other_for_ever(variant: str) -> None:
+    group = Group(3, variant=variant, resign_cool_down=seconds(60))
+    group.initiate(2)
+    group.run(seconds(3))
+    for leader, following in ((0, 1), (1, 2)):  # In the order of their ranks: the best has resigned already.
+        assert group.leaders() == [leader] * 3
+        group.sim.command(group.nodes[leader], "election", "resign")
+        group.run(seconds(3))
+        assert group.leaders() == [following] * 3
+    group.sim.command(group.nodes[2], "election", "resign", to=NodeId("0"))  # Nobody wishes to: somebody must.
+    group.run(seconds(3))
+    assert len(set(group.leaders())) == 1 and None not in group.leaders()
+    assert max(fact.record.election.number for _, fact in group.facts if isinstance(fact, LeaderHeld)) <= 10
+
+
 def test_gossip_in_place_of_a_fan_out_reaches_everybody_by_another_trace() -> None:
     traces = {}
     for fan_out in (0, 2):

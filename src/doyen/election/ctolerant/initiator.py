@@ -32,7 +32,7 @@ from doyen.election.ctolerant.messages import (
     ResponseCounted,
     ResponseOverdue,
 )
-from doyen.election.ctolerant.standpoint import Standpoint
+from doyen.election.ctolerant.standpoint import WISHES_MAX, Standpoint
 from doyen.election.ctolerant.tally import Tally
 
 
@@ -225,8 +225,10 @@ class Initiator:
     def _ask(self, known: list[NodeId], count: int) -> None:
         assert self.election is not None
         point = self._point
-        without = (point.me,) if point.declined and point.others() else ()
-        query = Query(self.election, self.attempt, self._x, self._y, without)
+        wishes = point.wishes()
+        query = Query(self.election, self.attempt, self._x, self._y, wishes)
+        if wishes:  # Others than those whose answers are needed should know them.
+            count = max(count, WISHES_MAX)
         for node in self._rng.sample(known, min(count, len(known))):
             self._out.send(node, query)
 

@@ -202,6 +202,7 @@ class CTolerant:
         self.initiator.stop()
         self._keep(self.point.number + 1)
         self._begin_at = self._awaited = None
+        self.point.hear_wishes(self.me, (), now)
         self.initiator.begin(now)
 
     def resign(self, now: Instant, to: NodeId | None = None, cool_down: Duration | None = None) -> None:
@@ -261,6 +262,7 @@ class CTolerant:
                 self._out.send(sender, Leader(self.held))  # It is behind by a term: it may have missed a leader.
             return
         self._hear_of(query.election, now)
+        self.point.hear_wishes(sender, query.without, now)
         candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
         self._out.send(sender, Response(query.election, query.attempt, candidates, excluded, None, ranks))
@@ -268,7 +270,7 @@ class CTolerant:
     def _on_notify(self, sender: NodeId, notify: NotifyLeader, now: Instant) -> None:
         record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
         before = self.held
-        if self.point.declined and self.point.others():
+        if self.point.passes_on(now):
             self.initiate(now)  # Whoever began did not know that I do not wish to: I ask for another.
         elif self.accepts(record):
             told = before is not None and (before.election, before.leader) == (record.election, self.me)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Final, TypeAlias
 
-from doyen.core.clock import Duration
+from doyen.core.clock import Duration, Instant
 from doyen.core.hashes import sha3_256
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
@@ -20,6 +20,8 @@ Health: TypeAlias = Callable[[Member], int]  # How unhealthy: 0 is well.
 NAMES_MAX: Final = 1000  # Bytes of names in one response: it must fit a datagram.
 AUTO_SHARE: Final = 0.1  # [CTOL §III-A] At or under 5 % of loss, c never exceeds 10 % of N.
 
+PASSES_MAX: Final = 8  # Whoever is chosen more often than that, though it declines, is needed.
+WISHES_MAX: Final = 32  # Members known to decline; and how many are told of them.
 SURE: Final = 0.5  # Confidence from which the estimate of c stands alone.
 
 
@@ -41,15 +43,18 @@ class Standpoint:
         "best",
         "confidence",
         "config",
+        "declined_until",
         "eligible",
         "estimated",
         "health",
         "incarnation",
         "me",
         "number",
+        "pass_count",
         "rank",
         "resigned",
         "timeout",
+        "unwilling",
         "view",
     )
 
@@ -65,6 +70,9 @@ class Standpoint:
         self.confidence = 0.0  # and how sure it is.
         self.timeout: Duration = config.response_timeout  # TIMEOUT: as configured, or as measured.
         self.eligible, self.resigned = True, False
+        self.pass_count = 0  # Times that I was chosen and declined, one soon after the other,
+        self.declined_until: Instant = 0  # and until when the next is soon.
+        self.unwilling: dict[NodeId, Instant] = {}  # Others that have said so, and how long that is remembered.
 
     def check_heir(self, to: NodeId | None) -> None:
         """Raises what a leader's resignation would."""
@@ -78,6 +86,27 @@ class Standpoint:
     def declined(self) -> bool:
         """I do not wish to lead, as long as anybody else can."""
         return self.resigned or not self.eligible
+
+    def passes_on(self, now: Instant) -> bool:
+        """Whether I decline to lead though I was chosen: while others may wish to, and not for ever."""
+        if not self.declined or all(node in self.unwilling for node in self.others()):
+            return False
+        self.pass_count = self.pass_count + 1 if now < self.declined_until else 1
+        self.declined_until = now + self.config.final_timeout
+        return self.pass_count <= PASSES_MAX
+
+    def wishes(self) -> tuple[NodeId, ...]:
+        """Who does not wish to lead: myself, and those that told me."""
+        mine = (self.me,) if self.declined and self.others() else ()
+        return (*mine, *self.unwilling)
+
+    def hear_wishes(self, asker: NodeId, unwilling: tuple[NodeId, ...], now: Instant) -> None:
+        """Its own is kept while one election leads to the next: else two that decline would choose each other, on and
+        on.  What it says of others is not: passed on and on, it would never be forgotten."""
+        kept = {node: until for node, until in self.unwilling.items() if until > now and node != asker}
+        if asker in unwilling and asker != self.me:
+            kept[asker] = now + self.config.final_timeout
+        self.unwilling = dict(list(kept.items())[1 - WISHES_MAX :])
 
     def is_present(self, member: Member) -> bool:
         """A suspected member is present: else c is exceeded most of the time."""
@@ -133,10 +162,10 @@ class Standpoint:
             sick = [(node, count) for node, count in counts if count >= 1 and node != self.me]
             sick.sort(key=lambda item: (-item[1], self.order(item[0])))
             excluded = tuple(sick[: min(unhealthy_count, LISTED_MAX)])
-        out = {node for node, _ in excluded}.union(without)
-        if self.declined and self.others():
-            out.add(self.me)
-        names = sorted((node for node in self.known() if node not in out), key=self.order)
+        unhealthy = {node for node, _ in excluded}
+        unwilling = {*without, *self.wishes()}
+        willing = [node for node in self.known() if node not in unwilling] or self.known()  # Somebody must.
+        names = sorted((node for node in willing if node not in unhealthy), key=self.order)
         candidates = names[: min(candidate_count, LISTED_MAX)]
         return _fitting(candidates, excluded)
 
