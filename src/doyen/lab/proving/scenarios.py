@@ -119,6 +119,7 @@ async def one_way_cut(ground: Ground) -> None:
     "pause-leader",
     "the leader is stopped for longer than its lease, and wakes up believing",
     ("paused",),
+    combinations=ALL,
     checks=SUCCEEDED,
 )
 async def pause_leader(ground: Ground) -> None:
@@ -156,6 +157,7 @@ async def loss(ground: Ground) -> None:
     ("killed", "round trips of 200 ms"),
     delay=ms(100),
     preset="wan",
+    combinations=ALL,
     checks=SUCCEEDED,
 )
 async def slow_links(ground: Ground) -> None:
@@ -173,6 +175,7 @@ async def slow_links(ground: Ground) -> None:
     "partition",
     "the leader and one more on one side, three on the other; then it heals",
     ("packets refused",),
+    combinations=ALL,
     checks=CUT_OFF,
 )
 async def partition(ground: Ground) -> None:
@@ -182,7 +185,7 @@ async def partition(ground: Ground) -> None:
     other = next(label for label in ground.labels if label not in (leader, companion))
     at = ground.isolate(leader, companion)
     await ground.succeeded(leader, at, among=other)
-    if not ground.combination.strong:
+    if not (ground.combination.strong or ground.combination.timed):  # There the lesser part has no leader.
         await ground.settled(among=companion)
     await hold(2)
     ground.heal()
