@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from doyen.api.control import ask, find_node, find_nodes, local_nodes, runtime_dirs
-from doyen.cli import main
+from doyen.cli import main, resign
 from doyen.errors import TransportError
 
 
@@ -82,6 +82,18 @@ def test_any_name_can_be_asked_to_resign(runtime: Path, capsys: pytest.CaptureFi
     with node(runtime / "g/bee%3a1.sock", said("bee:1", leads=True)):
         assert run("resign", "--name", "bee:1") == 0
     assert capsys.readouterr().out.startswith("bee:1 resigned")
+
+
+def test_who_leads_next_is_waited_for_a_while(
+    runtime: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(
+        [said("ant", leads=True), said("ant") | {"leader": None}, said("ant") | {"leader": None}, said("ant")]
+    )
+    monkeypatch.setattr(resign, "ask", lambda *_, **__: next(answers))
+    with node(runtime / "g/ant.sock", said("ant")):
+        assert run("resign") == 0
+    assert capsys.readouterr().out == "ant resigned (term 3); bee leads\n"
 
 
 def test_watch_says_that_its_node_has_ended(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ def record(driver: Driver, config: NodeConfig) -> None:
 async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Attachments:
     """Once the driver runs."""
     made = Attachments()
+    made.discovery = _discovery(driver, stack, config, address)  # Before anything is awaited: others call already.
     keyring = None if driver.seal is None else driver.seal.keyring
     if keyring is not None and keyring.path is not None:
         from doyen.net.keywatch import watch_key_file
@@ -64,7 +65,6 @@ async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Addr
         from doyen.net.leaderlink import LeaderLink
 
         made.link = await LeaderLink.attach(driver, keyring=keyring)
-    made.discovery = _discovery(driver, stack, config, address)
     if config.http:
         from doyen.agent.http import Http
 

@@ -1,5 +1,8 @@
 """`doyen resign`: the leader hands over."""
 
+import time
+from typing import Final
+
 import click
 
 from doyen.api.control import ask, find_nodes
@@ -7,6 +10,8 @@ from doyen.cli.local import which_election, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.errors import LocalProtocolError, TransportError
+
+NEXT_S: Final = 2.0  # For so long the next leader is waited for, to be told.
 
 
 @click.command("resign", help="The leader, if it runs here, hands over; it does not contend for a while.")
@@ -27,6 +32,10 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, t
         leader = told["leader"]
         if told["is_me"]:
             after = ask(path, "resign", election=election, to=to, cooldown=cooldown, timeout_s=60)
+            deadline = time.monotonic() + NEXT_S
+            while after["leader"] is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+                after |= ask(path, "leader", election=election)
             if as_json:
                 print_json(after)
             else:
