@@ -551,7 +551,7 @@ def test_a_fork_is_no_member_and_ends_on_sigterm_alone(of_async: bool) -> None:
         child.start()
         begun.wait()
         child.terminate()
-        child.join(5)
+        child.join(20)
         print(child.exitcode, node.is_leader, flush=True)
         if os.fork() == 0:
             print(node.is_leader, node.running, flush=True)
