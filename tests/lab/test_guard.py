@@ -28,7 +28,7 @@ def until(holds: Callable[[], bool], within_s: float = 15) -> None:
     ("stopped", "killed"),
     [
         ("runner", "guard"),
-        ("", "runner guard"),
+        pytest.param("", "runner guard", marks=pytest.mark.soak),
         ("", "runner shadow"),
         ("", "guard shadow"),
     ],

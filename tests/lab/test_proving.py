@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import runpy
 import shutil
 import subprocess
@@ -41,7 +42,7 @@ def test_sound_nodes_pass(scenario: str, election: str) -> None:
     assert all(result.checked[check] for check in SCENARIOS[scenario].checks if check in result.checked)
     assert len({host.inode for host in result.hosts}) == len({pid for host in result.hosts for pid in host.pids}) == 5
     assert not result.histories
-    assert not [name for name in existing_namespaces() if name.startswith("doyen-lab")]
+    assert not [name for name in existing_namespaces() if name.startswith(f"doyen{os.getpid()}-")]
 
 
 async def cut_and_cut(ground: Ground) -> None:

@@ -288,7 +288,7 @@ def owner_of(pid: str, runners: dict[str, "subprocess.Popen[str]"]) -> str | Non
     return next((name for name, process in runners.items() if process.pid == int(pid)), None)
 
 
-@pytest.mark.parametrize("how", ["leave", "resign"])
+@pytest.mark.parametrize("how", ["leave", pytest.param("resign", marks=pytest.mark.soak)])
 def test_a_hand_over_ends_the_command_before_the_others_are_told(tmp_path: Path, how: str) -> None:
     """Which takes its time, longer than a lease: nobody else begins meanwhile, and nothing is begun here."""
     ports = dict(zip("ab", free_ports(2), strict=True))
