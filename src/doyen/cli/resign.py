@@ -35,7 +35,10 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, t
             deadline = time.monotonic() + NEXT_S
             while after["leader"] is None and time.monotonic() < deadline:
                 time.sleep(0.02)
-                after |= ask(path, "leader", election=election)
+                try:
+                    after |= ask(path, "leader", election=election)
+                except TransportError:
+                    break  # It has ended meanwhile; it resigned all the same.
             if as_json:
                 print_json(after)
             else:
