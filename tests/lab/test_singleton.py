@@ -15,7 +15,7 @@ import pytest
 from doyen.core.clock import ms
 from doyen.lab.proving import beater
 from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.singleton import judge_commands, prove_singleton
+from doyen.lab.proving.singleton import HOSTS, LEASE, judge_commands, prove_singleton
 
 
 def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Life:
@@ -108,9 +108,9 @@ CAUGHT_BY = {  # The fault that brings it to light.
 }
 
 
-def assert_caught(mutant: str, kills: int) -> None:
+def assert_caught(mutant: str, kills: int, *, hosts: int = HOSTS, lease: str = LEASE) -> None:
     doyen = [sys.executable, str(MUTANTS), mutant]
-    result = asyncio.run(prove_singleton(kills, doyen=doyen, only=(CAUGHT_BY[mutant],)))
+    result = asyncio.run(prove_singleton(kills, doyen=doyen, only=(CAUGHT_BY[mutant],), hosts=hosts, lease=lease))
     assert result.faults[CAUGHT_BY[mutant]] and not result.holds
     shutil.rmtree(result.histories)
     assert any(text.startswith("two at once") for text in result.violations), result.violations
@@ -128,7 +128,8 @@ def test_a_watchdog_that_does_not_know_the_lease_is_caught_when_its_runner_is_pa
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", runpy.run_path(str(MUTANTS))["RUNNERS"])
 def test_every_broken_runner_is_caught(mutant: str) -> None:
-    assert_caught(mutant, kills=8)
+    hosts = 1 if mutant == "forgets_its_reign" else HOSTS  # Of several another may come first.
+    assert_caught(mutant, kills=2, hosts=hosts, lease="4s")  # A busy machine takes a while to start a runner again.
 
 
 @pytest.mark.live

@@ -175,7 +175,6 @@ async def slow_links(ground: Ground) -> None:
     "partition",
     "the leader and one more on one side, three on the other; then it heals",
     ("packets refused",),
-    combinations=ALL,
     checks=CUT_OFF,
 )
 async def partition(ground: Ground) -> None:
@@ -185,7 +184,7 @@ async def partition(ground: Ground) -> None:
     other = next(label for label in ground.labels if label not in (leader, companion))
     at = ground.isolate(leader, companion)
     await ground.succeeded(leader, at, among=other)
-    if not (ground.combination.strong or ground.combination.timed):  # There the lesser part has no leader.
+    if not ground.combination.strong:
         await ground.settled(among=companion)
     await hold(2)
     ground.heal()

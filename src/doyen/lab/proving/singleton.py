@@ -45,8 +45,8 @@ FAULTS: Final = (*KILLS, "runner stopped", "runner paused", "guard paused and ho
 class Runners:
     """One `doyen run` per host, and the commands that they start."""
 
-    def __init__(self, network: Switch, folder: Path, doyen: Sequence[str]) -> None:
-        self.network, self.folder, self.doyen = network, folder, tuple(doyen)
+    def __init__(self, network: Switch, folder: Path, doyen: Sequence[str], lease: str) -> None:
+        self.network, self.folder, self.doyen, self.lease = network, folder, tuple(doyen), lease
         self.acts = folder / "acts"
         self.acts.mkdir(parents=True)
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
@@ -60,7 +60,7 @@ class Runners:
         flags = ["--group", GROUP, "--name", host, "--preset", "local", "--election", "pole", "--grace", GRACE]
         flags += ["--voters", ",".join(self.hosts), "--state", str(self.folder / "state")]
         flags += ["--bind", f"{self.network.nodes[here].ipv4}:{PORT}", *(["--newcomer"] if first else [])]
-        flags += ["--pole-lease", LEASE, "--pole-retry-max", "1s", "--pole-score-timeout", "500ms"]
+        flags += ["--pole-lease", self.lease, "--pole-retry-max", "1s", "--pole-score-timeout", "500ms"]
         for i, node in enumerate(self.network.nodes):
             flags += ["--seed", f"{node.ipv4}:{PORT}"] if i != here else []
         command = [sys.executable, "-S", "-E", beater.__file__, str(self.acts), host]
@@ -136,6 +136,8 @@ async def prove_singleton(
     seed: int = 1,
     keep: bool = False,
     only: Sequence[str] = FAULTS,
+    hosts: int = HOSTS,
+    lease: str = LEASE,
     doyen: Sequence[str] = (sys.executable, "-m", "doyen"),
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Result:
@@ -144,9 +146,9 @@ async def prove_singleton(
     faults: Counter[str] = Counter()
     takeovers: list[float] = []
     violations: list[str] = []
-    bound_s = COMBINATIONS["pole"].failover([f"n{i}" for i in range(HOSTS)]) / 1e9 + 10
-    with Switch(HOSTS, seed=seed) as network:
-        runners = Runners(network, folder, doyen)
+    bound_s = COMBINATIONS["pole"].failover([f"n{i}" for i in range(hosts)]) / 1e9 + 10
+    with Switch(hosts, seed=seed) as network:
+        runners = Runners(network, folder, doyen, lease)
         try:
             for host in runners.hosts:
                 runners.start(host, first=True)
@@ -177,7 +179,7 @@ async def prove_singleton(
         finally:
             runners.end()
             violations += [f"{name} outlived its runner" for name in runners.end_survivors()]
-        hosts, wrong = hosts_of(network, runners.pids)
+        found, wrong = hosts_of(network, runners.pids)
         violations += wrong
         faults["packets refused"] = sum(link.refused for link in network.traffic().links.values())
     runners.look()
@@ -203,7 +205,7 @@ async def prove_singleton(
         terms=len({record.term for record in records}),
         seconds=round(time.monotonic() - began, 1),
         checked={"acts": sum(record.kind == "act" for record in records), "successions": len(takeovers)},
-        hosts=hosts,
+        hosts=found,
         lateness_ms=0.0,
         seed=seed,
         histories=str(folder) if kept else "",
