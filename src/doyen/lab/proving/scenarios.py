@@ -7,10 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, ms
+from doyen.core.clock import Duration, ms, seconds
 from doyen.lab.proving.ground import Ground
 from doyen.lab.proving.judge import CHECKS
 from doyen.net.keys import key_text, new_key
+from doyen.net.keywatch import LOOK_EVERY_S
 
 Play = Callable[[Ground], Awaitable[None]]
 
@@ -268,7 +269,8 @@ async def stale_key(ground: Ground) -> None:
     refused = sum(ground.running[label].life.refused.get("key", 0) for label in others)
     ground.faults["packets of a stale key refused"] += refused
     ground.apart = set()
-    ground.note("after the stale key was replaced", ground.merging)
+    # A new file is seen at one look, and believed at the next, if it has stood still.
+    ground.note("after the stale key was replaced", ground.merging + 2 * seconds(LOOK_EVERY_S))
     ground.write_keys(stale, new)
     await ground.settled()
     await hold()
