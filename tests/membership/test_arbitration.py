@@ -8,6 +8,7 @@ import pytest
 
 from doyen.core import Emit, Send, SetTimer, ms
 from doyen.core.ids import NodeId
+from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.arbitration import Arbitration, ArbitrationConfig, CentralArbitrator, founding
 from doyen.membership.arbitration.arbitrator import Arbitrator, CentralMemory, Version
@@ -20,6 +21,8 @@ from doyen.membership.arbitration.messages import (
     Leave,
     LeftRing,
     Messages,
+    News,
+    NewsKind,
     PairDropped,
     ProposeReply,
     RecoveryDue,
@@ -44,12 +47,26 @@ PRACTICAL = ArbitrationConfig(neighbours=2)
 T_L, T_A, T_ARB = CONFIG.lease, CONFIG.arbitration, CONFIG.recent
 
 
-def member(config: ArbitrationConfig = CONFIG) -> tuple[Arbitration, RecordingOut]:
+def member(config: ArbitrationConfig = CONFIG, *, view: bool = False) -> tuple[Arbitration, RecordingOut]:
     out = RecordingOut()
-    machine = Arbitration(P, config, out, Random(1), founding=founding([P, Q, R, S, T], 2), view=False)
+    machine = Arbitration(P, config, out, Random(1), founding=founding([P, Q, R, S, T], 2), view=view)
     machine.start(0)
     out.take()
     return machine, out
+
+
+@pytest.mark.parametrize("next_life", [5, 11])  # A clock that was set back makes a lesser number.
+@pytest.mark.parametrize("overlap", [False, True])  # Whether it is back before its earlier life is known to be dead.
+def test_the_life_that_is_in_the_ring_is_the_one_that_is_shown(next_life: int, overlap: bool) -> None:
+    machine, out = member(PRACTICAL, view=True)
+    before, after = (Seat(60, NodeId("U"), life) for life in (10, next_life))
+    steps = [(NewsKind.JOINED, before), (NewsKind.DEAD, before), (NewsKind.JOINED, after)]
+    if overlap:
+        steps[1:] = reversed(steps[1:])
+    for kind, seat in steps:
+        machine.spread.learn(News(kind, seat), ms(1))
+    shown = [fact for fact in facts(out) if isinstance(fact, ViewChanged)][-1].view[NodeId("U")]
+    assert (shown.incarnation, shown.status) == (next_life, Status.ALIVE)
 
 
 def facts(out: RecordingOut) -> list[Any]:

@@ -328,7 +328,7 @@ class Arbitration:
     def on_news(self, line: News, now: Instant) -> None:
         """Something in the list of members has changed."""
         if self._editor is not None and line.kind is not NewsKind.REIGN:
-            self._show((line.seat,))
+            self._show((line.seat, *(seat for seat in self.roster if seat.node == line.seat.node)))  # All its lives.
         if not self.is_member:
             return
         config = self.config
@@ -390,8 +390,10 @@ class Arbitration:
                 else Status.SUSPECTED if seat.name in self.spread.lost else Status.ALIVE
             )  # fmt: skip
             shown = self._editor.view.members.get(seat.node)
-            if shown is not None and shown.incarnation > seat.life:
-                continue
+            if shown is not None and shown.incarnation != seat.life:
+                # Of two lives the one that is here, else the later: a clock that was set back makes a lesser number.
+                if (shown.present, shown.incarnation) > (gone is None, seat.life):
+                    continue
             where = parse_address(seat.address) if seat.address else None
             member = Member(node=seat.node, incarnation=Incarnation(seat.life), status=status, address=where)
             if self._editor.put(member):
