@@ -280,12 +280,16 @@ async def stale_key(ground: Ground) -> None:
     "clock-step",
     "clocks days apart; wall clocks set back an hour while they run; the leader restarts with another clock",
     ("clocks askew", "wall clocks set back", "killed"),
+    combinations=ALL,
     checks=SUCCEEDED,
 )
 async def clock_step(ground: Ground) -> None:
     days = [0, 1, 30, 365, 3650]
-    starts = [ground.start(label, first=True, boot_offset_s=days[i] * 86_400) for i, label in enumerate(ground.labels)]
-    await asyncio.gather(*starts)
+    founder, *others = (
+        ground.start(label, first=True, boot_offset_s=days[i] * 86_400) for i, label in enumerate(ground.labels)
+    )
+    await founder
+    await asyncio.gather(*others)
     ground.faults["clocks askew"] += sum(ground.boot_offset_s(label) > 0 for label in ground.labels)
     leader = await ground.settled()
     for label in ground.labels:
