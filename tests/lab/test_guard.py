@@ -13,7 +13,7 @@ import pytest
 from doyen.lab.proving.beater import identity
 from doyen.lab.proving.singleton import parent_of
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.alone
 SCRIPT = "sleep 61 & a=$!; setsid sleep 62 & echo $PPID $$ $a $! > {}; wait"
 
 

@@ -19,7 +19,7 @@ from doyen.lab.proving.judge import CHECKS
 from doyen.lab.proving.runner import Result, pairs, prove
 from doyen.lab.proving.scenarios import CUT_OFF, SCENARIOS, Scenario
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.alone
 MUTANTS = Path(__file__).with_name("mutants.py")
 
 

@@ -58,7 +58,7 @@ def test_one_term_on_two_hosts_is_caught() -> None:
     assert found == ["term 1 ran on two hosts: ['n0', 'n1']"]
 
 
-@pytest.mark.live
+@pytest.mark.alone
 def test_the_beater_sees_another_that_lives_and_not_one_that_ended(tmp_path: Path) -> None:
     def start(host: str) -> "subprocess.Popen[bytes]":
         line = [sys.executable, "-S", "-E", beater.__file__, str(tmp_path), host]
@@ -117,13 +117,13 @@ def assert_caught(mutant: str, kills: int, *, hosts: int = HOSTS, lease: str = L
     assert any("began while" in text for text in result.violations)
 
 
-@pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.root
 def test_a_watchdog_that_does_not_know_the_lease_is_caught_when_its_runner_is_paused() -> None:
     assert_caught("sleeping_watchdog", kills=1)
 
 
-@pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", runpy.run_path(str(MUTANTS))["RUNNERS"])
@@ -132,7 +132,7 @@ def test_every_broken_runner_is_caught(mutant: str) -> None:
     assert_caught(mutant, kills=2, hosts=hosts, lease="4s")  # A busy machine takes a while to start a runner again.
 
 
-@pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.soak
 def test_no_second_command_starts_before_the_first_has_stopped_over_200_kills() -> None:

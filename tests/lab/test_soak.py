@@ -51,7 +51,7 @@ def test_exceptions_in_logs_are_found_and_warnings_are_not(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.soak
 def test_a_large_group_lives_through_losses_and_kills() -> None:

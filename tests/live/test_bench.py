@@ -12,7 +12,7 @@ import pytest
 from doyen.lab.takeover import SETTING as TAKEOVER
 from doyen.lab.takeover import Kill, Takeovers, kill_leaders
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.alone
 DOYEN = [sys.executable, "-m", "doyen"]
 
 

@@ -14,7 +14,7 @@ from doyen.lab.iproute import existing_namespaces, within
 from doyen.lab.mesh import Mesh
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.root,
     pytest.mark.skipif(shutil.which("iptables") is None, reason="the mesh needs iptables"),
 ]

@@ -11,7 +11,7 @@ from doyen.lab.mesh import Mesh
 from doyen.lab.ours import MeshGroup, Setting
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.root,
     pytest.mark.skipif(shutil.which("iptables") is None, reason="the mesh needs iptables"),
 ]

@@ -16,7 +16,7 @@ from doyen.lab.iproute import existing_namespaces
 from doyen.lab.netns import Namespace
 from doyen.lab.peers.serf import Serf
 
-pytestmark = [pytest.mark.live]
+pytestmark = [pytest.mark.alone]
 HERE = shutil.which("serf") and shutil.which("iptables")
 
 

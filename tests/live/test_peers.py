@@ -11,7 +11,7 @@ import pytest
 
 from doyen.lab.iproute import existing_namespaces
 
-pytestmark = [pytest.mark.live]
+pytestmark = [pytest.mark.alone]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from doyen.lab.pole_takeover import heritage, kill_leaders, rightful, succeed
 from doyen.lab.pole_witness import Ledger
 from doyen.score.oracles import ORACLES
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.alone
 
 
 def test_the_next_leader_acts_soon_and_alone() -> None:

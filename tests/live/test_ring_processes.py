@@ -11,7 +11,7 @@ from doyen.lab.ring_runs import RealRun, kill_groups
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 
-pytestmark = [pytest.mark.live]
+pytestmark = [pytest.mark.alone]
 LEASE = ms(800)
 
 

@@ -13,7 +13,7 @@ ALL = ",".join(map(str, range(12)))
 WITHOUT_10 = ALL.replace(",10", "")
 
 
-@pytest.mark.live
+@pytest.mark.alone
 @pytest.mark.root
 def test_twelve_processes_on_a_mesh_elect_through_failures_of_links_and_nodes() -> None:
     edges = GRAPHS["6.5"]

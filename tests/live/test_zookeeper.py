@@ -17,7 +17,7 @@ from doyen.lab.peers import process, zookeeper
 from doyen.lab.peers.zookeeper import ZooKeeper
 from doyen.lab.usage import Mean, Sample, Usage
 
-pytestmark = [pytest.mark.live]
+pytestmark = [pytest.mark.alone]
 HERE = Path("/usr/share/java/zookeeper.jar").exists() and shutil.which("java") and shutil.which("iptables")
 
 
