@@ -14,7 +14,7 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/ruff format --check src tests
 	.venv/bin/ruff check src tests
 	.venv/bin/mypy
-	.venv/bin/pytest -m "not soak and not live and not alone" -n auto --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and not live and not alone" -n 3 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and live" -n 2 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and alone" $(ARGS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that tests, papers and benchmarks need: Python packages in .venv, system packages by apt where root.
 set -euo pipefail
-.venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+.venv/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'  # Python compiles what is used, when it is used.
 
 # The suite runs one seed on every Python from 3.11 on that is here: each gets the two packages that a simulation needs.
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -17,7 +17,7 @@ for version in 3.11 3.12 3.13; do
   done
   [ -n "$interpreter" ] || continue
   [ -x ".venvs/$version/bin/python" ] || "$interpreter" -m venv ".venvs/$version" || { rm -rf ".venvs/$version"; continue; }
-  ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check msgspec click
+  ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check --no-compile msgspec click
 done
 
 # Real network namespaces need iproute2, losing packets there iptables, and both of them root.
