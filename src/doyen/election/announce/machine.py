@@ -378,9 +378,8 @@ class Announce:
         if sender == self.me or self._bar is _UNBEATABLE:
             return  # An echo or a namesake; or I am absent.
         self._note_term(message.term)
-        before, spread = self._passed_over, self.config.suppress_interval or self.config.announce_interval
-        if now - before.at > spread or (message.standing, sender) >= (before.said.standing, before.node):
-            self._passed_over = Heard(sender, message, now, Term(message.term, sender))
+        if self.status is Status.FOLLOWING:
+            self._pass_over(sender, message, now)
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
             if (message.standing, sender) > self._bar:
@@ -392,6 +391,11 @@ class Announce:
                 self._drop(worst.node, "silent")
                 self._admit(sender, message, now)
                 self._prefer_myself(now)  # Fresher than both.
+
+    def _pass_over(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+        before, spread = self._passed_over, self.config.suppress_interval or self.config.announce_interval
+        if now - before.at > spread or (message.standing, sender) >= (before.said.standing, before.node):
+            self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _note_term(self, term: int) -> None:
         """A leader lifts its own above any it hears, at its next scheduled announcement."""

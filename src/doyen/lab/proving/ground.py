@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
 from doyen.lab.iproute import within
 from doyen.lab.proving.combination import PORT, Combination
 from doyen.lab.proving.history import Life
+from doyen.lab.proving.hosts import Host, hosts_of
 from doyen.lab.proving.judge import Truth
 from doyen.lab.proving.witness import Plan
 from doyen.lab.switch import Switch
@@ -33,16 +33,6 @@ JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 class NotSettled(Exception):
     """What must come has not come, although its time is over."""
-
-
-class Host(Struct, frozen=True):
-    """One namespace of the run: that processes were real, and apart, can be looked up."""
-
-    namespace: str
-    inode: int
-    pids: tuple[int, ...]  # Of all that ran there, each seen inside by the kernel's word.
-    tx_packets: int
-    rx_packets: int
 
 
 class Running:
@@ -478,21 +468,6 @@ class Ground:
             for life in inside
         ]
         return "no leader: " + "; ".join(words)
-
-
-def hosts_of(network: Switch, pids: dict[int, list[int]]) -> tuple[list[Host], list[str]]:
-    """By the kernel's own counters; and what is wrong: each must be a namespace of its own, and have spoken."""
-    found, wrong = [], []
-    for index, ran in sorted(pids.items()):
-        node, counters = network.nodes[index], network.nodes[index].counters()
-        found.append(Host(node.name, node.inode, tuple(ran), counters.tx_packets, counters.rx_packets))
-        if not counters.tx_packets:
-            wrong.append(f"nothing was ever sent by {node.name}")
-    apart = {os.stat("/proc/self/ns/net").st_ino, *(host.inode for host in found)}
-    every_pid = [pid for host in found for pid in host.pids]
-    if len(apart) <= len(found) or len(set(every_pid)) < len(every_pid):
-        wrong.append("processes or namespaces are shared")
-    return found, wrong
 
 
 def process_state(pid: int) -> str:

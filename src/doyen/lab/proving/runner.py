@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from doyen.errors import ConfigError, DoyenError
 from doyen.lab.proving.combination import COMBINATIONS, Combination
-from doyen.lab.proving.ground import WITNESS, Ground, Host, NotSettled
+from doyen.lab.proving.ground import WITNESS, Ground, NotSettled
+from doyen.lab.proving.hosts import Host
 from doyen.lab.proving.judge import Promise, judge
 from doyen.lab.proving.logs import trouble
 from doyen.lab.proving.scenarios import SCENARIOS, Scenario

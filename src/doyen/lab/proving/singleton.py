@@ -16,8 +16,8 @@ from typing import Final
 from doyen.core.clock import Instant
 from doyen.lab.proving import beater
 from doyen.lab.proving.combination import COMBINATIONS, GROUP, PORT
-from doyen.lab.proving.ground import hosts_of
 from doyen.lab.proving.history import Life, Record
+from doyen.lab.proving.hosts import hosts_of
 from doyen.lab.proving.judge import two_at_once
 from doyen.lab.proving.runner import Result
 from doyen.lab.switch import Switch
