@@ -1,12 +1,9 @@
 """The flight recorder: what was recorded runs again to the last effect; what was tampered with is found out."""
 
 import asyncio
-import json
 import logging
 import os
 import pickle
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from random import Random
@@ -29,13 +26,19 @@ from doyen.lab.local import multicast_on_loopback
 from doyen.membership.swim import SwimConfig
 from doyen.net.recorder import Recorder, older
 from doyen.net.recording import FRAME_BYTES, MAGIC, dump, frames, read, undump
-from doyen.net.replay import Diverged, replay, segments
+from doyen.net.replay import Diverged, Replayed, segments
+from doyen.net.replay import replay as replay_any
 from doyen.net.storage import Storage
 
 QUICK: Any = {
     "announce": AnnounceConfig(announce_interval=ms(30), listen_timeout=ms(120), suppress_interval=ms(20)),
     "swim": SwimConfig(period=ms(50), ack_timeout=ms(20)),
 }
+
+
+def replay(path: Path) -> Replayed:
+    """Of a file that this very test wrote."""
+    return replay_any(path, own=True)
 
 
 async def agents(tmp_path: Path, count: int = 3, **config: Any) -> list[Agent]:
@@ -98,15 +101,6 @@ def test_a_group_that_elects_and_loses_its_leader_runs_again_the_same(tmp_path: 
         kinds |= {kind for result in results for kind in result.kinds}
     assert {"message", "timer", "command", "start", "tell"} <= kinds
     assert "state" not in config or "durable" in kinds
-    elsewhere = subprocess.run(  # In another process, whose sets have another order.
-        [sys.executable, "-m", "doyen", "replay", str(tmp_path / "n1"), "--json"],
-        env=os.environ | {"PYTHONHASHSEED": "3"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert elsewhere.returncode == 0, elsewhere.stderr
 
 
 VOTERS: dict[str, Any] = {"election": "pole", "voters": ("ant",), "volatile": True}
@@ -316,7 +310,7 @@ def test_the_recorder_never_harms_the_node(tmp_path: Path) -> None:
         Recorder(None, tmp_path, 10)  # type: ignore[arg-type]
 
 
-def test_doyen_replay_says_the_same_or_where_it_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doyen_replay_refuses_pickles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -325,16 +319,8 @@ def test_doyen_replay_says_the_same_or_where_it_differs(tmp_path: Path, capsys: 
         said = capsys.readouterr()
         return int(ended.value.code or 0), said.out, said.err
 
-    code, out, _ = run(str(path))
-    assert code == 0 and out.startswith("the same: ") and "leaders  ant" in out
-    code, out, _ = run(str(path), "--json")
-    assert code == 0 and json.loads(out)["same"] is True
-
-    def change(items: list[Any]) -> None:
-        items[0].effects.append("election: emit Nothing()")
-
-    code, out, err = run(str(rewritten(path, change)))
-    assert (code, out) == (1, "") and "recorded election: emit Nothing(), but replayed nothing more" in err
+    code, out, err = run(str(path))
+    assert (code, out) == (1, "") and "format 1" in err and "run code" in err
     code, _, err = run(str(tmp_path / "nothing"))
     assert code == 2 and "FILE" in err
     assert older(path).name == "flight.1"
