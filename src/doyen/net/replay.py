@@ -58,8 +58,8 @@ def replay(path: Path, *, own: bool = False) -> Replayed:
     header, inputs = read(path)
     if not own:
         raise TransportError(
-            f"{path} is a recording of format 1 (doyen {header.doyen}): it holds pickled machines, and reading those can "
-            "run code of whoever made the file; replay is off until recordings are plain data"
+            f"{path} is a recording of format 1 (doyen {header.doyen}): it holds pickled machines, and reading those "
+            "can run code of whoever made the file; replay is off until recordings are plain data"
         )
     world = _World(path, header)
     first: Instant | None = None
