@@ -10,28 +10,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from doyen import sync as sync
-    from doyen.api.campaign import Campaign as Campaign
-    from doyen.api.campaign import Term as Term
-    from doyen.api.choices import Announce as Announce
-    from doyen.api.choices import AnnounceAtOnce as AnnounceAtOnce
-    from doyen.api.choices import AnnounceEarliest as AnnounceEarliest
-    from doyen.api.choices import Base as Base
-    from doyen.api.choices import ByKey as ByKey
-    from doyen.api.choices import Heartbeat as Heartbeat
-    from doyen.api.choices import Hybrid as Hybrid
-    from doyen.api.choices import Local as Local
-    from doyen.api.choices import Medley as Medley
-    from doyen.api.choices import Optimistic as Optimistic
-    from doyen.api.choices import Pole as Pole
-    from doyen.api.choices import Preferred as Preferred
-    from doyen.api.choices import Ring as Ring
-    from doyen.api.choices import Spanning as Spanning
-    from doyen.api.choices import Swim as Swim
-    from doyen.api.events import Event as Event
-    from doyen.api.events import MemberInfo as MemberInfo
-    from doyen.api.node import Node as Node
-    from doyen.api.node import join as join
-    from doyen.api.scoring import composite as composite
     from doyen.errors import ConfigError as ConfigError
     from doyen.errors import DoyenError as DoyenError
     from doyen.errors import InvariantViolated as InvariantViolated
@@ -39,11 +17,33 @@ if TYPE_CHECKING:
     from doyen.errors import LocalProtocolError as LocalProtocolError
     from doyen.errors import RemoteProtocolError as RemoteProtocolError
     from doyen.errors import TransportError as TransportError
+    from doyen.node.campaign import Campaign as Campaign
+    from doyen.node.campaign import Term as Term
+    from doyen.node.choices import Announce as Announce
+    from doyen.node.choices import AnnounceAtOnce as AnnounceAtOnce
+    from doyen.node.choices import AnnounceEarliest as AnnounceEarliest
+    from doyen.node.choices import Base as Base
+    from doyen.node.choices import ByKey as ByKey
+    from doyen.node.choices import Heartbeat as Heartbeat
+    from doyen.node.choices import Hybrid as Hybrid
+    from doyen.node.choices import Local as Local
+    from doyen.node.choices import Medley as Medley
+    from doyen.node.choices import Optimistic as Optimistic
+    from doyen.node.choices import Pole as Pole
+    from doyen.node.choices import Preferred as Preferred
+    from doyen.node.choices import Ring as Ring
+    from doyen.node.choices import Spanning as Spanning
+    from doyen.node.choices import Swim as Swim
+    from doyen.node.events import Event as Event
+    from doyen.node.events import MemberInfo as MemberInfo
+    from doyen.node.node import Node as Node
+    from doyen.node.node import join as join
+    from doyen.node.scoring import composite as composite
 
 _WHERE = {
-    "doyen.api.node": ("Node", "join"),
-    "doyen.api.campaign": ("Campaign", "Term"),
-    "doyen.api.choices": (
+    "doyen.node.node": ("Node", "join"),
+    "doyen.node.campaign": ("Campaign", "Term"),
+    "doyen.node.choices": (
         "Announce",
         "AnnounceAtOnce",
         "AnnounceEarliest",
@@ -60,8 +60,8 @@ _WHERE = {
         "Spanning",
         "Swim",
     ),
-    "doyen.api.events": ("Event", "MemberInfo"),
-    "doyen.api.scoring": ("composite",),
+    "doyen.node.events": ("Event", "MemberInfo"),
+    "doyen.node.scoring": ("composite",),
     "doyen.errors": (
         "ConfigError",
         "DoyenError",

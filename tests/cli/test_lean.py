@@ -7,7 +7,7 @@ PROBE = """
 import sys
 from doyen.cli.lean import lean
 lean()
-import asyncio, msgspec, doyen.agent.node, doyen.net.leaderlink, doyen.agent.http
+import asyncio, msgspec, doyen.node.agent, doyen.net.leaderlink, doyen.node.http
 loaded = [name for name in ("ssl", "_ssl", "_hashlib", "typing_extensions") if name in sys.modules]
 print(loaded)
 async def main():
@@ -44,7 +44,7 @@ main()
 
 def test_the_command_line_is_let_go_of_before_the_node_begins() -> None:
     done = subprocess.run([sys.executable, "-c", STAYING], capture_output=True, text=True, timeout=30)
-    assert (done.stdout, done.stderr) == ("doyen.cli.agent_process lean [] []\n", "")
+    assert (done.stdout, done.stderr) == ("doyen.node.process lean [] []\n", "")
     assert done.returncode == 1  # What staying came to; and the commands can be had again.
 
 

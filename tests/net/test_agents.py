@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 from net_nodes import leave, until
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.node import Agent
 from doyen.core.clock import ms, seconds
 from doyen.core.leadership import LeaderLost
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.membership.swim import SwimConfig
 from doyen.net.keys import key_id, write_keys
+from doyen.node.agent import Agent
+from doyen.node.config import NodeConfig
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 pytestmark = pytest.mark.live
 

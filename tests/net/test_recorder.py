@@ -12,8 +12,6 @@ from typing import Any, get_args
 import pytest
 from net_nodes import Node, leave, until
 
-from doyen.agent.config import CHURN_TOLERANT, ElectionKind, NodeConfig, OracleKind
-from doyen.agent.node import Agent
 from doyen.cli import main
 from doyen.core.clock import ms
 from doyen.core.ids import Address
@@ -22,13 +20,15 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
-from doyen.lab.local import multicast_on_loopback
 from doyen.membership.swim import SwimConfig
 from doyen.net.recorder import Recorder, older
 from doyen.net.recording import FRAME_BYTES, MAGIC, dump, frames, read, undump
 from doyen.net.replay import Diverged, Replayed, segments
 from doyen.net.replay import replay as replay_any
 from doyen.net.storage import Storage
+from doyen.node.agent import Agent
+from doyen.node.config import CHURN_TOLERANT, ElectionKind, NodeConfig, OracleKind
+from doyen.testing.processes import multicast_on_loopback
 
 QUICK: Any = {
     "announce": AnnounceConfig(announce_interval=ms(30), listen_timeout=ms(120), suppress_interval=ms(20)),

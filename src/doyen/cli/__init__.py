@@ -38,7 +38,13 @@ COMMANDS = {
     "lab": "Real processes under faults, judged by what their election promises.",
     "advise": "Choose timers for your network.",
 }
-
+ELSEWHERE = {  # Commands of further packages, by the package to install.
+    "analyze": "doyen-papers",
+    "papers": "doyen-papers",
+    "advise": "doyen-papers",
+    "bench": "doyen-lab",
+    "lab": "doyen-lab",
+}
 
 LEAN = ("agent", "run")  # Processes that stay, one per member.
 

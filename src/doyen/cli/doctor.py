@@ -11,18 +11,18 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from doyen.agent.attachments import check
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import worst_case_of
-from doyen.agent.node import udp_config
-from doyen.agent.presets import at_most
-from doyen.agent.promises import promise_of
-from doyen.api.control import ask, is_private, local_nodes, runtime_dir
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
 from doyen.net.storage import is_node_directory, look_at
+from doyen.node.agent import udp_config
+from doyen.node.attachments import check
+from doyen.node.config import NodeConfig
+from doyen.node.control import ask, is_private, local_nodes, runtime_dir
+from doyen.node.layers import worst_case_of
+from doyen.node.presets import at_most
+from doyen.node.promises import promise_of
 
 
 class Finding(Struct, frozen=True):

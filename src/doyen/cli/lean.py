@@ -31,8 +31,11 @@ class Resident:
 
     def stay(self) -> int:
         """Its exit code, in the end."""
-        code: int = import_module(self.module).stay(**self.arguments)
-        return code
+        from doyen.cli.naming import named_by_flag  # Also where the command line has been let go of.
+
+        with named_by_flag():
+            code: int = import_module(self.module).stay(**self.arguments)
+            return code
 
 
 def lean() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import configure, flag_name, misspelt, node_options
 from doyen.cli.options import how
 from doyen.core.config import Option
+from doyen.node.config import NodeConfig
+from doyen.node.layers import configure, flag_name, misspelt, node_options
 
 #: What the flags of each table are about, in the help.
 TABLES = {

@@ -4,10 +4,10 @@ from typing import Any, get_args
 
 import click
 
-from doyen.agent.config import ElectionKind, NodeConfig
-from doyen.agent.presets import Preset, at_most, timers, worst_case
 from doyen.cli.output import print_json
 from doyen.core.clock import seconds, to_seconds
+from doyen.node.config import ElectionKind, NodeConfig
+from doyen.node.presets import Preset, at_most, timers, worst_case
 
 
 @click.command("presets", help="Worst-case detection and failover of every preset; nothing lost, nobody slow.")

@@ -48,7 +48,7 @@ def command(
     # Whoever hands over by itself would let its successor begin while the command still ends.
     pole = msgspec.structs.replace(config.pole, resign_interval=FOREVER)
     return Resident(
-        "doyen.cli.run_process",
+        "doyen.runner.runner",
         config=msgspec.structs.replace(config, pole=pole),
         words=words,
         grace=grace,

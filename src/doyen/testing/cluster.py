@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import by_path, configure
-from doyen.agent.stack import NOTES, Place, Stack
-from doyen.api.arguments import chosen
-from doyen.api.choices import Election
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.errors import ConfigError, LocalProtocolError
+from doyen.node.arguments import chosen
+from doyen.node.choices import Election
+from doyen.node.config import NodeConfig
+from doyen.node.layers import by_path, configure
+from doyen.node.stack import NOTES, Place, Stack
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
