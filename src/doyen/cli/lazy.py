@@ -1,7 +1,6 @@
 """A command group whose subcommands are imported when they are used."""
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final
 
 import click
@@ -41,6 +40,8 @@ class LazyGroup(click.Group):
         return None
 
     def _from_elsewhere(self, name: str) -> click.Command:
+        from importlib.metadata import entry_points  # A node's process has no use for it.
+
         for found in entry_points(group=ENTRY_POINTS, name=self._prefix + name):
             command: click.Command = found.load()
             return command
@@ -50,6 +51,8 @@ class LazyGroup(click.Group):
 
     def _further(self) -> list[str]:
         """Return the names of commands that no table here knows, from packages of others."""
+        from importlib.metadata import entry_points
+
         found = (point.name for point in entry_points(group=ENTRY_POINTS))
         names = (name.removeprefix(self._prefix) for name in found if name.startswith(self._prefix))
         return sorted({name for name in names if "." not in name} - {*self.lines})
