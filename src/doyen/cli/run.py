@@ -7,9 +7,9 @@ from typing import Any
 import click
 import msgspec
 
-from doyen.cli.lean import Resident
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.options import DurationText
+from doyen.cli.resident import Resident
 from doyen.core.clock import Duration
 from doyen.errors import ConfigError
 
@@ -50,8 +50,8 @@ def command(
     # A leader that hands over by itself would let its successor begin while the command still ends.
     tables = config.tables | {kind.table.name: kind.stay_put(config.table(kind.table))}
     return Resident(
-        "doyen.runner.runner",
-        config=msgspec.structs.replace(config, tables=tables),
+        "run",
+        msgspec.structs.replace(config, tables=tables),
         words=words,
         grace=grace,
         wait_s=wait,

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,13 +23,13 @@ _RISKS: Final = {
 }
 
 
-def stay(config: NodeConfig, words: tuple[str, ...], grace: Duration, wait_s: float | None, as_json: bool) -> int:
+def stay(config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool) -> int:
     return asyncio.run(_Runner(config, words, grace, wait_s, as_json).run())
 
 
 class _Runner:
     def __init__(
-        self, config: NodeConfig, words: tuple[str, ...], grace: Duration, wait_s: float | None, as_json: bool
+        self, config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool
     ) -> None:
         self.config, self.words, self.grace, self.wait_s, self.as_json = config, words, grace, wait_s, as_json
         kind = config.election_kind()

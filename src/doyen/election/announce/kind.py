@@ -40,6 +40,7 @@ class Announce(ElectionChoice, frozen=True, kw_only=True):
     leader_is: Literal["best", "earliest"] = PRESET
     timer: TimerShape = PRESET
     rank_map: RankMap = PRESET
+    group_size: int = PRESET
     leader_count: int = PRESET
     query_timeout: Time = PRESET
     bye_loss: float = PRESET
