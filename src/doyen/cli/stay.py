@@ -1,4 +1,4 @@
-"""`python -m doyen.cli.stay FILE …`: what `Resident.become` starts.  FILE is an open file's number; the rest is shown."""
+"""`python -m doyen.cli.stay FILE …`: what `Resident.become` starts.  FILE is the number of an open file."""
 
 import os
 import sys
