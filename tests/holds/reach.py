@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from tape import Tape
 
 from doyen.core.clock import parse_duration
 from doyen.core.host import Host, Port
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
+from doyen.core.seeds import SeedsChanged
+from doyen.election.spanning import LeaderUnreachable
 from doyen.testing import Cluster
 
 COMMANDS: Final = ("resign", "leave", "stand", "say")
@@ -145,6 +148,22 @@ def break_link(cluster: Cluster, at: str, member: str, *, gone: bool) -> None:
     """Notify a node that its standing connection with a member broke."""
     life = Incarnation(cluster.sim.by_name[NodeId(member)].incarnation)
     cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LinkBroken(NodeId(member), life, gone))
+
+
+def change_seeds(cluster: Cluster, at: str, *seeds: str) -> None:
+    """Notify a node that the seeds have changed."""
+    addresses = tuple(Address(NodeId(seed), 0) for seed in seeds)
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], SeedsChanged(addresses))
+
+
+def unreachable(cluster: Cluster, at: str, leader: str) -> None:
+    """Notify a node of a spanning election that its leader cannot be reached."""
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LeaderUnreachable(NodeId(leader)))
+
+
+def keep_number(cluster: Cluster, name: str, number: int) -> None:
+    """Put the number that an election keeps on the disk of a node that is down."""
+    cluster.sim.by_name[NodeId(name)].disk[ELECTION] = msgspec.msgpack.encode(number)
 
 
 def fired(cluster: Cluster) -> dict[str, int]:
