@@ -5,14 +5,16 @@ does what it was asked to, and its inputs (`start`, `on_…`, commands) write to
 outermost call counts, so that a machine which calls its own methods looks the same as one that does not.
 """
 
+import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 from tape import Tape
 
+from doyen.cli import main
 from doyen.core.clock import parse_duration
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -169,3 +171,24 @@ def keep_number(cluster: Cluster, name: str, number: int) -> None:
 def fired(cluster: Cluster) -> dict[str, int]:
     """Return how often the network and the nodes did harm, by the kind of harm."""
     return {kind: count for kind, count in sorted(cluster.sim.network.faults.items()) if count}
+
+
+# Commands.
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run a command line of `doyen` in this process; return its exit code, standard output and standard error."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code if isinstance(code, int) else 0, written(out), written(err)
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
