@@ -6,9 +6,11 @@ outermost call counts, so that a machine which calls its own methods looks the s
 """
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -174,6 +176,21 @@ def fired(cluster: Cluster) -> dict[str, int]:
 
 
 # Commands.
+
+
+def command_tree() -> Any:
+    """Return click's command of `doyen` itself."""
+    from doyen.cli.entry import app
+
+    return app
+
+
+def shut_off(patch: Any, folder: Path) -> None:
+    """Let commands see no node, no key and no setting but those of this folder."""
+    for name in [name for name in os.environ if name.startswith("DOYEN_")]:
+        patch.delenv(name)
+    patch.setenv("DOYEN_RUNTIME_DIR", str(folder / "runtime"))
+    patch.chdir(folder)
 
 
 def command(*arguments: str) -> tuple[int, str, str]:

@@ -1,12 +1,14 @@
 """The command lines of studies whose figures and trace hashes are kept, small and with fixed seeds.
 
-`@quality` stands for a file with the quality of the nodes 0 to 11, `@scenarios` for the folder of scenario files.
+`@name` stands for a file, as in `lines.py`.
 """
 
 from typing import Final
 
+from lines import ELECTIONS
+
 GRAPH: Final = "0-1,0-2,1-3,1-4,2-4,2-5,3-6,4-6,4-7,5-7,6-8,7-9,8-10,9-10,9-11"
-SPANNING: Final = f"sim spanning --graph {GRAPH} --quality @quality"
+SPANNING: Final = f"sim spanning --graph {GRAPH} --quality @quality.csv"
 ARBITRATION: Final = "sim arbitration --runs 2 --jobs 1 --nodes 10"
 CHURN: Final = "sim ctolerant --nodes 16 --runs 4 --jobs 1 --warmup 20s"
 
@@ -81,6 +83,26 @@ LINES: Final = (
     "sim run --group-nodes 7 --topology-shape ring --network-loss-model bursts --network-loss-prob .1"
     " --churn-random-crash-rate 10 --churn-random-cut-rate 5 --churn-random-pause-rate 5 --clocks-drift-max .001"
     " --group-durable-terms --run-disk-delay 20ms",
+)
+
+CALCULATED: Final = (  # By formulas, without any machine.
+    *(f"presets --group-size {size} --election {election}" for size in (3, 40) for election in ELECTIONS),
+    *(f"advise --nodes {nodes} --loss {loss} --delay 20ms" for nodes in (3, 100) for loss in (0.01, 0.3)),
+    *(
+        f"analyze announce --nodes 10 --loss .1 --variant {variant} --loss-model {model}"
+        for variant in ("le-a", "le-s", "le-m", "sup", "al")
+        for model in ("none", "correlated", "uncorrelated")
+    ),
+    "analyze announce --nodes 100 --loss .4 --quantity tmax --as-printed",
+    "analyze arbitration --nodes 20 --drift .001 --delay 10ms",
+    "score weights @experts.toml",
+    "score weights @experts.toml --aggregate owa --quantifier at-least-half",
+    "score topsis @table.csv --attributes @attributes.toml",
+    *(
+        f"score pole --rtt @rtt.csv --rates @rates.csv --oracle {oracle} {more}".strip()
+        for oracle in ("consensus", "latency", "worst-case", "request")
+        for more in ("", "--exclude p1 --reattribute")
+    ),
 )
 
 SLOW: Final = tuple(  # Seconds each.
