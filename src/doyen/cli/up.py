@@ -12,8 +12,8 @@ from doyen.cli.output import print_json
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
 from doyen.net.driver import boot_time_ns
-from doyen.node.agent import Told
 from doyen.node.signals import on_ending_signal
+from doyen.node.told import Told
 from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 NAMES = [

@@ -17,7 +17,7 @@ from doyen.core.clock import Instant, format_duration
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
-from doyen.node.agent import Told
+from doyen.node.told import Told
 
 _TOLD = msgspec.json.Decoder(Told)
 
