@@ -17,7 +17,7 @@ import msgspec
 from tape import Tape
 
 from doyen.cli import main
-from doyen.core.clock import parse_duration
+from doyen.core.clock import format_duration, parse_duration
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
@@ -173,6 +173,33 @@ def keep_number(cluster: Cluster, name: str, number: int) -> None:
 def fired(cluster: Cluster) -> dict[str, int]:
     """Return how often the network and the nodes did harm, by the kind of harm."""
     return {kind: count for kind, count in sorted(cluster.sim.network.faults.items()) if count}
+
+
+# The configuration.
+
+
+def node_fields() -> dict[str, Any]:
+    """Return every field of a node's configuration by its dotted name, with a value that it takes."""
+    from doyen.agent.config import NodeConfig
+    from doyen.agent.layers import configure
+    from doyen.core.config import is_duration, options
+
+    given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
+    config = configure(given, environment={}, called=lambda option: option.name)
+    found: dict[str, Any] = {}
+    for option in options(NodeConfig):
+        value: Any = config
+        for name in option.path:
+            value = getattr(value, name)
+        found[option.name] = format_duration(value) if is_duration(option.type) else value
+    return found
+
+
+def choices() -> dict[str, str]:
+    """Return the table of fields of each choice, by the name of its class."""
+    from doyen.api.choices import Election, Membership
+
+    return {kind.__name__: kind.table for role in (Election, Membership) for kind in role.__subclasses__()}
 
 
 # Commands.
