@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import Codec
@@ -32,6 +32,9 @@ from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Place, Stack
 from doyen.node.told import Told as Told
 from doyen.node.told import encode_told as encode_told
+
+if TYPE_CHECKING:
+    from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
 
@@ -61,6 +64,7 @@ class Agent:
         self.observers: list[Observer] = []
         self._chronicles: dict[str, Chronicle] = {}  # By channel.
         self.answers_scores = True  # With its configured standing; an application may know better.
+        self._rating: SelfRating | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -96,7 +100,13 @@ class Agent:
                 ),
             )
             record(driver, self.config)
+            if self.config.oracle == "quality":
+                from doyen.node.quality import SelfRating  # Few rate themselves.
+
+                self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._rating is not None:
+                self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address)
         except BaseException:
             driver.close()
@@ -118,6 +128,16 @@ class Agent:
     def reign(self) -> Reign | None:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
+
+    def is_rated(self, channel: str) -> bool:
+        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        reign = self._reign_of(channel)
+        return self._rating is not None and reign is not None and reign.kind == "pole"
+
+    def give_score(self, channel: str, number: int, value: float) -> None:
+        """Give an election the application's own score, unless it goes by measured quality."""
+        if self.driver.running and not self.is_rated(channel):
+            self.driver.tell(ScoreGiven(number, value), channel=channel)
 
     async def leave(self) -> None:
         """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
@@ -190,6 +210,8 @@ class Agent:
                         self._tell_of_member(view.members.get(node), node)
             case MemberSuspected(member, by):
                 self.told("suspected", member=member, by=(by,))
+            case ScoreWanted(number) if self._rating is not None and self.is_rated(channel):
+                self._rating.answer(channel, number)
             case ScoreWanted(number) if self.answers_scores:
                 standing = self.config.standing if self.config.eligible else -STANDING_MAX
                 self.driver.tell(ScoreGiven(number, standing), channel=channel)

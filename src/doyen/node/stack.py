@@ -285,7 +285,7 @@ class Stack:
         config, place = self.config, self.place
         restored = place.restored(channel, Promise) if place.durable else None
         voters = frozenset(NodeId(name) for name in config.voters)
-        score = None if config.oracle == "score" else self._scorer(voters)
+        score = None if config.oracle in ("score", "quality") else self._scorer(voters)  # The world is asked.
         return lambda port: Pole(
             place.node,
             config.pole,
@@ -300,7 +300,7 @@ class Stack:
 
     def _scorer(self, voters: frozenset[NodeId]) -> Any:
         """One of [POLE]'s oracles; those that compare round trips have them measured between all voters."""
-        from doyen.score.oracles import MEASURED, ORACLES, Oracle, quality_oracle, quantised
+        from doyen.score.oracles import MEASURED, ORACLES, quantised
         from doyen.score.pingpong import PingPong, PingPongConfig
         from doyen.score.vectors import Fixed, Scorer
 
@@ -313,16 +313,8 @@ class Stack:
                 lambda port: PingPong(place.node, PingPongConfig(), port, rng, voters=voters, rate=rate),
             )
         measured = self.machines.get(ORACLE)
-        oracle: Oracle
-        if config.oracle == "quality":
-            from doyen.node.quality import QUANTUM, rating_of
-
-            rating = rating_of(config.attributes, config.measures)
-            oracle = quantised(quality_oracle(rating.attributes, lambda: rating.measure()[0]), QUANTUM)
-        else:
-            oracle = quantised(ORACLES[config.oracle], QUANTUM_MS)
         return Scorer(
-            oracle,
+            quantised(ORACLES[config.oracle], QUANTUM_MS),
             place.node,
             sorted(voters),
             vectors=None if measured is None else measured.vectors,
