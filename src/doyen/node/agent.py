@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.core.codec import Codec
@@ -30,6 +30,9 @@ from doyen.node.config import NodeConfig
 from doyen.node.events import Event
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
+
+if TYPE_CHECKING:
+    from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
 
@@ -58,6 +61,7 @@ class Agent:
         #: Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
+        self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
@@ -94,7 +98,13 @@ class Agent:
                 ),
             )
             record(driver, self.config)
+            if self.config.oracle == "quality":
+                from doyen.node.quality import SelfRating  # Few rate themselves.
+
+                self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._rating is not None:
+                self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address)
         except BaseException:
             driver.close()
@@ -116,6 +126,16 @@ class Agent:
     def reign(self) -> Reign | None:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
+
+    def is_rated(self, channel: str) -> bool:
+        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        reign = self.stack.reign_on(channel)
+        return self._rating is not None and reign is not None and reign.kind.asks_oracle
+
+    def give_score(self, channel: str, number: int, value: float) -> None:
+        """Give an election the application's own score, unless it goes by measured quality."""
+        if self.driver.running and not self.is_rated(channel):
+            self.driver.tell(ScoreGiven(number, value), channel=channel)
 
     async def leave(self) -> None:
         """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
@@ -191,7 +211,9 @@ class Agent:
         )
 
     def _answer(self, channel: str, number: int) -> None:
-        if self.ask_score is not None:
+        if self._rating is not None and self.is_rated(channel):
+            self._rating.answer(channel, number)
+        elif self.ask_score is not None:
             self.ask_score(channel, number)
         else:
             standing = self.config.standing if self.config.eligible else -STANDING_MAX

@@ -21,7 +21,7 @@ import msgspec
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
-from doyen.core.rank import ScoreGiven, shortest
+from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
 from doyen.node.agent import Agent
@@ -365,7 +365,7 @@ class Node:
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
             if self.config.eligible and self._scores is not None and self._scores.told is not None:
-                self.agent.driver.tell(ScoreGiven(0, shortest(self._scores.told)), channel=reign.channel)
+                self.agent.give_score(reign.channel, 0, shortest(self._scores.told))
         elif kind is not None and find_election(kind) is not self.agent.stack.reigns[name].kind:
             is_now = self.agent.stack.reigns[name].kind.name
             raise LocalProtocolError(f"the election {name!r} is {is_now} here, not {kind}")
@@ -442,13 +442,12 @@ class Node:
         if not driver.running:
             return
         for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
-            driver.tell(ScoreGiven(0, shortest(value)), channel=reign.channel)
+            self.agent.give_score(reign.channel, 0, shortest(value))
         if NOTES in self.agent.stack.machines:
             driver.command(NOTES, "say", score=value)
 
     def _answer_score(self, channel: str, number: int, value: float) -> None:
-        if self.agent.driver.running:
-            self.agent.driver.tell(ScoreGiven(number, value), channel=channel)
+        self.agent.give_score(channel, number, value)
 
     # Small things.
 

@@ -189,7 +189,8 @@ class Cluster:
     def set_score(self, name: str, score: float) -> None:
         self._scores[name] = score
         node = self._node(name)
-        self.sim.tell(node, ScoreGiven(0, score), channel="election")
+        if not _is_rated(self.config(name)):
+            self.sim.tell(node, ScoreGiven(0, score), channel="election")
         if NOTES in self._stacks[name].machines:
             self.sim.command(node, NOTES, "say", score=score)
 
@@ -305,12 +306,21 @@ class Cluster:
         stack.observe(channel, fact, node.now())
         match fact:
             case ScoreWanted(number):
-                score = self._scores.get(node.name, stack.config.standing)
+                score = self._score(stack, node.name)
                 self.sim.tell(node, ScoreGiven(number, score), channel=channel)
             case LeaderElected(term):
                 self._tell(Seen(to_seconds(now), node.name, "elected", term.leader, term.number))
             case LeaderLost(term, reason):
                 self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
+
+    def _score(self, stack: Stack, name: str) -> float:
+        """Return what a node answers when an election asks for its score."""
+        config = stack.config
+        if _is_rated(config):
+            from doyen.node.quality import own_quality, rating_of
+
+            return own_quality(rating_of(config.attributes, config.measures))
+        return self._scores.get(name, config.standing)
 
     def _tell(self, seen: Seen) -> None:
         if self._stacks[seen.node].reigns[""].mine is None:
@@ -324,3 +334,8 @@ class Cluster:
     def _on_event(self, now: Instant) -> None:
         if len(self._believers) > self._acting_max:  # Only they can act; so nearly every event costs a comparison.
             self._acting_max = max(self._acting_max, sum(map(self.is_leader, self._believers)))
+
+
+def _is_rated(config: NodeConfig) -> bool:
+    """Whether the group's election goes by measured quality, whatever score is set."""
+    return config.election == "pole" and config.oracle == "quality"
