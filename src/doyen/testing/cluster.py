@@ -17,14 +17,14 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.kinds import ElectionChoice
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.node.arguments import chosen
-from doyen.node.choices import Election
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
-from doyen.node.stack import NOTES, Place, Stack
+from doyen.node.stack import NOTES, Site, Stack
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
@@ -57,7 +57,7 @@ class Cluster:
         jitter: str | float = 0,
         duplicates: float = 0.0,
         seed: int = 0,
-        election: str | Election = "pole",
+        election: str | ElectionChoice = "pole",
         preset: str = "local",
         **fields: Any,
     ) -> None:
@@ -71,10 +71,10 @@ class Cluster:
         who = nodes if isinstance(nodes, int) else self.names
         self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
         self._fields: dict[str, Any] = {"preset": preset, "volatile": False, **fields}
-        self._fields["election"] = chosen(election, self._fields)
+        self._fields["election"] = chosen("election", election, self._fields)
         if election == "none":
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
-        self._fields["membership"] = chosen(fields.get("membership", "auto"), self._fields)
+        self._fields["membership"] = chosen("membership", fields.get("membership", "auto"), self._fields)
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
@@ -189,7 +189,8 @@ class Cluster:
     def set_score(self, name: str, score: float) -> None:
         self._scores[name] = score
         node = self._node(name)
-        self.sim.tell(node, ScoreGiven(0, score), channel="election")
+        if not _is_rated(self.config(name)):
+            self.sim.tell(node, ScoreGiven(0, score), channel="election")
         if NOTES in self._stacks[name].machines:
             self.sim.command(node, NOTES, "say", score=score)
 
@@ -279,8 +280,8 @@ class Cluster:
         given: dict[str, Any] = {"group": "test", "name": node.name, "state": "disk", "newcomer": first}
         given |= {"voters": tuple(self.names)} | self._fields
         self._stacks[node.name] = Stack(
-            configure(by_path(given), environment={}, called=lambda option: option.name),
-            Place(
+            configure(by_path(given), environment={}),
+            Site(
                 node=node.name,
                 incarnation=Incarnation(node.incarnation),
                 address=Address(node.name, 0),
@@ -290,6 +291,7 @@ class Cluster:
                 restored=node.restored,
                 durable=True,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
+                wall=lambda: self.now_s,
             ),
         )
 
@@ -304,12 +306,21 @@ class Cluster:
         stack.observe(channel, fact, node.now())
         match fact:
             case ScoreWanted(number):
-                score = self._scores.get(node.name, stack.config.standing)
+                score = self._score(stack, node.name)
                 self.sim.tell(node, ScoreGiven(number, score), channel=channel)
             case LeaderElected(term):
                 self._tell(Seen(to_seconds(now), node.name, "elected", term.leader, term.number))
             case LeaderLost(term, reason):
                 self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
+
+    def _score(self, stack: Stack, name: str) -> float:
+        """Return what a node answers when an election asks for its score."""
+        config = stack.config
+        if _is_rated(config):
+            from doyen.node.quality import own_quality, rating_of
+
+            return own_quality(rating_of(config.attributes, config.measures))
+        return self._scores.get(name, config.standing)
 
     def _tell(self, seen: Seen) -> None:
         if self._stacks[seen.node].reigns[""].mine is None:
@@ -323,3 +334,8 @@ class Cluster:
     def _on_event(self, now: Instant) -> None:
         if len(self._believers) > self._acting_max:  # Only they can act; so nearly every event costs a comparison.
             self._acting_max = max(self._acting_max, sum(map(self.is_leader, self._believers)))
+
+
+def _is_rated(config: NodeConfig) -> bool:
+    """Whether the group's election goes by measured quality, whatever score is set."""
+    return config.election == "pole" and config.oracle == "quality"

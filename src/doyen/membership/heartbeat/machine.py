@@ -20,101 +20,25 @@ from heapq import heappop, heappush
 from itertools import islice
 from math import ceil, log2
 from random import Random
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from msgspec import Meta, Struct
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
-from doyen.errors import ConfigError
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.messages import Beat, BeatDue, Beats, Fade
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
-from doyen.membership.swim.messages import HOST_MAX, INCARNATION_MAX, Count, Name
+from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.membership.swim.roster import Acquaintances
 
 _encode = Encoder().encode
 LEAVE_COUNT: Final = 4  # So many are told of a leave.
 PRESENT_MAX: Final = 20_000  # Members at the most: whoever would be one more is not believed to exist.
 TOMBSTONES_MAX: Final = 10_000
-
-# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class HeartbeatConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    period: Duration = ms(500)  #: T_gossip: one message each.  Short: traffic.  Long: slow detection.
-    fail_periods: float = 12.0  #: A counter that stands still for so many periods, and log2 N for each of …
-    fail_periods_log: float = 3.0  #: … these, means failed.  Few: false positives.  Many: slow detection.
-    entries_max: int = 48  #: Counters in a message.  In groups above it news comes in turns, and fail_after grows.
-    reconnect_periods: int = 20  #: One message in so many goes to a seed or to a member held for failed; 0: none.
-    failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again; 2·fail_after at least.
-    unhealthy_half_life: Duration = seconds(600)  #: Counts of false positives are halved so often.  FOREVER: never.
-
-    def __post_init__(self) -> None:
-        def need(holds: bool, what: str) -> None:
-            if not holds:
-                raise ConfigError(f"heartbeats need {what}, got {self}")
-
-        need(0 < self.period < FOREVER, "0 < period")
-        need(2 <= self.fail_periods <= 1e6, "2 <= fail_periods")
-        need(0 <= self.fail_periods_log <= 1e6, "0 <= fail_periods_log")
-        need(1 <= self.entries_max, "1 <= entries_max")
-        need(0 <= self.reconnect_periods, "0 <= reconnect_periods")
-        need(0 <= self.failed_kept, "0 <= failed_kept")
-        need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
-
-    @classmethod
-    def paper(cls) -> "HeartbeatConfig":
-        """[RENESSE §3] T_cleanup = 2·T_fail; counts only grow."""
-        return cls(period=seconds(1), failed_kept=0, reconnect_periods=0, unhealthy_half_life=FOREVER)
-
-    @classmethod
-    def lan(cls, group_size: int) -> "HeartbeatConfig":
-        return cls()
-
-    @classmethod
-    def wan(cls, group_size: int) -> "HeartbeatConfig":
-        return cls(period=seconds(1), fail_periods=16.0)
-
-    def fail_after(self, group_size: int) -> Duration:
-        """[RENESSE §4] Grows with log N, for so do the rounds that news needs; and with the messages per list."""
-        rounds = self.fail_periods + self.fail_periods_log * log2(max(1, group_size))
-        return int(self.period * rounds * max(1.0, group_size / self.entries_max))
-
-
-# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Beat(Struct, frozen=True, gc=False, array_like=True):
-    """One member's counter."""
-
-    node: Name
-    incarnation: Annotated[Incarnation, Meta(ge=0, lt=INCARNATION_MAX)]
-    count: Count
-    left: bool = False
-    host: Annotated[str, Meta(max_length=HOST_MAX)] = ""
-    port: Annotated[int, Meta(ge=0, le=65535)] = 0
-
-
-class Beats(Struct, frozen=True, gc=False, array_like=True, tag="b"):
-    """What the sender has heard; with `reply`, it knows nobody and asks."""
-
-    beats: tuple[Beat, ...]
-    reply: bool = False
-
-
-# ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class BeatDue(Struct, frozen=True, gc=False): ...
-
-
-class Fade(Struct, frozen=True, gc=False): ...
-
-
-# ── The machine ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Known:
@@ -229,6 +153,16 @@ class Heartbeat:
     @property
     def view(self) -> MembershipView:
         return self._editor.view
+
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Nobody accuses anybody here: a counter stands still, or it does not."""
+        return ()
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        return None
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        return None
 
     @property
     def present_count(self) -> int:
