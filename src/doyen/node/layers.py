@@ -83,6 +83,25 @@ def configure(
     return load(NodeConfig, merged, where, flags=named)
 
 
+def from_tables(
+    tables: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    where: str = "",
+    path: tuple[str, ...] = (),
+    flags: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+) -> NodeConfig:
+    """Return the configuration that a table gives which holds what a node's own file holds: preset < defaults < table.
+
+    Complaints name `where` and the table at `path`, or the flag of `flags` that the value came from.
+    """
+    merged: dict[str, Any] = {}
+    overlay(merged, _preset_of(tables, defaults))
+    overlay(merged, defaults)
+    overlay(merged, tables)
+    return load(NodeConfig, merged, where, path, flags=flags)
+
+
 def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """Fields by name, tables as mappings, durations as text or seconds: as `configure` wants it."""
     known = {option.path: option for option in options(NodeConfig)}
