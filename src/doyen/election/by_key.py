@@ -20,6 +20,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
@@ -61,7 +62,7 @@ class ClaimAgain(Struct, frozen=True, gc=False):
     number: int
 
 
-class LeaderByKey:
+class LeaderByKey(NoLease):
     MESSAGES: ClassVar[Any] = Claim | Answer | Reign
 
     def __init__(self, me: NodeId, config: ByKeyConfig, out: Out) -> None:
@@ -77,6 +78,10 @@ class LeaderByKey:
 
     def start(self, now: Instant) -> None:
         """It waits for the ring's word."""
+
+    @property
+    def named(self) -> NodeId | None:
+        return None if self.term is None else self.term.leader
 
     @property
     def is_leader(self) -> bool:

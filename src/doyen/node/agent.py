@@ -16,20 +16,18 @@ from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
+from doyen.core.reasons import lost_words
 from doyen.core.view import ViewChanged
-from doyen.election.announce import STANDING_MAX
 from doyen.errors import TransportError
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, record, seal_of
-from doyen.node.chronicle import Chronicle
 from doyen.node.config import NodeConfig
-from doyen.node.reasons import lost_words
 from doyen.node.reign import Reign
-from doyen.node.stack import MEMBERSHIP, Place, Stack
+from doyen.node.stack import MEMBERSHIP, Site, Stack
 from doyen.node.told import Told as Told
 from doyen.node.told import encode_told as encode_told
 
@@ -59,7 +57,6 @@ class Agent:
         check(config)
         self.attached = Attachments()
         self.observers: list[Observer] = []
-        self._chronicles: dict[str, Chronicle] = {}  # By channel.
         self.answers_scores = True  # With its configured standing; an application may know better.
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
@@ -83,7 +80,7 @@ class Agent:
             await driver.open()
             self.stack = Stack(
                 self.config,
-                Place(
+                Site(
                     node=self.name,
                     incarnation=driver.incarnation,
                     address=self.address,
@@ -141,9 +138,7 @@ class Agent:
     def status(self) -> None:
         reigns = self.stack.reigns.values()
         for reign in reigns:
-            # An announce-listen process names a leader, itself, even while it waits.
-            leader = getattr(reign.machine, "leader", None) if hasattr(reign.machine, "leaders") else reign.leader
-            self.told("status", reign, leader=leader, term=reign.term_max)
+            self.told("status", reign, leader=reign.expected, term=reign.term_max)
         if not reigns:
             self.told("status", None)
 
@@ -172,17 +167,16 @@ class Agent:
         return {} if view is None else dict(Counter(member.status.value for member in view.members.values()))
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
-        self.stack.observe(channel, fact, now)
-        if self._reign_of(channel) is not None:
-            self.chronicle(channel).note(fact, now)
+        remark = self.stack.observe(channel, fact, now)
+        reign = self.stack.reign_on(channel)
         match fact:
-            case LeaderElected(term):
-                why = self.chronicle(channel).why
+            case LeaderElected(term) if reign is not None:
+                why = reign.why
                 named: dict[str, Any] = {"leader": term.leader, "term": term.number}
-                self.told("elected", self._reign_of(channel), reason=why.text, compared=why.compared, **named)
+                self.told("elected", reign, reason=why.text, compared=why.compared, **named)
                 log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, why)
             case LeaderLost(term, reason):
-                self.told("lost", self._reign_of(channel), leader=term.leader, term=term.number, reason=reason)
+                self.told("lost", reign, leader=term.leader, term=term.number, reason=reason)
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
             case ViewChanged(view, changed):
                 if self._tell is not None:
@@ -193,10 +187,10 @@ class Agent:
             case ScoreWanted(number) if self.answers_scores:
                 standing = self.config.standing if self.config.eligible else -STANDING_MAX
                 self.driver.tell(ScoreGiven(number, standing), channel=channel)
-            case _ if type(fact).__name__ in ("CannotElect", "NotVoting"):
-                self.told("cannot elect", self._reign_of(channel), reason=str(fact))
-                if type(fact).__name__ == "NotVoting":  # Nothing but a person's word can end it.
-                    log.warning("%s: %s", self.name, fact)
+        if remark is not None and remark.kind == "shortage":
+            self.told("cannot elect", reign, reason=remark.text)
+            if remark.needs_a_person:
+                log.warning("%s: %s", self.name, remark.text)
         for observe in self.observers:
             observe(channel, fact, now)
 
@@ -212,17 +206,6 @@ class Agent:
             by=self.stack.accusers(node),
             address=None if member.address is None else str(member.address),
         )
-
-    def chronicle(self, channel: str) -> Chronicle:
-        """What was heard of that election."""
-        if channel not in self._chronicles:
-            reign = self._reign_of(channel)
-            assert reign is not None, f"{channel} elects nobody"
-            self._chronicles[channel] = Chronicle(reign)
-        return self._chronicles[channel]
-
-    def _reign_of(self, channel: str) -> Reign | None:
-        return self.stack.reign_on(channel)
 
 
 def udp_config(config: NodeConfig) -> UdpConfig:

@@ -13,13 +13,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakSet
 
 import msgspec
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
+from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted, shortest
 from doyen.core.view import Status, ViewChanged
@@ -27,14 +28,14 @@ from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import NotesChanged, check_words
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.node.agent import Agent
-from doyen.node.arguments import chosen, path, several
+from doyen.node.arguments import NodeFields, chosen, path, several
 from doyen.node.campaign import Campaign, Leading, Term
-from doyen.node.choices import Choice, Election, Membership
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
 from doyen.node.events import Event, MemberInfo, Subscription
 from doyen.node.explain import Explanation, explain
 from doyen.node.layers import by_path, configure
+from doyen.node.registry import ElectionName, MembershipName, find_election
 from doyen.node.scoring import EVERY_MIN, Score, Scorekeeper, as_function
 from doyen.node.sigterm import forget, leave_on_sigterm
 from doyen.node.stack import NOTES
@@ -52,9 +53,9 @@ def join(
     multicast: str | None = None,
     interface: str | None = None,
     seeds: Sequence[str] = (),
-    membership: str | Membership | None = None,
-    election: str | Election | None = None,
-    elections: Mapping[str, str | Election] | Sequence[str] = (),
+    membership: MembershipName | MembershipChoice | None = None,
+    election: ElectionName | ElectionChoice | None = None,
+    elections: Mapping[str, ElectionName | ElectionChoice] | Sequence[str] = (),
     voters: Sequence[str] = (),
     newcomer: bool | None = None,
     score: Score | None = None,
@@ -63,11 +64,11 @@ def join(
     meta: Mapping[str, str] | None = None,
     key: str | Path | None = None,
     state: str | Path | None = None,
-    preset: str | None = None,
+    preset: Network | None = None,
     config: str | Path | None = None,
     leave_on_sigterm: bool = True,
     control: bool = True,
-    **fields: Any,
+    **fields: Unpack[NodeFields],
 ) -> "Node":
     """A node that is not there yet: `async with` it.  Every field of a configuration file may be given by name too.
 
@@ -98,14 +99,14 @@ def join(
     if score is not None and "rank" not in given:
         given["rank"] = "score"
     if isinstance(elections, Mapping):
-        named = {name: chosen(choice, given) for name, choice in elections.items()}
+        named = {name: chosen("election", choice, given) for name, choice in elections.items()}
         elections = [f"{name}={kind}" for name, kind in named.items()]
     if several("elections", elections):
         given["elections"] = tuple(elections)
     if election is not None:
-        given["election"] = chosen(election, given)
+        given["election"] = chosen("election", election, given)
     if membership is not None:
-        given["membership"] = chosen(membership, given)
+        given["membership"] = chosen("membership", membership, given)
     every = parse_duration(score_every)
     if every < EVERY_MIN:
         raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
@@ -114,7 +115,6 @@ def join(
             by_path(given),
             file=None if config is None else Path(path("config", config)),
             environment={},
-            called=lambda option: option.name,
             defaults={("election",): "hybrid"},
         ),
         score=as_function(score),
@@ -348,22 +348,23 @@ class Node:
 
     # Who leads: the group's own election.
 
-    def election(self, name: str, election: str | Election | None = None) -> Campaign:
+    def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
         """A named election of this group; begun here if it is not yet, of the group's own kind unless said."""
-        if isinstance(election, Choice) and election.fields:
+        if isinstance(election, Choice) and election.given():
             raise ConfigError(f"{election!r}: a node's timers are given when it joins; here {election.kind!r} will do")
         kind = election.kind if isinstance(election, Choice) else election
         if name not in self._campaigns:
             self.check_running()
             begun = name if kind is None else f"{name}={kind}"
             config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
-            reign = self.agent.stack.add_election(name, config.named_elections()[name])
+            reign = self.agent.stack.add_election(name, config.election_kinds()[name])
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
             if self.config.eligible and self._scores is not None and self._scores.told is not None:
                 self.agent.driver.tell(ScoreGiven(0, shortest(self._scores.told)), channel=reign.channel)
-        elif kind not in (None, self.agent.stack.reigns[name].kind):
-            raise LocalProtocolError(f"the election {name!r} is {self.agent.stack.reigns[name].kind} here, not {kind}")
+        elif kind is not None and find_election(kind) is not self.agent.stack.reigns[name].kind:
+            is_now = self.agent.stack.reigns[name].kind.name
+            raise LocalProtocolError(f"the election {name!r} is {is_now} here, not {kind}")
         return self._campaigns[name]
 
     @property
@@ -406,7 +407,7 @@ class Node:
             case LeaderElected(term):
                 if campaign is not None:
                     campaign.stir()
-                self._tell_of_election("elected", channel, term, str(self.agent.chronicle(channel).why))
+                self._tell_of_election("elected", channel, term, self._why(channel))
             case LeaderLost(term, reason):
                 if campaign is not None:
                     campaign.stir(reason)
@@ -426,7 +427,11 @@ class Node:
         """Why this one leads, in words."""
         if election not in self.agent.stack.reigns:
             raise LocalProtocolError(f"this node takes part in no election {election!r}")
-        return explain(self, self.agent.chronicle(self.agent.stack.reigns[election].channel))
+        return explain(self, self.agent.stack.reigns[election])
+
+    def _why(self, channel: str) -> str:
+        reign = self.agent.stack.reign_on(channel)
+        return "" if reign is None else str(reign.why)
 
     def _campaign_on(self, channel: str) -> Campaign | None:
         name = channel.removeprefix("election").removeprefix("/")

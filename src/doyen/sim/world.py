@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Instant, to_seconds
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -28,9 +28,8 @@ from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
-from doyen.node.promises import Sort, promise_of
 from doyen.node.stack import ELECTION as ELECTION
-from doyen.node.stack import MEMBERSHIP, NOTES, Place, Stack
+from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
 from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
 
@@ -104,11 +103,12 @@ class World:
         clock_of: Callable[[int], Clock | None] = lambda index: None,
         tamper: Tamper | None = None,
     ) -> None:
-        if config.election == "none":
+        kind = config.election_kind()
+        if kind is None:
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
-        self.config, self.durable = config, bool(config.state)
-        self.sort: Sort = promise_of(config.election, config.rank, config.ring.partition).sort
+        self.config, self.kind, self.durable = config, kind, bool(config.state)
+        self.sort = config.promise(kind).sort
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
         self._clock_of, self._tamper = clock_of, tamper
@@ -167,7 +167,7 @@ class World:
             self.remembers_since[node.index] = node.incarnation
         self._stacks[node.index] = Stack(
             self._config_of(node),
-            Place(
+            Site(
                 node=node.name,
                 incarnation=Incarnation(node.incarnation),
                 address=Address(node.name, 0),
@@ -177,6 +177,7 @@ class World:
                 restored=node.restored,
                 durable=self.durable,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
+                wall=lambda: to_seconds(self.sim.now),
             ),
         )
 
@@ -190,7 +191,7 @@ class World:
 
     def _seeds_of(self, node: SimNode) -> tuple[Address, ...]:
         """Others; but the first node, when it first starts, knows of nobody: a ring must be founded by one."""
-        if self.config.membership_kind() == "none" or (node.index == 0 and node.incarnation == 1):
+        if self.config.membership_kind() is None or (node.index == 0 and node.incarnation == 1):
             return ()
         others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
         return tuple(Address(name, 0) for name in others[:SEEDS_MAX])
@@ -251,7 +252,9 @@ class World:
 
     def acts(self, node: SimNode) -> bool:
         """Whether it may act as the leader at this instant, by its own clock; whoever is stopped may, and cannot."""
-        return node.host is not None and self.stack(node).reigns[""].is_leader(node.now())
+        if node.host is None or self.stack(node).reigns[""].mine is None:
+            return False
+        return bool(self.machine(node).leads(node.now()))
 
     def acting(self) -> list[SimNode]:
         """Nodes that act as leaders, best first."""
@@ -313,8 +316,7 @@ class World:
         leaders = next(iter(named))
         eligible = [node for node in region if self.standings[node.index] is not None]
         machine = self.machine(region[0])
-        announce = machine.config if isinstance(machine, Announce) else None
-        count = min(announce.leader_count if announce else 1, len(eligible))
+        count = min(machine.leader_count, len(eligible))
         if len(leaders) != count:
             return f"{len(leaders)} leaders are named where {count} should be"
         for name in leaders:
@@ -322,7 +324,7 @@ class World:
                 return f"all name {name}, which is not among them"
             if name not in acting:
                 return f"all name {name}, which does not act as leader"
-        if announce is not None and announce.leader_is == "best":
+        if isinstance(machine, Announce) and machine.config.leader_is == "best":
             claims = sorted((self.claim(node) or (0, node.name) for node in eligible), reverse=True)
             best = tuple(name for _, name in claims[:count])
             if leaders != best:

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import NodeId
+from doyen.core.kinds import ElectionChoice
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.node.arguments import chosen
-from doyen.node.choices import Election
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
 from doyen.node.stack import Stack
@@ -55,7 +55,7 @@ class Cluster:
         jitter: str | float = 0,
         duplicates: float = 0.0,
         seed: int = 0,
-        election: str | Election = "pole",
+        election: str | ElectionChoice = "pole",
         preset: str = "local",
         **fields: Any,
     ) -> None:
@@ -75,9 +75,9 @@ class Cluster:
             "preset": preset,
             **fields,
         }
-        given["election"] = chosen(election, given)
-        given["membership"] = chosen(fields.get("membership", "auto"), given)
-        config = configure(by_path(given), environment={}, called=lambda option: option.name)
+        given["election"] = chosen("election", election, given)
+        given["membership"] = chosen("membership", fields.get("membership", "auto"), given)
+        config = configure(by_path(given), environment={})
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),

@@ -6,8 +6,8 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderLost
 from doyen.core.rank import Standing
-from doyen.election.announce import Announce, Announcement, Query, Status
-from doyen.node.config import ANNOUNCING
+from doyen.election.announce import Announce, AnnounceConfig, Announcement, Query, Status
+from doyen.election.announce.kind import LE_M
 from doyen.sim.checkers.base import Checker, Life, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, Fact, World
@@ -16,7 +16,7 @@ from doyen.sim.world import ELECTION, Fact, World
 class _Announcing(Checker):
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.config.election in ANNOUNCING
+        return isinstance(world.config.table(world.kind.table), AnnounceConfig)
 
 
 class LeadersExisted(_Announcing):
@@ -84,7 +84,9 @@ class IncumbentsStay(_Announcing):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return super().applies(world) and world.config.announce_config(world.config.election).leader_is == "earliest"
+        if not super().applies(world):
+            return False
+        return world.kind is LE_M or world.config.table(world.kind.table).leader_is == "earliest"
 
     def attach(self) -> None:
         self._heard: dict[Life, Standing] = {}  # By incarnation: the least claim it has heard,

@@ -27,7 +27,7 @@ class TheDeadStayDead(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.config.membership_kind() != "none"
+        return world.config.membership_kind() is not None
 
     def _on_crash(self, node: SimNode) -> None:
         view = self.world.stack(node).view

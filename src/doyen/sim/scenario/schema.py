@@ -13,7 +13,6 @@ from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import from_tables
-from doyen.sim.bounds import settling_of
 from doyen.sim.churn import KEYWORDS, ChurnConfig, ChurnEvent, Target
 from doyen.sim.network import NetworkConfig
 from doyen.sim.topology import TopologyConfig
@@ -171,7 +170,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             group_size=group.nodes,
             election="announce",
             membership="none",
-            announce=group.machine_config(),
+            tables={"announce": group.machine_config()},
             state=DISK if group.durable_terms else "",
         )
 
@@ -206,7 +205,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             delay.mean + delay.link_spread + (0 if delay.model == "constant" else 4 * max(delay.spread, delay.mean))
         )
         config = self.config()
-        own = settling_of(config, self.group.nodes)
+        kind = config.election_kind()
+        own = 0 if kind is None else config.worst_case(kind).settling
         own += 2 * self.run.disk_delay if config.state else 0
         back = sum(event.by for event in self.churn.events if event.do == "clock-back")
         return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back

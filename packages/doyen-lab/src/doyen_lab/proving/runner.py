@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from doyen.errors import ConfigError, DoyenError
+from doyen.membership.arbitration.kind import TABLE as RING_TABLE
 from doyen_lab.proving.combination import COMBINATIONS, Combination
 from doyen_lab.proving.ground import WITNESS, Ground, NotSettled
 from doyen_lab.proving.hosts import Host
@@ -109,7 +110,8 @@ async def prove(
 def promise_in(ground: Ground) -> Promise:
     """Timed ones are held to it as long as this machine kept to the bound, and no process was stopped."""
     combination, names = ground.combination, ground.voters
-    in_time = ground.lateness < combination.config(names).ring.arbitration and not ground.faults["paused"]
+    config = combination.config(names).table(RING_TABLE)
+    in_time = ground.lateness < config.arbitration and not ground.faults["paused"]
     return Promise(
         strong=combination.strong,
         voter_count=len(names),
