@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from doyen.cli.bench.peers import batches
 from doyen.errors import TransportError
-from doyen.lab.beside import Process
-from doyen.lab.contest.entrants import MAKERS, OURS, PEERS, entrant, missing
-from doyen.lab.contest.figures import Check, Figures, Idle, Loss, Takeovers, checks, price, price_ratio
-from doyen.lab.contest.group import Group
-from doyen.lab.contest.ledger import Ledger
-from doyen.lab.contest.measure import check_distinct
-from doyen.lab.netns import Counters
-from doyen.lab.peers.process import Peer
-from doyen.lab.usage import Mean
 from doyen.net.driver import boot_time_ns
+from doyen_lab.beside import Process
+from doyen_lab.cli.bench.peers import batches
+from doyen_lab.contest.entrants import MAKERS, OURS, PEERS, entrant, missing
+from doyen_lab.contest.figures import Check, Figures, Idle, Loss, Takeovers, checks, price, price_ratio
+from doyen_lab.contest.group import Group
+from doyen_lab.contest.ledger import Ledger
+from doyen_lab.contest.measure import check_distinct
+from doyen_lab.netns import Counters
+from doyen_lab.peers.process import Peer
+from doyen_lab.usage import Mean
 
 
 def loss(fault: str, acts_s: float | None, known_s: float | None = None) -> Loss:
@@ -171,8 +171,8 @@ def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
 
 
 def test_who_is_not_here_is_named_with_what_would_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doyen.lab.peers.process.shutil.which", lambda name: None)
-    monkeypatch.setattr("doyen.lab.contest.entrants.find_spec", lambda name: None)
+    monkeypatch.setattr("doyen_lab.peers.process.shutil.which", lambda name: None)
+    monkeypatch.setattr("doyen_lab.contest.entrants.find_spec", lambda name: None)
     assert "apt-get install etcd-server etcd-client" in missing("etcd")
     assert "apt-get install serf" in missing("serf")
     assert "pip install 'doyen[bench]'" in missing("swim-protocol")

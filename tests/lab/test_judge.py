@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import ms
-from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.judge import CHECKS, Promise, Truth, Verdict, judge, together
+from doyen_lab.proving.history import Life, Record
+from doyen_lab.proving.judge import CHECKS, Promise, Truth, Verdict, judge, together
 
 QUORUM = Promise(strong=True, voter_count=3, lease=ms(1000))
 WEAK = Promise(strong=False, voter_count=3)

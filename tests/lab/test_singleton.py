@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import ms
-from doyen.lab.proving import beater
-from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.singleton import HOSTS, LEASE, judge_commands, prove_singleton
+from doyen_lab.proving import beater
+from doyen_lab.proving.history import Life, Record
+from doyen_lab.proving.singleton import HOSTS, LEASE, judge_commands, prove_singleton
 
 
 def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Life:

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from doyen.lab.takeover import SETTING as TAKEOVER
-from doyen.lab.takeover import Kill, Takeovers, kill_leaders
+from doyen_lab.takeover import SETTING as TAKEOVER
+from doyen_lab.takeover import Kill, Takeovers, kill_leaders
 
 pytestmark = pytest.mark.alone
 DOYEN = [sys.executable, "-m", "doyen"]

@@ -1,8 +1,8 @@
 """How an election on the mesh is judged: from the first word of a loss to the last survivor's agreement."""
 
-from doyen.agent.told import Told
 from doyen.core.clock import ms
-from doyen.lab.completion import Completion, Election, judge
+from doyen.node.told import Told
+from doyen_lab.completion import Completion, Election, judge
 
 
 def said(name: str, event: str, leader: str, clock: int) -> Told:

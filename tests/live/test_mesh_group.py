@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from doyen.core.clock import ms
-from doyen.lab.beside import Ours
-from doyen.lab.mesh import Mesh
-from doyen.lab.ours import MeshGroup, Setting
+from doyen_lab.beside import Ours
+from doyen_lab.mesh import Mesh
+from doyen_lab.ours import MeshGroup, Setting
 
 pytestmark = [
     pytest.mark.alone,

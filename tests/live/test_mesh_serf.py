@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from doyen.agent.told import Told
 from doyen.errors import TransportError
-from doyen.lab.detection import Watch
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.netns import Namespace
-from doyen.lab.peers.serf import Serf
+from doyen.node.told import Told
+from doyen_lab.detection import Watch
+from doyen_lab.iproute import existing_namespaces
+from doyen_lab.netns import Namespace
+from doyen_lab.peers.serf import Serf
 
 pytestmark = [pytest.mark.alone]
 HERE = shutil.which("serf") and shutil.which("iptables")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from doyen.cli.bench.pole import layout
 from doyen.core.clock import ms
 from doyen.core.ids import NodeId
 from doyen.election.pole import PoleConfig
-from doyen.lab.pole_group import PoleGroup, on_loopback
-from doyen.lab.pole_takeover import heritage, kill_leaders, rightful, succeed
-from doyen.lab.pole_witness import Ledger
 from doyen.score.oracles import ORACLES
+from doyen_lab.cli.bench.pole import layout
+from doyen_lab.pole_group import PoleGroup, on_loopback
+from doyen_lab.pole_takeover import heritage, kill_leaders, rightful, succeed
+from doyen_lab.pole_witness import Ledger
 
 pytestmark = pytest.mark.alone
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from doyen.agent.told import Told
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster
+from doyen.node.told import Told
+from doyen.testing.processes import LocalCluster
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from doyen.errors import TransportError
-from doyen.lab.beside import Ratio, block_ratio
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.netns import Namespace
-from doyen.lab.peers import process, zookeeper
-from doyen.lab.peers.zookeeper import ZooKeeper
-from doyen.lab.usage import Mean, Sample, Usage
+from doyen_lab.beside import Ratio, block_ratio
+from doyen_lab.iproute import existing_namespaces
+from doyen_lab.netns import Namespace
+from doyen_lab.peers import process, zookeeper
+from doyen_lab.peers.zookeeper import ZooKeeper
+from doyen_lab.usage import Mean, Sample, Usage
 
 pytestmark = [pytest.mark.alone]
 HERE = Path("/usr/share/java/zookeeper.jar").exists() and shutil.which("java") and shutil.which("iptables")

@@ -19,7 +19,6 @@ from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
-from doyen.lab.local import multicast_on_loopback
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.net import discovery
@@ -27,6 +26,7 @@ from doyen.net.discovery import HEARD_MAX, LINES_MAX, Beacon, CallDue, Discovery
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.testing import RecordingOut
+from doyen.testing.processes import multicast_on_loopback
 
 SOON = DiscoveryConfig(resolve_every=ms(20), retry_first=ms(5), file_every=ms(10))
 ONE, TWO, THREE = (Address(f"127.0.0.{i}", 7600) for i in (1, 2, 3))

@@ -12,8 +12,6 @@ from typing import Any, get_args
 import pytest
 from net_nodes import Node, leave, until
 
-from doyen.agent.config import CHURN_TOLERANT, ElectionKind, NodeConfig, OracleKind
-from doyen.agent.node import Agent
 from doyen.cli import main
 from doyen.core.clock import ms
 from doyen.core.ids import Address
@@ -22,13 +20,16 @@ from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
-from doyen.lab.local import multicast_on_loopback
 from doyen.membership.swim import SwimConfig
 from doyen.net.recorder import Recorder, older
 from doyen.net.recording import FRAME_BYTES, MAGIC, dump, frames, read, undump
 from doyen.net.replay import Diverged, Replayed, segments
 from doyen.net.replay import replay as replay_any
 from doyen.net.storage import Storage
+from doyen.node.agent import Agent
+from doyen.node.config import NodeConfig, OracleKind
+from doyen.node.registry import election_names
+from doyen.testing.processes import multicast_on_loopback
 
 QUICK: Any = {
     "announce": AnnounceConfig(announce_interval=ms(30), listen_timeout=ms(120), suppress_interval=ms(20)),
@@ -55,7 +56,8 @@ async def agents(tmp_path: Path, count: int = 3, **config: Any) -> list[Agent]:
                 multicast=multicast,
                 record=str(tmp_path / name),
                 standing=i,
-                **QUICK | config,
+                tables=QUICK,
+                **config,
             )
         )
         await agent.start()
@@ -109,16 +111,16 @@ VOTERS: dict[str, Any] = {"election": "pole", "voters": ("ant",), "volatile": Tr
 @pytest.mark.parametrize(
     "config",
     [
-        *({"election": kind} for kind in get_args(ElectionKind) if kind not in ("pole", "none")),
+        *({"election": kind} for kind in election_names() if kind != "pole"),
         *({"election": "hybrid", "membership": kind} for kind in ("swim", "medley", "heartbeat", "ring")),
-        *({"election": kind, "rank": "score"} for kind in CHURN_TOLERANT),
+        *({"election": kind, "rank": "score"} for kind in ("base", "optimistic", "preferred", "hybrid")),
         *({**VOTERS, "oracle": kind} for kind in get_args(OracleKind) if kind != "quality"),
     ],
     ids=lambda config: "-".join(map(str, config.values())),
 )
 def test_whatever_an_agent_can_be_is_recorded(tmp_path: Path, config: dict[str, Any]) -> None:
     async def main() -> None:
-        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), **QUICK | config))
+        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), tables=QUICK, **config))
         await agent.start()
         await leave(agent)
 
@@ -131,7 +133,7 @@ def test_what_cannot_be_recorded_is_said_at_the_start(tmp_path: Path, caplog: py
 
     async def main() -> None:
         config = {**VOTERS, "oracle": "quality"}
-        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), **QUICK | config))
+        agent = Agent(NodeConfig(group="recorded", name="ant", record=str(tmp_path / "flight"), tables=QUICK, **config))
         await agent.start()
         assert agent.driver.running
         await leave(agent)

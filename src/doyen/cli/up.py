@@ -7,14 +7,14 @@ import time
 import click
 
 import doyen
-from doyen.agent.node import Told
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
-from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.net.driver import boot_time_ns
+from doyen.node.agent import Told
+from doyen.node.signals import on_ending_signal
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 NAMES = [
     "ant",

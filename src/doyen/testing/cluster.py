@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import by_path, configure
-from doyen.agent.stack import NOTES, Place, Stack
-from doyen.api.arguments import chosen
-from doyen.api.choices import Election
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.kinds import ElectionChoice
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.errors import ConfigError, LocalProtocolError
+from doyen.node.arguments import chosen
+from doyen.node.config import NodeConfig
+from doyen.node.layers import by_path, configure
+from doyen.node.stack import NOTES, Site, Stack
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
@@ -57,7 +57,7 @@ class Cluster:
         jitter: str | float = 0,
         duplicates: float = 0.0,
         seed: int = 0,
-        election: str | Election = "pole",
+        election: str | ElectionChoice = "pole",
         preset: str = "local",
         **fields: Any,
     ) -> None:
@@ -71,10 +71,10 @@ class Cluster:
         who = nodes if isinstance(nodes, int) else self.names
         self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
         self._fields: dict[str, Any] = {"preset": preset, "volatile": False, **fields}
-        self._fields["election"] = chosen(election, self._fields)
+        self._fields["election"] = chosen("election", election, self._fields)
         if election == "none":
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
-        self._fields["membership"] = chosen(fields.get("membership", "auto"), self._fields)
+        self._fields["membership"] = chosen("membership", fields.get("membership", "auto"), self._fields)
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
@@ -279,8 +279,8 @@ class Cluster:
         given: dict[str, Any] = {"group": "test", "name": node.name, "state": "disk", "newcomer": first}
         given |= {"voters": tuple(self.names)} | self._fields
         self._stacks[node.name] = Stack(
-            configure(by_path(given), environment={}, called=lambda option: option.name),
-            Place(
+            configure(by_path(given), environment={}),
+            Site(
                 node=node.name,
                 incarnation=Incarnation(node.incarnation),
                 address=Address(node.name, 0),
@@ -290,6 +290,7 @@ class Cluster:
                 restored=node.restored,
                 durable=True,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
+                wall=lambda: self.now_s,
             ),
         )
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from doyen.cli.options import flags, merged
 from doyen.cli.output import print_json, progress, show
 from doyen.errors import ConfigError
+from doyen.sim.runs import figure, run_many, run_seed
 from doyen.sim.scenario import Result, Scenario, simulate, to_line
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.text import read_tables
 from doyen.sim.streams import Streams
-from doyen.sim.studies.runs import figure, run_many, run_seed
 from doyen.sim.topology import build
 from doyen.sim.trace import Trace, combined_hash
 

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Final
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
@@ -50,7 +51,7 @@ from doyen.election.wakeup import Place, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
-class Announce:
+class Announce(NoLease):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
     __slots__ = (
@@ -243,6 +244,21 @@ class Announce:
     @property
     def is_leader(self) -> bool:
         return self.status is Status.LEADING
+
+    @property
+    def named(self) -> NodeId | None:
+        return self.leader
+
+    @property
+    def stage(self) -> str:  # type: ignore[override]
+        return self.status.value
+
+    @property
+    def leader_count(self) -> int:  # type: ignore[override]
+        return self.config.leader_count
+
+    def leads(self, now: Instant) -> bool:
+        return self.is_leader
 
     # Transitions: each the sole writer of its state.
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.election.by_key.config import ByKeyConfig
@@ -26,7 +27,7 @@ from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, R
 from doyen.membership.ring import Seat, owner, point_of, to
 
 
-class LeaderByKey:
+class LeaderByKey(NoLease):
     """One member: it follows the ring's facts, and claims the key when it is the closest."""
 
     MESSAGES: ClassVar[Any] = Claim | Answer | Reign
@@ -44,6 +45,10 @@ class LeaderByKey:
 
     def start(self, now: Instant) -> None:
         """Do nothing: the first fact of the ring begins the election."""
+
+    @property
+    def named(self) -> NodeId | None:
+        return None if self.term is None else self.term.leader
 
     @property
     def is_leader(self) -> bool:

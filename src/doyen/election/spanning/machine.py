@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Final
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
@@ -75,7 +76,7 @@ from doyen.errors import LocalProtocolError
 STANDING_MAX: Final = 1e300
 
 
-class Spanning:
+class Spanning(NoLease):
     """One node.  It speaks to its neighbours only; who they are it is told by `LinkChanged`."""
 
     __slots__ = (
@@ -144,6 +145,10 @@ class Spanning:
         if self.leader is None:
             return Status.NULL
         return Status.LEADER if self.leader.node == self.me else Status.NON_LEADER
+
+    @property
+    def named(self) -> NodeId | None:
+        return None if self.leader is None else self.leader.node
 
     @property
     def electing(self) -> bool:

@@ -238,6 +238,17 @@ class Arbitration:
 
     # Queries.
 
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Nobody is suspected on a ring: a member is voted out, or it stays."""
+        return ()
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        return None
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        trips = (pair.round_trip for pair in self.pairs.values() if pair.seat.node == node)
+        return next((int(trip) for trip in trips if trip is not None), None)
+
     @property
     def roster(self) -> Roster:
         return self.spread.roster
