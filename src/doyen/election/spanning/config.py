@@ -8,11 +8,14 @@
 So waits nest: a parent's is longer than its children's, with room for one request at every level.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, ms
-from doyen.election.spanning.patience import STRAIN_MAX
 from doyen.errors import ConfigError
+
+STRAIN_MAX: Final = 31  # Waits for answers are stretched by 1 + this at most (`patience`).
 
 
 class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would tell), LDM the winner's quality.  The sender is in the envelope.
 """
 
+from enum import Enum
 from math import isfinite
 from typing import Final, Literal, TypeAlias
 
@@ -212,6 +213,27 @@ class LeaderUnreachable(Struct, frozen=True):
     """Told by a failure detector: the leader has failed, or is in another region.  None: there has never been one."""
 
     leader: NodeId | None
+
+
+# ── States ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Phase(Enum):
+    """Where a node is in an election."""
+
+    IDLE = "idle"  # In none that it knows of; a leader is named, unless there never was one.
+    GATHERING = "gathering"
+    AWAITING = "awaiting"  # It has reported, or returned too late to report.
+    RETURNING = "returning"  # It asks its neighbours what it has missed.
+    RESETTING = "resetting"  # Sequences are used up: it is deaf.
+
+
+class Status(Enum):
+    """What a node is outside of an election.  [MADM Def. 4]"""
+
+    NULL = "null"
+    LEADER = "leader"
+    NON_LEADER = "non-leader"
 
 
 # ── Formulas ────────────────────────────────────────────────────────────────────────────────────────────────
