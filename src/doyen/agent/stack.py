@@ -353,7 +353,7 @@ class Stack:
             config.spanning,
             port,
             standing=config.standing if config.eligible else -STANDING_MAX,
-            life=place.incarnation,
+            incarnation=place.incarnation,
             returning=True,
             restored=restored,
         )

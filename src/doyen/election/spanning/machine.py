@@ -47,6 +47,7 @@ from doyen.election.spanning.messages import (
     Eim,
     ElectionId,
     Enquire,
+    EnquiryEnds,
     Ldm,
     LeaderUnreachable,
     Message,
@@ -58,8 +59,7 @@ from doyen.election.spanning.messages import (
     ReportsOverdue,
     Request,
     Reset,
-    ResetOver,
-    ReturnOverdue,
+    ResetEnds,
     State,
     Status,
     Timer,
@@ -86,12 +86,12 @@ class Spanning:
         standing: float = 0.0,
         measure: Callable[[], float] | None = None,
         neighbours: Iterable[NodeId] = (),
-        life: int = 0,
+        incarnation: int = 0,
         returning: bool = False,  # Others may be running already: ask them first.
         restored: int | None = None,  # The highest sequence of an earlier incarnation; None: nothing is kept.
     ) -> None:
         self.me, self.config, self.out = me, config, out
-        self._incarnation, self._returns = life, returning
+        self._incarnation, self._returns = incarnation, returning
         self._keeps = restored is not None
         self.quality = Quality(standing, measure)
         self.links = Links(me, neighbours, out)
@@ -208,11 +208,11 @@ class Spanning:
         match timer:
             case PulseDue():
                 self._pulse(now)
-            case ReturnOverdue():
+            case EnquiryEnds():
                 if self.phase is Phase.RETURNING and now >= self.deadline_at:
                     self._finish_return(now)
-            case ResetOver():
-                self._on_reset_over(timer.initiate, now)
+            case ResetEnds():
+                self._on_reset_ends(timer.initiate, now)
             case _ if g is None or timer.election != g.election:
                 pass  # Of an election that is over.
             case DeclarationOverdue():
@@ -431,7 +431,7 @@ class Spanning:
 
     def _await_return(self, until: Instant) -> None:
         self.deadline_at = max(self.deadline_at, until)
-        self.out.set_timer(ReturnOverdue(), self.deadline_at)
+        self.out.set_timer(EnquiryEnds(), self.deadline_at)
 
     def _finish_return(self, now: Instant) -> None:
         """Join, look on, adopt or initiate: all neighbours have answered, or never will."""
@@ -491,7 +491,7 @@ class Spanning:
         elif late and self.phase is Phase.RETURNING:
             self._finish_return(now)
         elif late and self.phase is Phase.RESETTING:
-            self._on_reset_over(False, now)
+            self._on_reset_ends(False, now)
 
     def _become_resetting(self, now: Instant) -> None:
         """Forget everything as sequences are used up, and be deaf until everybody has, and nothing old is under way."""
@@ -500,12 +500,12 @@ class Spanning:
         self.phase, self.election, self.gathering = Phase.RESETTING, None, None
         self._note_sequence(0, reset=True)
         self.deadline_at = now + self.config.reset_wait
-        self.out.set_timer(ResetOver(False), self.deadline_at)
+        self.out.set_timer(ResetEnds(False), self.deadline_at)
 
-    def _on_reset_over(self, initiate: bool, now: Instant) -> None:
+    def _on_reset_ends(self, initiate: bool, now: Instant) -> None:
         if self.phase is Phase.RESETTING:
             self.phase = Phase.IDLE
             self.deadline_at = now + (self.config.diameter_max + 1) * self.config.hop_delay  # By then everybody hears.
-            self.out.set_timer(ResetOver(True), self.deadline_at)
+            self.out.set_timer(ResetEnds(True), self.deadline_at)
         elif initiate and self.phase is Phase.IDLE and self.election is None:
             self._begin(now)
