@@ -182,6 +182,7 @@ def node_fields() -> dict[str, Any]:
     """Return every field of a node's configuration by its dotted name, with a value that it takes."""
     from doyen.agent.config import NodeConfig
     from doyen.agent.layers import configure
+
     from doyen.core.config import is_duration, options
 
     given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
