@@ -180,6 +180,28 @@ class Mesh:
         return HopCounters(packets, size)
 
 
+class Guests:
+    """One tenant's guests, as a network of their own; the mesh itself is entered and left by whoever made it."""
+
+    def __init__(self, mesh: Mesh, tenant: str) -> None:
+        self.mesh, self.tenant, self.nodes = mesh, tenant, mesh.guests[tenant]
+
+    def __enter__(self) -> "Guests":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cut(self, i: int) -> None:
+        self.mesh.cut(self.tenant, i)
+
+    def mend(self, i: int) -> None:
+        self.mesh.mend(self.tenant, i)
+
+    def hop_counters(self) -> HopCounters:
+        return self.mesh.hop_counters(self.tenant)
+
+
 def _mac(own: int, other: int) -> str:
     """Of the end at `own` of its link with `other`."""
     return f"02:00:00:00:{own:02x}:{other:02x}"

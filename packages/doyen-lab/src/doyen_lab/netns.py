@@ -22,12 +22,15 @@ Counters are those of the namespace's own end: every byte of a frame but its che
 import ipaddress
 import json
 import os
+import socket
 from contextlib import ExitStack
+from random import Random
 from types import TracebackType
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen_lab.iproute import (
     QUIET,
     batch,
@@ -40,7 +43,16 @@ from doyen_lab.iproute import (
     sysctl,
 )
 
-__all__ = ["NODES_MAX", "QUIET_AFTER_S", "Counters", "Namespace", "Namespaces", "remove_leftovers"]
+__all__ = [
+    "NODES_MAX",
+    "QUIET_AFTER_S",
+    "Counters",
+    "Loopback",
+    "Namespace",
+    "Namespaces",
+    "Network",
+    "remove_leftovers",
+]
 
 NODES_MAX = 250
 QUIET_AFTER_S = 3.0  # Joining reports of IGMPv3 and MLDv2: two, within a second each; and some.
@@ -74,7 +86,7 @@ class Namespace(Struct, frozen=True):
     @property
     def wrap(self) -> list[str]:
         """What goes before a command to run it in here.  The process id stays the command's own."""
-        return ["ip", "netns", "exec", self.name]
+        return ["ip", "netns", "exec", self.name] if self.name else []
 
     def counters(self) -> Counters:
         """Read in the namespace, and without a packet of its own."""
@@ -88,8 +100,61 @@ class Namespace(Struct, frozen=True):
         return os.stat(f"/run/netns/{self.name}").st_ino
 
 
+class Network(Protocol):
+    """Hosts that processes run on; each can be cut off silently, and mended."""
+
+    @property
+    def nodes(self) -> list[Namespace]: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def cut(self, i: int, /) -> None: ...
+    def mend(self, i: int, /) -> None: ...
+
+
+class Loopback:
+    """The machine's own loopback as a network: no root is needed, and no host can be cut off."""
+
+    def __init__(self, node_count: int) -> None:
+        self.nodes = [Namespace("", "lo", "127.0.0.1")] * node_count
+
+    def __enter__(self) -> "Loopback":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cut(self, i: int) -> None:
+        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
+
+    def mend(self, i: int) -> None:
+        raise LocalProtocolError("nobody is cut off on loopback")
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row that are free on loopback now."""
+    rng = Random(os.urandom(8))
+    for _ in range(100):
+        first = rng.randrange(20_000, 60_000 - count)
+        probes: list[socket.socket] = []
+        try:
+            for port in range(first, first + count):
+                probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                probes.append(probe)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        else:
+            return first
+        finally:
+            for probe in probes:
+                probe.close()
+    raise TransportError(f"no {count} free ports in a row on loopback")
+
+
 class Namespaces:
-    """So many hosts on one bridge, for as long as the `with` lasts; whatever ends it, they are removed."""
+    """`node_count` hosts on one bridge, for as long as the `with` lasts; whatever ends it, they are removed."""
 
     def __init__(self, node_count: int) -> None:
         if not 1 <= node_count <= NODES_MAX:

@@ -33,7 +33,7 @@ from doyen.node.told import Told
 ELECTION, LINKS = "election", "links"
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class SpanningPlan(Struct, frozen=True, kw_only=True):
     """What one process is to be."""
 
     group: str
@@ -68,7 +68,7 @@ class Tap:
 
 
 class MeshNode:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SpanningPlan) -> None:
         self.plan, self.kinds = plan, Counter[str]()
         life = Incarnation(time.time_ns())
         self.driver = driver = Driver(
@@ -135,4 +135,4 @@ class MeshNode:
 
 if __name__ == "__main__":
     logging.getLogger("doyen").setLevel(logging.ERROR)  # Nobody reaches these namespaces: no key is needed.
-    asyncio.run(MeshNode(msgspec.json.decode(sys.argv[1], type=Plan)).run())
+    asyncio.run(MeshNode(msgspec.json.decode(sys.argv[1], type=SpanningPlan)).run())

@@ -131,18 +131,17 @@ class Switch:
 
     def set(self, a: int, b: int, *, both: bool = True, **fields: Any) -> None:
         """Changes some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
-        self._check_linked(a, b)
-        self._change([(a, b), (b, a)] if both else [(a, b)], fields)
+        self._change(self._between(a, b, both), fields)
 
     def set_all(self, **fields: Any) -> None:
         self._change(list(self._links), fields)
 
-    def cut(self, a: int, b: int, *, both: bool = True) -> None:
-        """Silently: nobody is told.  With `both=False` b still reaches a, but hears nothing from it."""
-        self.set(a, b, both=both, up=False)
+    def cut(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        """Cut a from b, or from everybody, silently.  With `both=False` a still hears the others, but is not heard."""
+        self._change(self._between(a, b, both), {"up": False})
 
-    def mend(self, a: int, b: int, *, both: bool = True) -> None:
-        self.set(a, b, both=both, up=True)
+    def mend(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        self._change(self._between(a, b, both), {"up": True})
 
     def isolate(self, *nodes: int) -> None:
         """Cuts every link between these hosts and all others; among themselves they go on."""
@@ -173,6 +172,13 @@ class Switch:
             check_link(link)
         self._ask(Change(links=[(a, b, link) for (a, b), link in changed.items()]))
         self._links |= changed  # Once the loop has answered, packets meet the new links.
+
+    def _between(self, a: int, b: int | None, both: bool) -> list[Edge]:
+        """The directions from a to b, or to everybody that a is linked to; with `both` also those back."""
+        there = [edge for edge in self._links if edge[0] == a] if b is None else [(a, b)]
+        for edge in there:
+            self._check_linked(*edge)
+        return there + ([(to, here) for here, to in there] if both else [])
 
     def _check_linked(self, a: int, b: int) -> None:
         if (a, b) not in self._links:

@@ -1,7 +1,7 @@
-"""Kills leaders of a real group, and measures how long the others are without one.
+"""`doyen bench kill`: the leaders of a real group on loopback are killed; how long are the others without one?
 
 The takeover lasts from the SIGKILL until the last survivor came to hold the best survivor, provided that all of them
-held it, unchanged, for two announce intervals.  Both are known from the survivors' own words: every line an agent
+held it, unchanged, for two announce intervals.  Both are known from the survivors' own lines: every line that an agent
 writes carries the instant of the clock that all processes of a machine share, and lines come in order; so a status
 line from after the two intervals proves that nothing changed before it.
 
@@ -10,22 +10,26 @@ fair measurement counts for nothing, and is repeated.
 """
 
 import asyncio
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
-from statistics import median
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
-from doyen.testing.processes import LocalCluster, multicast_on_loopback
+from doyen.testing.processes import config_flags, multicast_on_loopback
+from doyen_lab.contest.figures import median_of
+from doyen_lab.contest.ours import Ours
 from doyen_lab.lateness import Lateness
+from doyen_lab.netns import Loopback
 
 LATENESS_MAX = ms(100)
 SLACK = ms(300)  # On top of T_L + T_S: messages, processes, a lost wake-up.
 PATIENCE_S = 15.0  # Then they will not agree any more.
-SETTING = AnnounceConfig(
+TIMERS = AnnounceConfig(
     announce_interval=ms(200), listen_timeout=ms(600), suppress_interval=ms(150), group_size=5
 )  # [LE §5.4.4] T_A ≥ T_S + Δ, T_L = 3·T_A.
 
@@ -67,7 +71,7 @@ class Takeovers(Struct, frozen=True, kw_only=True):
             kills=len(counted),
             agreed=len(taken),
             repeated=len(each) - len(counted),
-            median_s=median(taken) if taken else None,
+            median_s=median_of(taken),
             worst_s=max(taken) if all_agreed else None,
             bound_s=bound_s,
             lateness_worst_s=max((kill.lateness_s for kill in counted), default=0.0),
@@ -81,10 +85,10 @@ async def kill_leaders(
     nodes: int = 5,
     kills: int = 50,
     seed: int = 1,
-    config: AnnounceConfig = SETTING,
+    config: AnnounceConfig = TIMERS,
     on_kill: Callable[[Kill], None] | None = None,
 ) -> Takeovers:
-    """Kills the leader so many times, each time of a full group; the killed are started again."""
+    """Kill the leader so many times, each time of a full group; those killed are started again."""
     if not 2 <= nodes <= 64:
         raise ConfigError(f"{nodes} is out of range: give 2 to 64", field="nodes")
     if not 1 <= kills:
@@ -92,60 +96,60 @@ async def kill_leaders(
     names = [f"n{i:02}" for i in range(1, nodes + 1)]  # Standings are equal, so the last of these is the best.
     each: list[Kill] = []
     rng = Random(seed)
-    flags = [*multicast_on_loopback(), "--status-every", f"{to_seconds(config.announce_interval) / 2:g}"]
-    async with Lateness() as control, LocalCluster("takeover", config, flags=flags) as cluster:
-        for name in names:
-            await cluster.start(name)
-        await cluster.until_started()
-        while sum(kill.counted for kill in each) < kills:
-            if len(each) > 3 * kills + 10:
-                raise TransportError(
-                    f"in {sum(not kill.counted for kill in each)} of {len(each)} kills this machine's timers were late "
-                    f"by more than {LATENESS_MAX // 10**6} ms: run this on a quieter one"
-                )
-            if await _held(cluster, names[-1], config) is None:
-                raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {cluster.who_names_whom()}")
-            await asyncio.sleep(rng.random() * to_seconds(config.announce_interval))  # At any phase of its heartbeat.
-            kill = await _kill(cluster, control, names[-1], names[-2], config)
-            each.append(kill)
-            if on_kill is not None:
-                on_kill(kill)
-            await cluster.start(names[-1])
-            await cluster.until_started()
+    flags = ["--group", "takeover", *config_flags(config), *multicast_on_loopback()]
+    flags += ["--status-every", f"{to_seconds(config.announce_interval) / 2:g}"]
+    with tempfile.TemporaryDirectory(prefix="doyen-bench-") as folder:
+        group = Ours("takeover", Loopback(nodes), Path(folder), flags, names=names)
+        async with Lateness() as control, group:
+            await group.start_all()
+            while sum(kill.counted for kill in each) < kills:
+                if len(each) > 3 * kills + 10:
+                    raise TransportError(
+                        f"in {sum(not kill.counted for kill in each)} of {len(each)} kills this machine's timers were "
+                        f"late by more than {LATENESS_MAX // 10**6} ms: run this on a quieter one"
+                    )
+                if await _held(group, names[-1], config) is None:
+                    raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {group.who_names_whom()}")
+                await asyncio.sleep(rng.random() * to_seconds(config.announce_interval))  # At any phase of heartbeats.
+                kill = await _kill(group, control, names[-1], names[-2], config)
+                each.append(kill)
+                if on_kill is not None:
+                    on_kill(kill)
+                await group.start_member(names[-1])
     return Takeovers.of(nodes, config, each)
 
 
-async def _kill(cluster: LocalCluster, control: Lateness, victim: str, heir: str, config: AnnounceConfig) -> Kill:
-    member = cluster.members[victim]
+async def _kill(group: Ours, control: Lateness, victim: str, heir: str, config: AnnounceConfig) -> Kill:
     await control.worst()
-    killed_at = cluster.kill(victim)
-    await member.process.wait()
-    held_since = await _held(cluster, heir, config)
+    pid, killed_at = group.process_of(victim).pid, await group.kill(victim)
+    held_since = await _held(group, heir, config)
     lateness: Duration = await control.worst()
     return Kill(
         victim=victim,
-        pid=member.pid,
+        pid=pid,
         heir=heir,
-        survivors=len(cluster.alive()),
+        survivors=len(group.rest()),
         takeover_s=None if held_since is None else (held_since - killed_at) / 1e9,
         lateness_s=lateness / 1e9,
         counted=lateness <= LATENESS_MAX,
     )
 
 
-async def _held(cluster: LocalCluster, leader: str, config: AnnounceConfig) -> Instant | None:
+async def _held(group: Ours, leader: str, config: AnnounceConfig) -> Instant | None:
     """Since when the last of the living holds this leader, once all proved it for 2·T_A; None if they never do."""
     since: Instant = 0
 
     def proven() -> bool:
         nonlocal since
-        living = cluster.alive()
-        since = max(member.since for member in living)
-        until = since + 2 * config.announce_interval
-        return all(member.leader == leader and member.heard_at >= until for member in living)
+        living = group.rest()
+        found = group.ledger.known(living)
+        if found is None or found[0] != leader:
+            return False
+        since = found[1]
+        return all(group.heard_at.get(name, 0) >= since + 2 * config.announce_interval for name in living)
 
     try:
-        await cluster.until(proven, PATIENCE_S)
+        await group.ledger.until(proven, PATIENCE_S)
     except TimeoutError:
         return None
     return since
