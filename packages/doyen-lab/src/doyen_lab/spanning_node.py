@@ -80,7 +80,7 @@ class MeshNode:
             observer=self._on_fact,
         )
         self.hello: Hello = driver.add(
-            LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, life=life)
+            LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, incarnation=life)
         )
         self.machine: Spanning = driver.add(
             ELECTION,
@@ -89,7 +89,7 @@ class MeshNode:
                 plan.spanning,
                 Tap(port, self.kinds),
                 standing=plan.quality,
-                life=life,
+                incarnation=life,
                 returning=True,
                 restored=driver.restored(ELECTION, Spanning.RECORD) or 0,
             ),

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def _plain(value: Any) -> str:
         return "inf" if isinf(value) else repr(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, tuple):
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_plain(held)}' for key, held in value.items())}}}"
+    if isinstance(value, tuple | list):
         return f"[{', '.join(_plain(entry) for entry in value)}]"
     return repr(value)
 

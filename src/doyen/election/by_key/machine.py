@@ -1,83 +1,50 @@
 """The owner of a well-known key leads: a leader that costs no election.  Beyond [ARB], on its ring.
 
-Whoever sits closest to the key, by what the ring's membership says, ought to lead.  It acts once both of its next
-neighbours have said that they take it for the owner, and do not act themselves:
+The member that sits closest to the key, by what the ring's membership says, ought to lead.  It acts once both of its
+next neighbours have answered that they take it for the owner, and do not act themselves:
 
 - the old owner crashed or was voted out: the ring names nobody its successor before Corollary 3's wait is over, when it
   must have left;
 - a joiner took its place: the old owner stops when it hears of the joiner, and its answer is the acknowledged
-  hand-over; if it does not answer, it is watched like any neighbour, and the wait begins when its lease runs out;
+  hand-over; if it does not answer, it is watched like any neighbour, and the wait begins when its lease expires;
 - it announced that it leaves: it had stopped before it said so.
 
-So there are never two at once, as long as clocks keep to their bound; but where a partition is told to `split`, each
-part has its own.  Terms spread on the leases.  Nothing is sent while nothing changes.
+So there are never two leaders at once, as long as clocks keep to their bound; but where a partition is configured to
+`split`, each part has its own.  Terms spread on the leases.  Nothing is sent while nothing changes.
 """
 
 from typing import Any, ClassVar
 
-from msgspec import Struct
-
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
-from doyen.errors import ConfigError
+from doyen.election.by_key.config import ByKeyConfig
+from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
 from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 from doyen.membership.ring import Seat, owner, point_of, to
 
 
-class ByKeyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    key: str = "leader"  #: Well known: the same on every member.
-    lease: Duration = ms(1000)  #: T_l of the ring; a claim that is not answered is repeated four times in it.
-
-    def __post_init__(self) -> None:
-        if not self.key:
-            raise ConfigError("must not be empty", field="key")
-        if self.lease <= 0:
-            raise ConfigError("must be positive", field="lease")
-
-
-class Claim(Struct, frozen=True, array_like=True, tag=1):
-    """By what I know I am the owner: do you know better?"""
-
-    number: int
-    seat: Seat
-
-
-class Answer(Struct, frozen=True, array_like=True, tag=2):
-    number: int
-    granted: bool
-    term: int  # The highest heard of.
-
-
-class Reign(Struct, frozen=True, array_like=True, tag=3):
-    """I lead.  To whoever has come since."""
-
-    number: int
-
-
-class ClaimAgain(Struct, frozen=True, gc=False):
-    number: int
-
-
 class LeaderByKey(NoLease):
+    """One member: it follows the ring's facts, and claims the key when it is the closest."""
+
     MESSAGES: ClassVar[Any] = Claim | Answer | Reign
 
     def __init__(self, me: NodeId, config: ByKeyConfig, out: Out) -> None:
         self.me, self.config, self._out = me, config, out
         self.point = point_of(config.key)
-        self.term: Term | None = None  # Of whoever is taken for the leader.
-        self._seat: Seat | None = None  # None: not of the ring.
-        self._next: frozenset[Seat] = frozenset()  # The next on either side.
+        self.term: Term | None = None  # Of the member that is taken for the leader.
+        self._seat: Seat | None = None  # None: this node is not in the ring.
+        self._next: frozenset[Seat] = frozenset()  # The next member on either side.
         self._number = 0  # Of the claim under way.
         self._claiming = False
         self._granted: set[NodeId] = set()
-        self._highest = 0
+        self._highest = 0  # The highest number of a term that was heard of.
 
     def start(self, now: Instant) -> None:
-        """It waits for the ring's word."""
+        """Do nothing: the first fact of the ring begins the election."""
 
     @property
     def named(self) -> NodeId | None:
@@ -89,16 +56,16 @@ class LeaderByKey(NoLease):
 
     @property
     def granted(self) -> frozenset[NodeId]:
-        """Which neighbours have agreed to the last claim."""
+        """Return the neighbours that have granted the last claim."""
         return frozenset(self._granted)
 
     @property
     def owns(self) -> bool:
-        """By what this node knows."""
+        """Whether this node is the closest to the key, by what it knows."""
         found = None if self._seat is None else owner(self.point, {self._seat, *self._next})
         return found is not None and found == self._seat
 
-    # What the ring tells.
+    # Facts of the ring.
 
     def on_neighbours_changed(self, fact: NeighboursChanged, now: Instant) -> None:
         nearest = frozenset(seat for seat in (fact.before, fact.after) if seat is not None)
@@ -152,9 +119,9 @@ class LeaderByKey(NoLease):
         for seat in sorted(self._next):
             if seat.node not in self._granted:
                 self._out.send(to(seat), Claim(self._number, self._seat))
-        self._out.set_timer(ClaimAgain(self._number), now + self.config.lease // 4)
+        self._out.set_timer(ClaimRepeats(self._number), now + self.config.lease // 4)
 
-    def on_timer(self, timer: ClaimAgain, now: Instant) -> None:
+    def on_timer(self, timer: ClaimRepeats, now: Instant) -> None:
         if self._claiming and timer.number == self._number:
             self._ask(now)
 
