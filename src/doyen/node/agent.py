@@ -24,7 +24,7 @@ from doyen.membership.swim.messages import MemberSuspected
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
-from doyen.node.attachments import Attachments, attach, check, record, seal_of
+from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
 from doyen.node.chronicle import Chronicle
 from doyen.node.config import NodeConfig
 from doyen.node.reasons import lost_words
@@ -34,6 +34,7 @@ from doyen.node.told import Told as Told
 from doyen.node.told import encode_told as encode_told
 
 if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
     from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
@@ -65,6 +66,7 @@ class Agent:
         self._chronicles: dict[str, Chronicle] = {}  # By channel.
         self.answers_scores = True  # With its configured standing; an application may know better.
         self._rating: SelfRating | None = None
+        self.recorder: Recorder | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -85,6 +87,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
             self.stack = Stack(
                 self.config,
                 Place(
@@ -93,13 +96,14 @@ class Agent:
                     address=self.address,
                     seeds=self.seeds,
                     add=driver.add,
-                    rng=lambda channel: Random(),
-                    restored=driver.restored,
+                    rng=(lambda channel: Random()) if recorder is None else recorder.rng,
+                    restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
                 ),
             )
-            record(driver, self.config)
+            if recorder is not None:
+                recorder.begin(lambda: self.stack.view)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
@@ -107,7 +111,7 @@ class Agent:
             await driver.start()
             if self._rating is not None:
                 self._rating.start()
-            self.attached = await attach(driver, self.stack, self.config, self.address)
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
         except BaseException:
             driver.close()
             raise
@@ -128,6 +132,10 @@ class Agent:
     def reign(self) -> Reign | None:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
+
+    def add_election(self, name: str, kind: str) -> Reign:
+        """Begin one more election on the running node."""
+        return grown(self.recorder, {"election": name, "kind": kind}, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
         """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""

@@ -357,7 +357,7 @@ class Node:
             self.check_running()
             begun = name if kind is None else f"{name}={kind}"
             config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
-            reign = self.agent.stack.add_election(name, config.named_elections()[name])
+            reign = self.agent.add_election(name, config.named_elections()[name])
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
             if self.config.eligible and self._scores is not None and self._scores.told is not None:
