@@ -231,7 +231,7 @@ class Recorder:
             self.input_count += 1
             if not self._lost:
                 self._write(Input(now, given, effects, self._nested, failure))
-            if self._lost or self._size > self.size_max // 2:
+            if self._file is not None and (self._lost or self._size > self.size_max // 2):
                 self._next_segment()
 
     # Effects, from the machines.
