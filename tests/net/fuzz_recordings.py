@@ -22,7 +22,7 @@ from flights import bodies_of, replay, write
 from doyen.errors import DoyenError
 
 MEMORY: Final = 1 << 30  # As `doyen.net.recording.limits` has it.
-CASE_S: Final = 10.0  # Of CPU, for one replay.
+CASE_S: Final = 2.0  # Of CPU, for one replay; `doyen replay` has such a bound as well, a larger one.
 INPUTS_MAX: Final = 12
 HARMLESS: Final = {"builtins.id", "object.__getattr__", "object.__setattr__", "sys._getframe", "sys.unraisablehook"}
 STRANGE: Final[tuple[Any, ...]] = (
@@ -44,8 +44,8 @@ STRANGE: Final[tuple[Any, ...]] = (
 )
 
 
-class Hung(BaseException):
-    """One replay took too long."""
+class Stopped(BaseException):
+    """One replay took too long: machines whose state contradicts itself may loop for ever."""
 
 
 class Watch:
@@ -151,7 +151,7 @@ def main(seed: int, count: int, paths: list[Path]) -> None:
     sys.addaudithook(watch)
 
     def stop(number: int, where: FrameType | None) -> None:
-        raise Hung
+        raise Stopped
 
     signal.signal(signal.SIGVTALRM, stop)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -168,7 +168,10 @@ def main(seed: int, count: int, paths: list[Path]) -> None:
             end = "the same"
         except DoyenError as error:
             end = type(error).__name__
+        except (Stopped, MemoryError):
+            end = "stopped"
         except BaseException as error:
+            watch.armed = False
             end = f"{type(error).__name__}"
             wrong.append(f"{number}: {type(error).__name__}: {error}"[:500])
             bent.rename(bent.with_name(f"wrong-{seed}-{number}"))

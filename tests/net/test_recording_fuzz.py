@@ -62,6 +62,7 @@ def check(found: dict[str, Any], cases: int) -> None:
     assert found["peak_mib"] < 400
     ends = Counter(found["ends"])
     assert sum(ends.values()) == cases and ends["TransportError"] > cases / 10 and ends["Diverged"] > cases / 100
+    assert ends["stopped"] <= cases / 1000  # By the bound on a replay's time.
 
 
 def test_ten_thousand_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:

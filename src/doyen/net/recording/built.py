@@ -28,11 +28,13 @@ class Built:
         self.numbers: dict[int, int] = {}  # By address.
         self._modules: set[str] = set()  # Where the machines' classes are.
         self._at_home: dict[type, bool] = {}
+        self._named: dict[type, bool] = {}
 
     def add(self, machine: Any) -> None:
         """Number the objects of one more machine, which must not have had any input yet."""
         self._modules.add(type(machine).__module__)
         self._at_home.clear()
+        self._named.clear()
         todo = [machine]
         while todo:
             found = todo.pop()
@@ -60,20 +62,26 @@ class Built:
         """Whether a class lives where the machines do: in the sans-IO half of doyen, or beside a machine."""
         found = self._at_home.get(kind)
         if found is None:
-            module = kind.__module__
-            others = {name.partition(".")[0] for name in self._modules} - {"doyen"}  # Somebody else's election.
-            ours = module.startswith(SANS_IO) or module in self._modules
-            found = self._at_home[kind] = (ours or module.partition(".")[0] in others) and module != Port.__module__
+            found = self._at_home[kind] = self._is_home(kind.__module__)
         return found
 
-    def classes(self) -> dict[str, type]:
-        """Return every class that a snapshot may name.  They are loaded already, since the machines are built."""
-        return {
-            name_of(kind): kind
-            for name, module in list(sys.modules.items())
-            for kind in list(vars(module).values())
-            if isinstance(kind, type) and kind.__module__ == name and self.is_at_home(kind)
-        }
+    def _is_home(self, module: str) -> bool:
+        others = {name.partition(".")[0] for name in self._modules} - {"doyen"}  # Somebody else's election.
+        ours = module.startswith(SANS_IO) or module in self._modules
+        return (ours or module.partition(".")[0] in others) and module != Port.__module__
+
+    def has_name(self, kind: type) -> bool:
+        """Whether a snapshot may name a class: it is at home, and at the top of its module."""
+        found = self._named.get(kind)
+        if found is None:
+            found = self._named[kind] = self.class_of(name_of(kind)) is kind
+        return found
+
+    def class_of(self, name: str) -> Any:
+        """Return the class that a snapshot names, or None.  It is loaded already, since the machines are built."""
+        module, _, short = name.partition(":")
+        found = vars(sys.modules[module]).get(short) if self._is_home(module) and module in sys.modules else None
+        return found if isinstance(found, type) and name_of(found) == name else None
 
 
 def name_of(kind: type) -> str:

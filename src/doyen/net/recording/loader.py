@@ -39,8 +39,7 @@ class Loader:
         names = {number: name_of(type(found)) for number, found in enumerate(built.objects)}
         if [classes[i] if 0 <= i < len(classes) else "" for i in built_classes] != list(names.values()):
             raise TransportError("its machines are built otherwise than those of this version")
-        known = built.classes()
-        self._names, self._classes = classes, [known.get(name) for name in classes]
+        self._names, self._classes = classes, [built.class_of(name) for name in classes]
         self._objects: dict[int, Any] = dict(enumerate(built.objects))
         self._built_count = len(built.objects)
         self._entries: dict[int, Entry] = {}
@@ -93,7 +92,7 @@ class Loader:
         except Exception as error:  # Whatever the checks of a Struct, or a hash, make of nonsense.
             raise TransportError(f"object {entry.number} cannot be made: {type(error).__name__}: {error}") from None
 
-    def _class(self, number: int) -> type[Any]:
+    def _class(self, number: int) -> Any:
         found = self._classes[number] if 0 <= number < len(self._classes) else None
         if found is None:
             name = self._names[number] if 0 <= number < len(self._names) else number

@@ -6,7 +6,6 @@ objects as they are later, and those objects that came to be since.  What holds 
 written, but only referred to by its number.
 """
 
-import sys
 from collections import deque
 from enum import Enum
 from random import Random
@@ -35,7 +34,7 @@ class Unkept(TransportError):
 
 
 class Snapshot:
-    """One snapshot being taken: `refer` to whatever is to be kept, then read `entries` and `classes`."""
+    """One snapshot being taken: `keep` whatever is to be kept, then read `entries` and `classes`."""
 
     def __init__(self, built: Built) -> None:
         self.entries: list[Entry] = []
@@ -96,7 +95,7 @@ class Snapshot:
             self.entries.append(Blob(number, value))
         elif kind in CONTAINERS:
             self._todo.append((number, value, self._where))
-        elif not self._built.is_at_home(kind) or not _is_public(kind):
+        elif not self._built.has_name(kind):
             raise Unkept(f"{self._where}: {kind.__qualname__} is no data")
         elif isinstance(value, Enum):
             self.entries.append(Choice(number, self._class(kind), value.name))
@@ -140,8 +139,3 @@ class Snapshot:
             self.entries.append(Instance(number, self._class(kind), attributes))
         else:
             raise Unkept(f"{self._where}: {kind.__qualname__} is no data")
-
-
-def _is_public(kind: type) -> bool:
-    """Whether the reader can find a class: at the top of its module."""
-    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
