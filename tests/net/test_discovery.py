@@ -22,7 +22,8 @@ from doyen.errors import ConfigError
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.net import discovery
-from doyen.net.discovery import HEARD_MAX, LINES_MAX, Beacon, CallDue, Discovery, DiscoveryConfig, Here
+from doyen.net.beacon import Beacon, CallDue, Here
+from doyen.net.discovery import HEARD_MAX, LINES_MAX, Discovery, DiscoveryConfig
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.testing import RecordingOut

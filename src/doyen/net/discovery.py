@@ -3,7 +3,7 @@
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
     seeds file   the same, one a line; read again when it changes
-    multicast    `Beacon`: every member says where it listens, often at first, rarely later
+    multicast    `beacon`: every member says where it listens, often at first, rarely later
 
 What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
 Nothing here waits for a name server: lookups have threads of their own, one per name, that nobody waits for at the
@@ -20,13 +20,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, seconds, to_seconds
-from doyen.core.effects import Out
-from doyen.core.ids import Address, NodeId, parse_address
+from doyen.core.ids import Address, parse_address
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
@@ -38,7 +37,6 @@ ADDRESSES_MAX: Final = 1024  # Of one name, or of one file.
 HEARD_MAX: Final = 64  # Peers that called out, the latest.
 FILE_MAX: Final = 1 << 20
 LINES_MAX: Final = 4096  # Of a file: nobody waits for more to be read.
-CHANNEL: Final = "discovery"
 
 Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
@@ -266,53 +264,3 @@ def _stamp(path: Path) -> Any:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-# ── By multicast ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
-    """I listen there."""
-
-    host: str
-    port: int
-    wants_answer: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.host) > 64 or not 0 < self.port < 65536:
-            raise ValueError(f"{self.host[:64]}:{self.port} is no address")
-
-
-class CallDue(Struct, frozen=True, gc=False):
-    wait: Duration
-
-
-class Beacon:
-    """A machine: calls out where it listens, often at first; whoever hears a newcomer answers it alone."""
-
-    MESSAGES: ClassVar[Any] = Here
-
-    def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
-        self.node, self.config = node, config
-        self._address, self._out = address, out
-
-    def start(self, now: Instant) -> None:
-        self._call(now, self.config.beacon_first, wants_answer=True)
-
-    def on_message(self, sender: NodeId, message: Here, now: Instant) -> None:
-        there = Address(message.host, message.port)
-        if sender == self.node or there == self._address:
-            return
-        self._out.emit(PeerHeard(there))
-        if message.wants_answer:
-            self._out.send(sender, self._here(wants_answer=False))
-
-    def on_timer(self, timer: CallDue, now: Instant) -> None:
-        self._call(now, min(timer.wait * 2, self.config.beacon_last), wants_answer=False)
-
-    def _call(self, now: Instant, wait: Duration, *, wants_answer: bool) -> None:
-        self._out.multicast(self._here(wants_answer=wants_answer))
-        self._out.set_timer(CallDue(wait), now + wait)
-
-    def _here(self, *, wants_answer: bool) -> Here:
-        return Here(self._address.host, self._address.port, wants_answer)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec, Envelope
-from doyen.core.host import Host, Port, Verbs
+from doyen.core.host import Host, Port, Verbs, World
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
@@ -33,8 +33,6 @@ from doyen.net.udp import UdpTransport
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-    from doyen.net.recorder import Recorder
 
 log = logging.getLogger("doyen")
 
@@ -49,6 +47,19 @@ Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
 
 def boot_time_ns() -> Instant:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Tap(World, Protocol):
+    """What stands between a driver and its machines: it takes every input, and is the world of the host."""
+
+    def start(self, now: Instant) -> None: ...
+    def start_late(self, port: Port, now: Instant) -> None: ...
+    def on_datagram(self, envelope: Envelope, data: bytes, now: Instant) -> None: ...
+    def on_message(self, channel: str, sender: NodeId, message: Any, now: Instant) -> None: ...
+    def on_timer(self, port: Port, timer: Any, now: Instant) -> None: ...
+    def on_durable(self, port: Port, now: Instant) -> None: ...
+    def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None: ...
+    def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None: ...
 
 
 class Driver:
@@ -69,6 +80,8 @@ class Driver:
         clock: Callable[[], Instant] = boot_time_ns,
     ) -> None:
         self.host = Host(node, self)
+        self._tap: Tap | None = None
+        self._inputs: Host | Tap = self.host  # Where inputs go.
         self.incarnation, self.codec, self.transport = incarnation, codec, transport
         self.clock, self.storage, self.seal = clock, storage, seal
         if seal is not None:
@@ -86,7 +99,6 @@ class Driver:
         codec.speak(NAMESAKE, Namesake)
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
-        self._fired_no = 0  # Of the timer that is firing, or fired last.
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
@@ -94,7 +106,6 @@ class Driver:
         self._answered_at: Instant = -TELL_EVERY  # A later process of our name.
         self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
-        self.recorder: Recorder | None = None  # Set by `Recorder.attach`.
         self.failure: BaseException | None = None
 
     # Life.
@@ -104,10 +115,14 @@ class Driver:
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
         if self._running:
-            if self.recorder is not None:
-                self.recorder.on_added()
-            self._step(self.host.start_late, port)
+            self._step(self._inputs.start_late, port)
         return port.machine
+
+    def interpose(self, tap: Tap) -> None:
+        """Put a tap between this driver and its machines, before any machine is added."""
+        if self.host.ports:
+            raise LocalProtocolError(f"{self.host.node} has machines already: a tap must come before them")
+        self.host.world = self._tap = self._inputs = tap
 
     def watch(self, observer: Observer) -> None:
         """One more that is told every fact."""
@@ -147,7 +162,7 @@ class Driver:
                 self.transport.address,
             )
         try:
-            self._run(self.host.start)
+            self._inputs.start(self.clock())
         except BaseException:
             self.close()
             raise
@@ -155,12 +170,12 @@ class Driver:
 
     def command(self, channel: str, name: str, **arguments: Any) -> None:
         self._check_running(name)
-        self._run(lambda now: self.host.command(channel, name, now, **arguments), "command", channel, name, arguments)
+        self._inputs.command(channel, name, self.clock(), **arguments)
         self._set_alarm()
 
     def tell(self, fact: Any, *, channel: str | None = None) -> None:
         self._check_running(f"{type(fact).__name__} for it")
-        self._run(lambda now: self.host.tell(fact, now, channel=channel), "tell", channel, fact)
+        self._inputs.tell(fact, self.clock(), channel=channel)
         self._set_alarm()
 
     def _check_running(self, what: str) -> None:
@@ -200,8 +215,7 @@ class Driver:
     # The world of the host.
 
     def verbs(self, port: Port) -> Verbs:
-        verbs = Verbs(partial(self._send, port), partial(self._multicast, port), partial(self._set_timer, port))
-        return verbs if self.recorder is None else self.recorder.overheard(port, verbs)
+        return Verbs(partial(self._send, port), partial(self._multicast, port), partial(self._set_timer, port))
 
     def persist(self, port: Port, record: Any) -> None:
         if self.storage is None:
@@ -210,8 +224,6 @@ class Driver:
             from concurrent.futures import ThreadPoolExecutor  # Most nodes keep nothing.
 
             self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
-        if self.recorder is not None:
-            self.recorder.note(port, "persist", record)
         data = self.storage.encode(port.channel, record)  # As it is now, whatever becomes of it while the disk is busy.
         written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, data)
         written.add_done_callback(partial(self._on_written, port))
@@ -299,7 +311,10 @@ class Driver:
             told: Namesake = envelope.message
             self._on_namesake(Incarnation(told.incarnation), Address(told.host, told.port))
             return
-        self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+        if self._tap is None:
+            self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+        else:
+            self._step(self._tap.on_datagram, envelope, opened)
 
     def _answer_namesake(self, theirs: Incarnation, source: Address) -> None:
         """A later one that has us as its seed, and us alone, would hear nothing of ours: we know nobody there."""
@@ -356,7 +371,7 @@ class Driver:
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:
-            self._step(self.host.on_message, channel, self.host.node, message)
+            self._step(self._inputs.on_message, channel, self.host.node, message)
 
     def _on_alarm(self) -> None:
         self._alarm, self._alarm_at = None, FOREVER
@@ -365,8 +380,8 @@ class Driver:
         for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
             if not timers or timers[0][0] > now or not self._running:
                 break
-            _, self._fired_no, port, timer = heappop(timers)
-            self._step(self.host.on_timer, port, timer)
+            _, _, port, timer = heappop(timers)
+            self._step(self._inputs.on_timer, port, timer)
         self._set_alarm()
 
     def _on_written(self, port: Port, written: "asyncio.Future[None]") -> None:
@@ -376,21 +391,11 @@ class Driver:
         if error is not None:  # Not durable: what waits for it must never leave.
             self._fail(error)
             return
-        self._step(port.durable)
+        self._step(self._inputs.on_durable, port)
 
-    def _run(self, entry: Callable[[Instant], None], *what: Any) -> None:
-        now = self.clock()
-        if self.recorder is None:
-            entry(now)
-        else:
-            self.recorder.run(entry, what or ("start",), now)
-
-    def _step(self, entry: Callable[..., None], *arguments: Any) -> None:
+    def _step(self, enter: Callable[..., None], *arguments: Any) -> None:
         try:
-            if self.recorder is None:
-                entry(*arguments, self.clock())
-            else:
-                self.recorder.step(entry, arguments, self.clock())
+            enter(*arguments, self.clock())
         except Exception as error:
             self._fail(error)
             return
