@@ -257,7 +257,7 @@ def runners(found: dict[str, Any], folder: Path) -> None:
         waiting = enter(runner("waiting", "true", flags=lonely))
         ended = enter(runner("ended", "sleep", "60"))
         interrupted = enter(runner("interrupted", "sleep", "60"))
-        up = enter(started("up", "--nodes", "2", "--for", "12s", "--json"))
+        up = enter(started("up", "--nodes", "2", "--for", "3s", "--json"))
         stopped = enter(started("up", "--nodes", "2", "--json"))
         long = enter(started("sim", "announce", "--nodes", "50", "--runs", "100000", "--jobs", "1"))
         watched = enter(agent("watched", "solo", "--election", "le-s"))
@@ -269,7 +269,7 @@ def runners(found: dict[str, Any], folder: Path) -> None:
         watcher = enter(started("watch", "--group", "watched", "--json"))
         until(lambda: watcher.told, "the first line of watch")
         watcher.process.send_signal(signal.SIGINT)
-        until(lambda: stopped.told, "the first line of up")
+        stopped.wait_for("sigkill")
         stopped.process.send_signal(signal.SIGINT)
         until(lambda: cpu_s(long.process.pid) > 3, "a simulation that is under way")
         long.process.send_signal(signal.SIGINT)
@@ -288,7 +288,7 @@ def runners(found: dict[str, Any], folder: Path) -> None:
             found[f"exit code of doyen {name}"] = process.ends()
         for process in (done, ended):
             found.update(events(process, "run"))
-        found.update(events(up, "up"))
+        found.update(events(stopped, "up"))
 
 
 def everything(folder: Path) -> dict[str, Any]:
