@@ -55,7 +55,8 @@ def _table(value: Struct) -> str:
     hints = field_types(type(value))
     for field in msgspec.structs.fields(value):
         held = getattr(value, field.name)
-        if field.required or held != field.default:
+        usual = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if field.required or held != usual:
             parts.append(f"{field.name} = {_value(hints[field.name], held)}")
     return f"{{{', '.join(parts)}}}"
 
