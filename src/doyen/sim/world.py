@@ -27,6 +27,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.errors import ConfigError
+from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
@@ -311,9 +312,9 @@ class World:
         return self.sort == "quorum" or any(self._is_member(node) for node in region)
 
     def _is_member(self, node: SimNode) -> bool:
-        """By its own list."""
-        view = self.stack(node).view
-        return view is not None and node.name in view and view[node.name].present
+        """Whether it is of the ring: where a group loses its majority all leave, and nobody is left to join."""
+        membership = self.stack(node).membership
+        return not isinstance(membership, Arbitration) or membership.is_member
 
     def disagreement(self, region: list[SimNode]) -> str | None:
         """Why a region does not have one leader that all of it name and that acts, or None."""

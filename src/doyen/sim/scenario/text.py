@@ -13,6 +13,7 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.core.config import field_types, is_duration, is_table, load, table_item
 from doyen.errors import ConfigError
+from doyen.sim.scenario.defaults import completed
 from doyen.sim.scenario.schema import Scenario
 
 LINE_MAX = 1 << 20
@@ -31,7 +32,8 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> Scenario:
-    return load(Scenario, read_tables(path), f"scenario {path}")
+    where = f"scenario {path}"
+    return load(Scenario, completed(read_tables(path), where), where)
 
 
 def from_line(line: str) -> Scenario:
