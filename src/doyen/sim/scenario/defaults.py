@@ -8,14 +8,13 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import load
 from doyen.core.kinds import DELAYS
 from doyen.errors import ConfigError
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.node.layers import from_tables, overlay
 from doyen.sim.scenario.schema import Group, RunConfig, Scenario
 from doyen.sim.world import world_fields
 
 LOSS: Final = 0.05
-LOSS_TIMED: Final = (
-    0.002  # Of elections that hang on time: three losses in a row cost a member, and who is left may be too few.
-)
+LOSS_OF_RINGS: Final = 0.002  # Three lost messages in a row cost a ring a member, and those left may be too few.
 LONG: Final = "1000000s"
 LEGACY: Final = ("election", "protocol", "durable_terms")  # Of [group]: announce-listen's.
 
@@ -64,8 +63,9 @@ def completed(
     if isinstance(network, dict):
         network.setdefault("delay", {"mean": f"{DELAYS[config.preset]}ns"})
         if usual_faults:
-            timed = config.promise(kind).sort == "timed"
-            network.setdefault("loss", {"model": "uncorrelated", "prob": LOSS_TIMED if timed else LOSS})
+            membership = config.membership_kind()
+            ring = membership is not None and isinstance(config.table(membership.table), ArbitrationConfig)
+            network.setdefault("loss", {"model": "uncorrelated", "prob": LOSS_OF_RINGS if ring else LOSS})
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:
