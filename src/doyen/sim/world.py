@@ -27,6 +27,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.errors import ConfigError
+from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
@@ -101,6 +102,7 @@ class World:
         *,
         standing_of: Callable[[int], Standing | None] | None = None,  # By index; None: may not lead.
         clock_of: Callable[[int], Clock | None] = lambda index: None,
+        incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
         tamper: Tamper | None = None,
     ) -> None:
         kind = config.election_kind()
@@ -111,14 +113,15 @@ class World:
         self.sort = config.promise(kind).sort
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
-        self._clock_of, self._tamper = clock_of, tamper
+        self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
         self._configs: dict[tuple[float, bool, bool], NodeConfig] = {}  # Those that differ, each made once.
         self._stacks: list[Stack | None] = []  # By node: of its present or last incarnation.
         self._elections: list[Any] = []  # By node: the machine that elects,
         self._records: list[bytes | None] = []  # what it had on the disk when this incarnation began,
         self.remembers_since: list[int] = []  # and the first incarnation that it has an unbroken record of.
-        self._configured: list[Standing | None] = []  # By node: what it starts with; None may not lead.
-        self.standings: list[Standing | None] = []  # By node: what its application says that it is worth now.
+        self._configured: list[Standing | None] = []  # By node: its standing when it starts; None may not lead.
+        self.standings: list[Standing | None] = []  # By node: what its election goes by now.
+        self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
         self.began_to_lead = 0
@@ -154,8 +157,8 @@ class World:
         self.sim.command(node, ELECTION, "resign", to=to)
 
     def set_score(self, node: SimNode, score: Standing) -> None:
-        """What the node's application says that it is worth from now on; a restart begins with the configured worth."""
-        self.standings[node.index] = score
+        """What the node's application says that it is worth, now and whenever it is asked."""
+        self.standings[node.index] = self._scores[node.index] = score
         if node.host is not None:
             if not self._is_rated:
                 self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
@@ -164,6 +167,7 @@ class World:
 
     def _setup(self, node: SimNode, host: Host) -> None:
         self.believers.pop(node.index, None)
+        self.standings[node.index] = self._configured[node.index]
         self.names[node.index], self.named_at[node.index] = (), self.sim.now
         self._records[node.index] = record = node.disk.get(ELECTION) if self.durable else None
         if record is None:
@@ -172,7 +176,7 @@ class World:
             self._config_of(node),
             Site(
                 node=node.name,
-                incarnation=Incarnation(node.incarnation),
+                incarnation=Incarnation(self._incarnation_of(node)),
                 address=Address(node.name, 0),
                 seeds=self._seeds_of(node),
                 add=partial(self._add, node, host),
@@ -294,8 +298,8 @@ class World:
             from doyen.node.quality import own_quality, rating_of
 
             return own_quality(rating_of(self.config.attributes, self.config.measures))
-        standing = self.standings[node.index]
-        return 0.0 if standing is None else standing
+        score = self._scores.get(node.index, self._configured[node.index])
+        return 0 if score is None else score
 
     def regions(self) -> list[list[SimNode]]:
         """The nodes that are up, by whom they reach and are reached by: one member of a region stands for it."""
@@ -313,17 +317,21 @@ class World:
         return regions
 
     def can_elect(self, region: list[SimNode]) -> bool:
-        """Whether a region must have a leader: of a quorum's or a ring's, a lesser part need not."""
+        """Whether a region must come to a leader: a quorum's needs most voters, a ring's most nodes, and members."""
         if self.sort == "weak":
             return True
         electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
-        return 2 * sum(node.name in electorate for node in region) > len(electorate)
+        if 2 * sum(node.name in electorate for node in region) <= len(electorate):
+            return False
+        return self.sort == "quorum" or any(self._is_member(node) for node in region)
+
+    def _is_member(self, node: SimNode) -> bool:
+        """Whether it is of the ring: where a group loses its majority all leave, and nobody is left to join."""
+        membership = self.stack(node).membership
+        return not isinstance(membership, Arbitration) or membership.is_member
 
     def disagreement(self, region: list[SimNode]) -> str | None:
-        """Why a region does not agree on the leader that it ought to have, or None."""
-        if not self.can_elect(region):
-            acting = [node.name for node in region if self.acts(node)]
-            return f"{', '.join(acting)} acts without a majority" if acting and self.sort == "quorum" else None
+        """Why a region does not have one leader that all of it name and that acts, or None."""
         named = Counter(self.named_by(node) for node in region)
         acting = [node.name for node in region if self.acts(node)]
         if len(named) > 1:

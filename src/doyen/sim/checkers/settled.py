@@ -36,6 +36,9 @@ class RegionsAgree(Checker):
             return
         for region in self.world.regions():
             self.looked += 1
-            reason = self.world.disagreement(region)
-            if reason is not None:
-                self.fail(reason)
+            if self.world.can_elect(region):
+                reason = self.world.disagreement(region)
+                if reason is not None:
+                    self.fail(reason)
+            elif self.world.sort == "quorum" and any(self.world.acts(node) for node in region):
+                self.fail(f"{', '.join(node.name for node in region)} have a leader, and no majority")

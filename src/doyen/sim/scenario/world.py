@@ -40,8 +40,14 @@ class ScenarioWorld:
         )
         self.own_clocks = bool(scenario.clocks.offset_max or scenario.clocks.drift_max or scenario.churn.steps_clocks())
         self.world = World(
-            self.sim, scenario.config(), standing_of=self._standing, clock_of=self._clock, tamper=self._made
+            self.sim,
+            scenario.config(),
+            standing_of=self._standing,
+            clock_of=self._clock,
+            incarnation_of=self._incarnation,
+            tamper=self._made,
         )
+        self._incarnations: dict[int, int] = {}  # By node: of its present or last start.
         for index in range(group.nodes):
             self.world.add(group.name_of(index))
 
@@ -101,6 +107,12 @@ class ScenarioWorld:
         clocks, rng = self.scenario.clocks, self.streams.of("clock", index)
         offset, drift = 2.0 * rng.random() - 1.0, 2.0 * rng.random() - 1.0
         return Clock(int(offset * clocks.offset_max), drift * clocks.drift_max)
+
+    def _incarnation(self, node: SimNode) -> int:
+        """As an agent's: the instant of its start in microseconds, and always greater than the one before."""
+        found = max(self._incarnations.get(node.index, 0) + 1, self.sim.now // 1000)
+        self._incarnations[node.index] = found
+        return found
 
     def _standing(self, index: int) -> Standing | None:
         """By the rank that the scenario asks for; None for observers."""
