@@ -220,7 +220,7 @@ class Discovery:
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:
             self._told = told
-            self.driver.set_seeds(told)
+            self.driver.addresses.seeds = told
             self.driver.tell(SeedsChanged(told))
 
     def _usable(self, address: Address) -> bool:

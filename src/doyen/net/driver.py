@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heappop, heappush
@@ -22,12 +22,13 @@ from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec, Envelope
 from doyen.core.host import Host, Port, Verbs, World
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.view import Status, ViewChanged
+from doyen.core.view import ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from doyen.net.address_book import AddressBook
 from doyen.net.keys import ID_BYTES, UnknownKey
-from doyen.net.rivals import CHANNEL as NAMESAKE
-from doyen.net.rivals import TELL_EVERY, Namesake, Rivals, Verdict
-from doyen.net.sealed import MARK, OVERHEAD, Seal
+from doyen.net.namesakes import CHANNEL as NAMESAKE
+from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
+from doyen.net.sealed import MARK, OVERHEAD, Seal, Unproven
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
-PEERS_MAX = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
-FAN_OUT_MAX = 256  # Addresses, besides the seeds, that a multicast goes to where there is no multicast.
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
-NAMESAKE_AFTER = 3_000_000_000  # Beyond what a packet of our own former life may have been on its way.
 LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
@@ -91,19 +89,14 @@ class Driver:
         self._closers: list[Callable[[], None]] = []
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
         self.received_count = 0
-        self._seeds = tuple(peers)
-        self._addresses: OrderedDict[NodeId, Address] = OrderedDict()
-        self._absent: dict[NodeId, Address] = {}  # Of members that a view holds failed; it may err.
-        self._lives: dict[NodeId, Incarnation] = {}  # The latest heard of each that has an address.
-        self._rivals = Rivals()
+        self.addresses = AddressBook(node, peers)
+        self._namesakes = Namesakes(node, incarnation)
         codec.speak(NAMESAKE, Namesake)
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
-        self._namesake: tuple[Incarnation, Instant] | None = None  # An earlier process of our name: since when heard.
-        self._answered_at: Instant = -TELL_EVERY  # A later process of our name.
         self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
         self.failure: BaseException | None = None
@@ -134,10 +127,6 @@ class Driver:
             closer()
         else:
             self._closers.append(closer)
-
-    def set_seeds(self, seeds: Iterable[Address]) -> None:
-        """Who is told what is for all, besides those heard, where there is no multicast."""
-        self._seeds = tuple(seeds)
 
     def restored(self, channel: str, kind: Any) -> Any:
         """What a machine persisted in an earlier life, or None; for its constructor."""
@@ -205,13 +194,6 @@ class Driver:
         """Whether a timer is due that has not fired yet."""
         return bool(self._timers) and self._timers[0][0] <= self.clock()
 
-    def address_of(self, node: NodeId) -> Address | None:
-        return self._addresses.get(node)
-
-    def life_of(self, node: NodeId) -> Incarnation | None:
-        """The latest incarnation under which it was heard, if it was."""
-        return self._lives.get(node)
-
     # The world of the host.
 
     def verbs(self, port: Port) -> Verbs:
@@ -231,7 +213,7 @@ class Driver:
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
         if isinstance(fact, ViewChanged):
-            self._learn(fact)
+            self.addresses.learn(fact)
         for observer in self._observers:
             try:
                 observer(port.channel, fact, now)
@@ -244,7 +226,7 @@ class Driver:
         if to == self.host.node:  # To oneself: at once, and surely, but after this step.
             self._loop.call_soon(self._on_own_message, port.channel, message)
             return
-        address = to if isinstance(to, Address) else self._addresses.get(to) or self._absent.get(to)
+        address = to if isinstance(to, Address) else self.addresses.reach(to)
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
@@ -260,9 +242,8 @@ class Driver:
             data = self.seal.seal(data, None)
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
-        else:  # Fan-out: every seed, and those heard last; bounded, or a stranger could make us flood the world.
-            heard = list(self._addresses.values())[-FAN_OUT_MAX:]
-            for address in {*self._seeds, *heard} - {self.transport.address}:
+        else:
+            for address in self.addresses.fan_out() - {self.transport.address}:
                 self.transport.send(data, address)
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
@@ -283,7 +264,7 @@ class Driver:
         if not self._running:
             return
         try:
-            opened = self._opened_datagram(data, source)
+            opened = self._open_datagram(data, source)
             if opened is None:
                 return
             envelope = self.codec.decode(opened)
@@ -294,80 +275,54 @@ class Driver:
         except RemoteProtocolError as error:
             self._refuse(error, source)
             return
-        if envelope.sender == self.host.node:
-            if envelope.incarnation != self.incarnation:
-                self._answer_namesake(envelope.incarnation, source)
-                self._on_namesake(envelope.incarnation, source)
-            else:
-                self.refused["echo"] += 1  # Our own multicast, heard back.
-            return
-        known = self._lives.get(envelope.sender, envelope.incarnation)
-        if (known != envelope.incarnation or envelope.sender in self._rivals) and not self._is_heard(envelope, source):
-            return
+        sender, incarnation = envelope.sender, envelope.incarnation
+        known = self.addresses.incarnation_of(sender)
+        if not self._namesakes.is_settled(sender, incarnation, known):
+            came = Arrival(source, self.transport.address, self.clock())
+            judged = self._namesakes.judge(sender, incarnation, known, came)
+            if not judged.heard:
+                self._turn_away(judged, sender, source)
+                return
         self.received_count += 1
-        self._remember(envelope.sender, source)
-        self._lives[envelope.sender] = envelope.incarnation
+        self.addresses.heard(sender, incarnation, source)
         if envelope.channel == NAMESAKE:
-            told: Namesake = envelope.message
-            self._on_namesake(Incarnation(told.incarnation), Address(told.host, told.port))
-            return
-        if self._tap is None:
-            self._step(self.host.on_message, envelope.channel, envelope.sender, envelope.message)
+            self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
+        elif self._tap is None:
+            self._step(self.host.on_message, envelope.channel, sender, envelope.message)
         else:
             self._step(self._tap.on_datagram, envelope, opened)
 
-    def _answer_namesake(self, theirs: Incarnation, source: Address) -> None:
-        """A later one that has us as its seed, and us alone, would hear nothing of ours: we know nobody there."""
-        now = self.clock()
-        if theirs > self.incarnation and now - self._answered_at >= TELL_EVERY:
-            self._answered_at = now
-            ours = self.transport.address
-            self._tell_of_namesake(Namesake(self.incarnation, ours.host, ours.port), source, self.host.node)
+    def _open_datagram(self, data: bytes, source: Address) -> bytes | None:
+        """Return what the codec can read; None for what is between the seals alone, which is answered."""
+        if self.seal is None:
+            if data[:1] == MARK and len(data) > OVERHEAD:
+                raise UnknownKey(data[1 : 1 + ID_BYTES])
+            return data
+        if len(data) > self.codec.datagram_max + OVERHEAD:
+            raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.codec.datagram_max}, sealed")
+        if self.seal.is_own(data):
+            self.refused["echo"] += 1
+            return None
+        try:
+            opened = self.seal.open(data, source)
+        except Unproven as error:
+            if error.question is not None:
+                self.transport.send(error.question, source)
+            raise
+        for answer in opened.answers:
+            self.transport.send(answer, source)
+        return opened.datagram
 
-    def _on_namesake(self, theirs: Incarnation, source: Address) -> None:
-        """Two of one name would both lead.  The later one gives up: what it hears is no last word of a former life."""
-        self.refused["namesake"] += 1
-        what = f"another process at {source} is called {self.host.node!r} too: rename one"
-        self.complain("namesake", what)
-        if theirs > self.incarnation:
-            return  # It will hear us, and give up.
-        now = self.clock()
-        if self._namesake is None or self._namesake[0] != theirs:
-            self._namesake = (theirs, now)
-        elif now - self._namesake[1] > NAMESAKE_AFTER:
-            self._fail(TransportError(what))
-
-    def _is_heard(self, envelope: Envelope, source: Address) -> bool:
-        """Of a name that has had two lives, or has two at once."""
-        name = envelope.sender
-        known = self._lives.get(name, envelope.incarnation)
-        verdict = self._rivals.judge(name, envelope.incarnation, known, source, self.clock())
-        if verdict is Verdict.HEARD:
-            return True
-        self.refused["outlived" if verdict is Verdict.OUTLIVED else "rival"] += 1
-        if verdict is Verdict.RIVAL_TOLD:
-            notice = self._rivals.notice(name)
-            where = Address(notice.host, notice.port)
-            self.complain("rival", f"two processes are called {name!r}, at {where} and, later, at {source}: rename one")
-            self._tell_of_namesake(notice, source, name)
-        return False
-
-    def _tell_of_namesake(self, notice: Namesake, later: Address, name: NodeId) -> None:
-        data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, notice)
-        self.transport.send(data if self.seal is None else self.seal.seal(data, later, name), later)
-
-    def _opened_datagram(self, data: bytes, source: Address) -> bytes | None:
-        """What the codec can read; None for what was between the seals alone."""
-        if self.seal is not None:
-            if len(data) > self.codec.datagram_max + OVERHEAD:
-                raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.codec.datagram_max}, sealed")
-            if self.seal.is_own(data):
-                self.refused["echo"] += 1
-                return None
-            return self.seal.open(data, source, self.transport.send)
-        if data[:1] == MARK and len(data) > OVERHEAD:
-            raise UnknownKey(data[1 : 1 + ID_BYTES])
-        return data
+    def _turn_away(self, judged: Judgement, name: NodeId, source: Address) -> None:
+        """Do what was judged about two processes of one name."""
+        self.refused[judged.reason] += 1
+        if judged.complaint:
+            self.complain(judged.reason, judged.complaint)
+        if judged.notice is not None:
+            data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, judged.notice)
+            self.transport.send(data if self.seal is None else self.seal.seal(data, source, name), source)
+        if judged.gives_up:
+            self._fail(TransportError(judged.complaint))
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:
@@ -424,28 +379,7 @@ class Driver:
         wait_s = min(max(0, at - self.clock()) / 1e9, ALARM_MAX_S)
         self._alarm = self._loop.call_later(wait_s, self._on_alarm)
 
-    # What only the driver knows.
-
-    def _remember(self, node: NodeId, source: Address) -> None:
-        addresses = self._addresses
-        if addresses.get(node) != source:
-            addresses[node] = source
-            if len(addresses) > PEERS_MAX:
-                self._lives.pop(addresses.popitem(last=False)[0], None)
-        addresses.move_to_end(node)
-
-    def _learn(self, fact: ViewChanged) -> None:
-        """Where members are, from a view: also those never heard directly."""
-        for node in fact.changed:
-            member = fact.view.members.get(node)
-            absent = self._absent.pop(node, None)
-            if member is None or not member.present:
-                self._lives.pop(node, None)
-                address = self._addresses.pop(node, None) or absent
-                if address is not None and member is not None and member.status is Status.FAILED:
-                    self._absent[node] = address
-            elif member.address is not None and node != self.host.node:
-                self._remember(node, member.address)
+    # What is said about it.
 
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1

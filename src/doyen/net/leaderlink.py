@@ -133,7 +133,7 @@ class LeaderLink:
 
     async def _keep(self, leader: NodeId) -> None:
         while self.driver.running:
-            address = self.driver.address_of(leader)
+            address = self.driver.addresses.of(leader)
             link = None if address is None else await self._call(leader, address)
             while isinstance(link, Link):
                 self.linked[leader] = link
@@ -253,7 +253,7 @@ class LeaderLink:
 
     def _tell(self, fact: LinkBroken) -> None:
         """Unless a later life of it was heard meanwhile: then the end of the old one is no news."""
-        if self.driver.running and self.driver.life_of(fact.member) in (None, fact.incarnation):
+        if self.driver.running and self.driver.addresses.incarnation_of(fact.member) in (None, fact.incarnation):
             self.broken["gone" if fact.gone else "lost"] += 1
             self.driver.tell(fact)
 

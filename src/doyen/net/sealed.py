@@ -30,7 +30,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -63,13 +63,27 @@ _FIVE: Final = b"\x95"  # The same without the group.
 _PADDED: Final = b"\x94"  # Then a length, so many bytes, and zeroes.
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
-Send = Callable[[bytes, Address], None]
 _Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
 _NEVER_SAID: Final[_Said] = (-AGAIN_S, b"", None)
 
 
+class Opened(NamedTuple):
+    """What came of a packet: a datagram for the codec, or packets to be sent back where it came from, or nothing."""
+
+    datagram: bytes | None
+    answers: tuple[bytes, ...] = ()
+
+
+class Unproven(RemoteProtocolError):
+    """A packet of the group whose sender has not echoed a token yet; `question` asks it to, and is to be sent to it."""
+
+    def __init__(self, question: bytes | None) -> None:
+        super().__init__("unproven", "may be a recording: its sender must echo our token first")
+        self.question = question
+
+
 class Seal:
-    """One process's end; it stands between the codec and the transport.  `open` gives the datagram, or None."""
+    """One process's end; it stands between the codec and the transport, and sends nothing itself."""
 
     def __init__(self, keyring: Keyring, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.keyring = keyring
@@ -123,11 +137,14 @@ class Seal:
         """Our own multicast, heard back, or somebody who plays it back: not for us in either case."""
         return data[:1] == MARK and data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
 
-    def open(self, data: bytes, source: Address, send: Send) -> bytes | None:
-        """What was sealed, if its sender is believed.  Raises `RemoteProtocolError` for anything else."""
+    def open(self, data: bytes, source: Address) -> Opened:
+        """Open a packet, if its sender is believed.
+
+        Raises `Unproven` for one that may be a recording, and `RemoteProtocolError` for anything else.
+        """
         if data[:1] != MARK:
             if self.keyring.hears_clear:
-                return data
+                return Opened(data)
             raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
         if len(data) < OVERHEAD:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
@@ -153,13 +170,10 @@ class Seal:
             window.take(number)
             self._boots.move_to_end(boot)
         if plain[:1] == MARK:
-            self._on_handshake(plain, boot, number, source, send)
-            return None
+            return Opened(None, self._on_handshake(plain, boot, number, source))
         if window is None:
-            if len(data) >= HANDSHAKE_BYTES:  # Members' are.
-                self._ask(boot, source, send)
-            raise RemoteProtocolError("unproven", "may be a recording: its sender must echo our token first")
-        return self._unpacked(plain)
+            raise Unproven(self._question(boot, source) if len(data) >= HANDSHAKE_BYTES else None)  # Members' are.
+        return Opened(self._unpacked(plain))
 
     def _packed(self, data: bytes) -> bytes:
         """Without the group's name; never so small that a stranger could not be asked for an echo."""
@@ -177,10 +191,11 @@ class Seal:
 
     # The handshake.
 
-    def _ask(self, boot: bytes, source: Address, send: Send) -> None:
+    def _question(self, boot: bytes, source: Address) -> bytes | None:
         now = self._clock()
-        if self._may_answer(boot, source, now, asking=True):
-            self._answer(self._token(boot, now), _NONE, source, send)
+        if not self._may_answer(boot, source, now, asking=True):
+            return None
+        return self._handshake(self._token(boot, now), _NONE)
 
     def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
         key = (boot, source.host, asking)
@@ -197,22 +212,20 @@ class Seal:
             self._paced.popitem(last=False)
         return True
 
-    def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address, send: Send) -> None:
+    def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address) -> tuple[bytes, ...]:
+        """Take a handshake, and return the packets that answer it."""
         if len(plain) != _ASKING_BYTES:
             raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
         if echo == _NONE:
             if token != _NONE and self._may_answer(boot, source, now, asking=False):
-                self._answer(self._token(boot, now), token, source, send)
-            return
+                return (self._handshake(self._token(boot, now), token),)
+            return ()
         if echo not in (self._token(boot, now), self._token(boot, now - TOKEN_S)):
             raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
         self._prove(boot, number)
-        if token != _NONE:
-            self._answer(_NONE, token, source, send)
-        else:
-            self._say_again(source, now, send)
+        return (self._handshake(_NONE, token),) if token != _NONE else self._repeated(source, now)
 
     def _prove(self, boot: bytes, number: int) -> None:
         if boot in self._boots:
@@ -222,15 +235,14 @@ class Seal:
         if len(self._boots) > BOOTS_MAX:
             self._boots.popitem(last=False)
 
-    def _answer(self, token: bytes, echo: bytes, source: Address, send: Send) -> None:
+    def _handshake(self, token: bytes, echo: bytes) -> bytes:
         self.handshake_count += 1
-        send(self._seal(MARK + token + echo), source)
+        return self._seal(MARK + token + echo)
 
-    def _say_again(self, to: Address, now: float, send: Send) -> None:
-        """It believes us from now on, but has dropped the last that we said."""
-        for at, data, node in (self._said_to_all, self._said_to.get(to, _NEVER_SAID)):
-            if data and now - at <= AGAIN_S:
-                send(self._seal(data, node), to)
+    def _repeated(self, to: Address, now: float) -> tuple[bytes, ...]:
+        """Return what was last sent there, sealed anew: the other end believes us now, but had dropped it."""
+        said = (self._said_to_all, self._said_to.get(to, _NEVER_SAID))
+        return tuple(self._seal(data, node) for at, data, node in said if data and now - at <= AGAIN_S)
 
     def _token(self, boot: bytes, now: float) -> bytes:
         slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
