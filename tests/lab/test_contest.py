@@ -162,11 +162,9 @@ def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
 
 def test_who_is_not_here_is_named_with_what_would_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("doyen_lab.contest.asking.shutil.which", lambda name: None)
-    monkeypatch.setattr("doyen_lab.contest.entrants.find_spec", lambda name: None)
     assert "apt-get install etcd-server etcd-client" in missing("etcd")
     assert "apt-get install serf" in missing("serf")
-    assert "pip install 'doyen[bench]'" in missing("swim-protocol")
-    assert all(missing(peer) for peer in PEERS)
+    assert {peer for peer in PEERS if missing(peer)} == {"zookeeper", "etcd", "serf"}  # swim-protocol is a dependency.
 
 
 # Figures.

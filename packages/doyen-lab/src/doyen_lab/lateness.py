@@ -16,7 +16,7 @@ NAP: Duration = ms(5)
 
 
 class Lateness:
-    """The control process, from outside; an async context manager."""
+    """The control process, seen from outside; use it as an async context manager."""
 
     async def __aenter__(self) -> "Lateness":
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
@@ -34,7 +34,7 @@ class Lateness:
         await self._process.wait()
 
     async def worst(self) -> Duration:
-        """The worst since the last time it was asked."""
+        """Return the worst lateness since the last time that it was asked."""
         self._process.write(b"\n")
         return int(await self._answers.get())
 

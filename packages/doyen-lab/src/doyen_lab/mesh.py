@@ -49,7 +49,7 @@ class HopCounters(Struct, frozen=True):
 
 
 class Mesh:
-    """For as long as the `with` lasts; whatever ends it, all is removed."""
+    """A grid of hosts for as long as the `with` lasts; whatever ends it, all is removed."""
 
     def __init__(
         self, rows: int = 4, columns: int = 4, *, tenants: Sequence[str] = ("doyen",), drop: float = 0.0
@@ -149,7 +149,7 @@ class Mesh:
     # Faults.
 
     def cut(self, tenant: str, i: int, *, inward: bool = True, outward: bool = True) -> None:
-        """Silently: the guest's interface stays up, but nothing comes in, or nothing goes out, or neither."""
+        """Cut a guest off silently: its interface stays up, but nothing comes in, or nothing goes out, or neither."""
         self._cut("-A", tenant, i, inward, outward)
 
     def mend(self, tenant: str, i: int, *, inward: bool = True, outward: bool = True) -> None:
@@ -169,7 +169,7 @@ class Mesh:
         return len(found)
 
     def hop_counters(self, tenant: str) -> HopCounters:
-        """Sums what routers sent to other routers for this tenant."""
+        """Sum what routers sent to other routers for this tenant."""
         net = f"{_HOSTS}.{self.tenants.index(tenant)}.0/24"
         packets = size = 0
         for router in self.routers:
@@ -203,7 +203,7 @@ class Guests:
 
 
 def _mac(own: int, other: int) -> str:
-    """Of the end at `own` of its link with `other`."""
+    """Return the address of the end at `own` of its link with `other`."""
     return f"02:00:00:00:{own:02x}:{other:02x}"
 
 

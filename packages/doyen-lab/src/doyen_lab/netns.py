@@ -85,18 +85,18 @@ class Namespace(Struct, frozen=True):
 
     @property
     def wrap(self) -> list[str]:
-        """What goes before a command to run it in here.  The process id stays the command's own."""
+        """Return what goes before a command to run it in here; the process id stays the command's own."""
         return ["ip", "netns", "exec", self.name] if self.name else []
 
     def counters(self) -> Counters:
-        """Read in the namespace, and without a packet of its own."""
+        """Read the interface's counters; no packet is sent for that."""
         shown = json.loads(ip("-n", self.name, "-s", "-j", "link", "show", "dev", self.interface))
         stats = shown[0]["stats64"]
         return Counters(stats["tx"]["bytes"], stats["tx"]["packets"], stats["rx"]["bytes"], stats["rx"]["packets"])
 
     @property
     def inode(self) -> int:
-        """The namespace's identity: /proc/PID/ns/net of every process in it has the same."""
+        """Return the namespace's identity, which /proc/PID/ns/net of every process in it has."""
         return os.stat(f"/run/netns/{self.name}").st_ino
 
 
@@ -133,7 +133,7 @@ class Loopback:
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row that are free on loopback now."""
+    """Return the first of `count` ports in a row that are free on loopback now."""
     rng = Random(os.urandom(8))
     for _ in range(100):
         first = rng.randrange(20_000, 60_000 - count)
@@ -182,7 +182,7 @@ class Namespaces:
     # Faults.
 
     def cut(self, i: int) -> None:
-        """Silently: the bridge no longer forwards for it; its interface stays up, and nobody is told."""
+        """Cut a host off silently: the bridge no longer forwards for it, its interface stays up, and nobody is told."""
         self._plug(i, "nomaster")
 
     def mend(self, i: int) -> None:
@@ -210,14 +210,14 @@ class Namespaces:
 
 
 def host(prefix: str, i: int, interface: str) -> Namespace:
-    """The i-th host of a made-up network, by the addresses that it has there."""
+    """Return the i-th host of a made-up network, with the addresses that it has there."""
     return Namespace(
         f"{prefix}-n{i}", interface, str(IPV4[i + 1]), str(IPV6[i + 1]), f"{LINK_LOCAL[i + 1]}%{interface}"
     )
 
 
 def address_lines(node: Namespace) -> list[str]:
-    """For `ip -batch` in the namespace: its interfaces up, its addresses set."""
+    """Return the lines for `ip -batch` that bring a host's interfaces up and set its addresses."""
     where = f"dev {node.interface}"
     return [
         "link set lo up",

@@ -44,7 +44,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 class RingCluster:
-    """An async context manager: nothing is left behind."""
+    """The processes of one ring; use it as an async context manager, and nothing is left behind."""
 
     def __init__(
         self, size: int, config: ArbitrationConfig, *, seed: int = 1, leader: bool = False, joiners: int = 0
@@ -89,7 +89,7 @@ class RingCluster:
             raise TransportError(f"the nursery ended with {self._nursery.returncode}")
 
     def alive(self) -> list[str]:
-        """The founders that run, were not killed, and did not say that they left; in the order of the ring."""
+        """Return the founders that run, were not killed, and did not say that they left; in the order of the ring."""
         left = {told.name for told in self.told if told.event == "left"}
         return [s.node for s in self.ring if s.node in self.pids and s.node not in left | self._killed]
 
@@ -145,12 +145,12 @@ class RingCluster:
         return next((t.clock for t in self.told if _says(t, "suspected", monitor, peer) and t.clock >= after), None)
 
     def _lateness(self, since: Instant, until: Instant) -> tuple[Duration, Duration]:
-        """The worst 99th percentile, and the worst nap, of the half seconds that touch this time."""
+        """Return the worst 99th percentile and the worst nap of the half seconds that touch this time."""
         found = [t for t in self.told if t.event == "lateness" and since <= t.clock and t.clock - 600_000_000 <= until]
         return max((t.nap_p99 for t in found), default=0), max((t.nap_worst for t in found), default=0)
 
     def lateness(self, since: Instant) -> Duration:
-        """The worst 99th percentile since then."""
+        """Return the worst 99th percentile since then."""
         return self._lateness(since, boot_time_ns())[0]
 
     def join(self) -> None:

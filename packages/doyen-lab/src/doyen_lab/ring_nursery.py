@@ -48,7 +48,7 @@ REAP_EVERY_S = 0.02
 
 
 class Brood(Struct, frozen=True, kw_only=True):
-    """What to raise."""
+    """What the nursery is to start."""
 
     size: int
     port: int  # The first of as many.
@@ -102,7 +102,7 @@ def _told(name: str, fact: Any, now: Instant) -> RingTold | None:
 
 
 async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
-    """One member, until it is killed or leaves for good."""
+    """Run one member until it is killed or leaves for good; return its exit code."""
     places = seats(brood)
     me, founders = places[index], places[: brood.size]
     over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -150,7 +150,7 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
 
 
 async def _warm_up(brood: Brood) -> None:
-    """A forked process pays for its first steps; better now than when a lease runs."""
+    """Take the first steps, which are slow in a forked process, before a lease runs."""
     heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     transport = UdpTransport(UdpConfig())
     await transport.open(lambda data, source: None if heard.done() else heard.set_result(None))
@@ -169,7 +169,7 @@ async def _warm_up(brood: Brood) -> None:
 
 
 class Gate:
-    """Founders begin together: each says that it is ready, and hears when."""
+    """Lets founders begin together: each says that it is ready, and reads when to begin."""
 
     def __init__(self) -> None:
         self._ready, self._say_ready = os.pipe()
@@ -261,10 +261,10 @@ def main() -> None:
 
 
 def _come_first() -> None:
-    """Before what else the machine does, all alike and the control too, if that is permitted.
+    """Take priority over what else the machine does, for all members and the control alike, if that is permitted.
 
-    Linux shares its processors between sessions first: without a word, 64 processes of one get as much as one of
-    another.
+    Linux shares its processors between sessions first: by default, 64 processes of one session get as much as one
+    process of another.
     """
     with suppress(OSError):
         os.nice(-10 - os.nice(0))

@@ -49,7 +49,7 @@ Pairs = Iterable[tuple[str, str]]
 
 
 class Step(Struct, frozen=True):
-    """What was done, and what came of it."""
+    """One step of the course: what was done, and what came of it."""
 
     what: str
     leaders: dict[str, str]  # By region: its members, in order, joined by commas.
@@ -57,7 +57,7 @@ class Step(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """One process at the end: that it is one, and where."""
+    """One process at the end of the course, and where it ran."""
 
     name: str
     pid: int
@@ -110,7 +110,7 @@ class SpanningMesh(Entrant):
             self.ledger.say(name, told.leader if told.event == "elected" else None, told.clock)
 
     async def counted(self) -> dict[str, int]:
-        """The messages that the living have sent so far, pulses apart."""
+        """Return the messages that the living have sent so far, pulses apart."""
         self.kinds.clear()
         for name in self.rest():
             self.process_of(name).send_signal(signal.SIGUSR2)
@@ -159,7 +159,7 @@ class _World:
 
 
 async def run_mesh(edges: Sequence[tuple[str, str]], quality: Mapping[str, float], *, parted: Sequence[str]) -> MeshRun:
-    """The whole course; `parted` is the region that is cut off for a while."""
+    """Play the whole course; `parted` is the region that is cut off for a while."""
     names = sorted(quality, key=order)
     index = {name: i for i, name in enumerate(names)}
     pairs = [(index[a], index[b]) for a, b in edges]

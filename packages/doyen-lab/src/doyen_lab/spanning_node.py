@@ -34,7 +34,7 @@ ELECTION, LINKS = "election", "links"
 
 
 class SpanningPlan(Struct, frozen=True, kw_only=True):
-    """What one process is to be."""
+    """What one process is told at its start."""
 
     group: str
     name: NodeId
@@ -47,7 +47,7 @@ class SpanningPlan(Struct, frozen=True, kw_only=True):
 
 
 class MeshTold(Told, frozen=True, omit_defaults=True):
-    """One line."""
+    """One line that a process writes."""
 
     up: tuple[str, ...] = ()  # Neighbours to which there is a link.
     kinds: dict[str, int] = {}  # Messages of the election sent so far, by name.

@@ -32,7 +32,7 @@ QUANTITIES = ("bytes_per_s", "cpu_percent", "rss_each", "pss_each")
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """One system."""
+    """The figures of one system."""
 
     nodes: int
     early: IdleOnMesh | None  # The first part of the time, while everything starts; apart.
@@ -120,7 +120,7 @@ async def _count(mesh: Mesh, trials: dict[str, Trial], seconds: float, every_s: 
 
 
 async def _takeover(trial: Trial, fault: Fault) -> tuple[float | None, str]:
-    """How long it lasted, None if there was no agreement or no recovery in time; and the same in words."""
+    """Return how long a takeover lasted, None without agreement or recovery in time; and the same in words."""
     try:
         await trial.settled()
         lost = await trial.lose_leader(fault)

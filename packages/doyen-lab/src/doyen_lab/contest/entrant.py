@@ -49,11 +49,11 @@ class Roster:
             knowing.setdefault(by, at)
 
     def held_by(self, by: str) -> set[str]:
-        """The members that `by` holds present, itself included."""
+        """Return the members that `by` holds present, itself included."""
         return self._present.get(by, {by})
 
     def failed_at(self, member: str) -> dict[str, Instant]:
-        """When each of those who hold that member failed said so first."""
+        """Return when each member that holds this one failed said so first."""
         return self._failed_at.get(member, {})
 
 
@@ -94,19 +94,19 @@ class Entrant(ABC):
 
     @abstractmethod
     def command(self, name: str) -> list[str]:
-        """The command that starts that member."""
+        """Return the command that starts that member."""
 
     @abstractmethod
     def hear(self, name: str, line: str, at: Instant) -> None:
         """Note in ledger and roster what one line of that member's standard output means."""
 
     async def is_candidate(self, name: str) -> bool:
-        """Whether it takes part, where that shows in nobody's lines about the leader."""
+        """Whether that member takes part, where that does not show in anybody's lines about the leader."""
         return True
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """While this lasts, the ledger is kept up to date; a system whose members say nothing is asked meanwhile."""
+        """Keep the ledger up to date meanwhile; a system whose members write nothing is asked for that."""
         yield
 
     # Processes.
@@ -172,11 +172,11 @@ class Entrant(ABC):
             await self.start_member(name)
 
     def leader(self, among: Collection[str]) -> tuple[str, Instant] | None:
-        """The only one of them that acts, and since when; where members name their leader, all of them name it."""
+        """Return the only one of them that acts, and since when; where members name their leader, all must name it."""
         return self.ledger.known(among) if self.names_leader else self.ledger.sole(among)
 
     def rest(self) -> list[str]:
-        """The members that are neither killed nor cut off."""
+        """Return the members that are neither killed nor cut off."""
         return [name for name in self.names if name not in self.gone]
 
     def who_names_whom(self) -> str:
@@ -217,5 +217,5 @@ class Entrant(ABC):
         return self.processes.started[name]
 
     def entries(self) -> list[tuple[str, int, Namespace]]:
-        """Every process: its name, its id, its host."""
+        """Return the name, the id and the host of every process."""
         return [(name, self.process_of(name).pid, host) for name, host in self.hosts.items()]

@@ -1,6 +1,5 @@
 """Who takes part, by name, and what each needs to be here."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from doyen.errors import TransportError
@@ -18,21 +17,19 @@ MAKERS: dict[str, type[Entrant]] = {
 PEERS = tuple(MAKERS)
 OURS = ("multicast", "multicast+key", "unicast", "unicast+key")
 _COMMANDS = {"zookeeper": zookeeper.PACKAGES, "etcd": etcd.PACKAGES, "serf": lowest.PACKAGES}
-_MODULES = {"zookeeper": "kazoo", "swim-protocol": "swimprotocol"}
 
 
 def missing(peer: str) -> str:
-    """Why a peer cannot be measured here; empty: it can."""
+    """Return why a peer cannot be measured here, or an empty string."""
     try:
         need_commands(peer, _COMMANDS.get(peer, {}))
     except TransportError as error:
         return str(error)
-    module = _MODULES.get(peer)
-    return f"{module} is not here: pip install 'doyen[bench]'" if module and find_spec(module) is None else ""
+    return ""
 
 
 def entrant(system: str, size: int, folder: Path) -> Entrant:
-    """That system with so many members, on a bridge of its own."""
+    """Return that system with `size` members, on a bridge of its own."""
     if system in OURS:
         reach, _, key = system.partition("+")
         return ours.on_bridge(f"doyen {system}", size, folder, multicast=reach == "multicast", key=bool(key))

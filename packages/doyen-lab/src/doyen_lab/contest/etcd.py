@@ -73,7 +73,7 @@ class Etcd(Entrant):
         return name in (await self._candidates() or ())
 
     async def _candidates(self) -> set[str] | None:
-        """The members that campaign, by the store; None while it does not serve."""
+        """Return the members that campaign, by the store; None while it does not serve."""
         return await self._asker.ask(self.hosts[self.servers[0]], _proposals)
 
 

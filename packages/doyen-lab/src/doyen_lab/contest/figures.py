@@ -78,7 +78,7 @@ class Ratio(Struct, frozen=True):
 
 
 def block_ratio(ours: Sequence[Sample], theirs: Sequence[Sample], name: str) -> Ratio:
-    """The ratio of the means, and the least and greatest of the same over parts of the time."""
+    """Return the ratio of the means, with the least and greatest of the same over parts of the time."""
 
     def mean(samples: Sequence[Sample]) -> float:
         return fmean(getattr(sample, name) for sample in samples)
@@ -91,12 +91,12 @@ def block_ratio(ours: Sequence[Sample], theirs: Sequence[Sample], name: str) -> 
 
 
 def takeover_ratio(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Ratio:
-    """The ratio of the medians, the best of ours by the worst of theirs, and the worst by the best."""
+    """Return the ratio of the medians, with that of our best by their worst, and of our worst by their best."""
     return Ratio(
         median(ours) / median(theirs) * scale, min(ours) / max(theirs) * scale, max(ours) / min(theirs) * scale
     )
 
 
 def median_of(values: Sequence[float]) -> float | None:
-    """The median, or None where there is nothing."""
+    """Return the median, or None where there is nothing."""
     return median(values) if values else None

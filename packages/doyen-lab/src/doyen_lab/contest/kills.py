@@ -47,7 +47,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 class Takeovers(Struct, frozen=True, kw_only=True):
-    """What a series of kills came to; only counted ones are in the figures."""
+    """The figures of a series of kills; only counted ones are in them."""
 
     nodes: int
     kills: int
@@ -88,7 +88,7 @@ async def kill_leaders(
     config: AnnounceConfig = TIMERS,
     on_kill: Callable[[Kill], None] | None = None,
 ) -> Takeovers:
-    """Kill the leader so many times, each time of a full group; those killed are started again."""
+    """Kill the leader `kills` times, each time of a full group; those killed are started again."""
     if not 2 <= nodes <= 64:
         raise ConfigError(f"{nodes} is out of range: give 2 to 64", field="nodes")
     if not 1 <= kills:
@@ -136,7 +136,7 @@ async def _kill(group: Ours, control: Lateness, victim: str, heir: str, config: 
 
 
 async def _held(group: Ours, leader: str, config: AnnounceConfig) -> Instant | None:
-    """Since when the last of the living holds this leader, once all proved it for 2·T_A; None if they never do."""
+    """Return since when all that live hold this leader, once they proved it for 2·T_A; None if they never do."""
     since: Instant = 0
 
     def proven() -> bool:

@@ -22,7 +22,7 @@ _TOLD = msgspec.json.Decoder(Told)
 
 
 class Ours(Entrant):
-    """Agents with the same flags for all, and some of each one's own, by its number."""
+    """Agents with the same flags for all, and further flags for each, by its number."""
 
     prefix = "n"
 
@@ -54,7 +54,7 @@ class Ours(Entrant):
 
 
 def on_bridge(system: str, size: int, folder: Path, *, multicast: bool, key: bool) -> Ours:
-    """Agents at their defaults: the election announces by one multicast, or to every seed, as a name with all gives."""
+    """Return agents at their defaults: they announce by one multicast, or to every other member as a seed."""
     network = Namespaces(size)
     common = ["--group", "contest", "--group-size", str(size), "--status-every", "600"]
     common += ["--multicast", MULTICAST] if multicast else []
@@ -64,7 +64,7 @@ def on_bridge(system: str, size: int, folder: Path, *, multicast: bool, key: boo
 
 
 class MeshTimers(Struct, frozen=True, kw_only=True):
-    """What every process of a group on the mesh is told."""
+    """The timers of every agent of a group on the mesh."""
 
     membership: str = "medley"
     election: str = "hybrid"
@@ -85,7 +85,7 @@ class MeshTimers(Struct, frozen=True, kw_only=True):
 
 
 def on_mesh(mesh: Mesh, tenant: str, timers: MeshTimers, folder: Path, *flags: str) -> Ours:
-    """One agent per guest, with two seeds in opposite corners; Medley knows how many hops away the others are."""
+    """Return one agent per guest, with two seeds in opposite corners; Medley is told how many hops away others are."""
     guests = Guests(mesh, tenant)
     common = ["--group", tenant, "--group-size", str(mesh.size), "--status-every", "600", *timers.as_flags(), *flags]
 
@@ -98,13 +98,13 @@ def on_mesh(mesh: Mesh, tenant: str, timers: MeshTimers, folder: Path, *flags: s
 
 
 def reach(network: Network, i: int, seeds: Sequence[int] | set[int]) -> list[str]:
-    """Flags: where the i-th listens, and its seeds, by their numbers."""
+    """Return the flags that say where the i-th listens, and who are its seeds, by their numbers."""
     there = [f"{network.nodes[j].ipv4}:{PORT}" for j in seeds if j != i]
     return ["--bind", f"{network.nodes[i].ipv4}:{PORT}", *(flag for seed in there for flag in ("--seed", seed))]
 
 
 def paper_missing_max(drop: float, size: int) -> int:
-    """The paper's c for the nearest drop, as far as so few nodes can answer."""
+    """Return the paper's c for the nearest drop, but at most as many as can answer."""
     return min(MISSING_MAX[min(MISSING_MAX, key=lambda known: abs(known - drop))], max(0, size - 2))
 
 

@@ -113,7 +113,7 @@ class Contest(Struct, frozen=True, kw_only=True):
 
 
 class PeerTrial(Trial):
-    """One system, robbed of its leaders for as long as it settles."""
+    """One system, which loses its leaders for as long as it settles."""
 
     def __init__(self, entrant: Entrant, on_step: Callable[[str], None]) -> None:
         super().__init__(
@@ -218,12 +218,12 @@ def _shown(loss: Loss) -> str:
 
 
 def price(takeovers: Takeovers, idle: Idle) -> float | None:
-    """Takeover × traffic, in bytes."""
+    """Return takeover × traffic, in bytes."""
     return None if takeovers.median_s is None else takeovers.median_s * idle.bytes_per_s.mean
 
 
 def price_ratio(ours: Figures, theirs: Figures, fault: Fault) -> Ratio | None:
-    """Their price by ours; the spread is that of single takeovers, at the mean traffic."""
+    """Return their price by ours; the spread is that of single takeovers, at the mean traffic."""
     mine, other = takeovers_of(ours, fault), takeovers_of(theirs, fault)
     if not price(mine, ours.idle) or not other.seconds:
         return None
@@ -279,5 +279,5 @@ def is_ours(system: str) -> bool:
 
 
 def reach(system: str) -> str:
-    """How a system of ours reaches its members: `doyen unicast+key` → unicast."""
+    """Return how a system of ours reaches its members: `doyen unicast+key` → unicast."""
     return system.removeprefix("doyen ").removesuffix("+key")

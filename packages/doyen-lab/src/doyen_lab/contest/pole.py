@@ -81,7 +81,7 @@ class Voters(Entrant):
         return command_of(WitnessPlan(join=join, act_every_s=ACT_EVERY_S, status_every_s=3600))
 
     def life(self, name: str) -> Life:
-        """The latest of that name."""
+        """Return the latest incarnation of that name."""
         return next(life for life in reversed(self.lives) if life.label == name)
 
     def hear(self, name: str, line: str, at: Instant) -> None:
@@ -109,7 +109,7 @@ class Voters(Entrant):
         return found[0], self.life(found[0]).term
 
     async def next_act(self, others_than: str, since: Instant) -> tuple[Life, Record]:
-        """The first act after that instant, of another than that one."""
+        """Wait for an act of another than that one after the instant; return its author and the act."""
         since_there = since - self._to_boot_time
 
         def acts() -> list[tuple[Instant, Life, Record]]:
@@ -131,7 +131,7 @@ class Voters(Entrant):
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """All that the voters did as leaders."""
+    """A summary of what the voters did as leaders."""
 
     acts: int
     reigns: int
@@ -195,7 +195,7 @@ async def kill_leaders(
     seed: int = 1,
     on_kill: Callable[[Takeover], None] | None = None,
 ) -> Takeovers:
-    """Kill the leader so many times, each time of a full group; those killed come back with the files they left."""
+    """Kill the leader `kills` times, each time of a full group; those killed come back with the files they left."""
     if not 3 <= nodes <= 15:
         raise ConfigError(f"{nodes} is out of range: give 3 to 15", field="nodes")
     if kills < 1:
@@ -237,7 +237,7 @@ async def kill_leaders(
 
 
 def timers(lease: Duration, election: Duration | None = None, score_timeout: Duration = 0) -> dict[str, str]:
-    """The table `pole` of every voter."""
+    """Return the table `pole` of every voter."""
     found = {"lease": lease, "heartbeat_interval": lease // 5, "election_timeout": election or lease // 5}
     return {name: format_duration(value) for name, value in (found | {"score_timeout": score_timeout}).items()}
 
@@ -340,13 +340,13 @@ async def _let_lead_in_turn(group: Voters, first: str, place: int) -> None:
 
 
 def heritage(layout: Layout, name: NodeId) -> dict[NodeId, float]:
-    """Requests per second that come over from each other server of its data centre, should that one die."""
+    """Return the requests per second that come over from each other server of its data centre, should that one die."""
     mates = [node for node in layout.servers if layout.centres[node] == layout.centres[name]]
     return {dead: layout.rates[dead] / (len(mates) - 1) for dead in mates if dead != name}
 
 
 def rightful(layout: Layout, oracle: str, dead: NodeId, epoch: int) -> tuple[str, ...]:
-    """Who ought to lead by the round trips as they are set; those within a few milliseconds of the best are as good."""
+    """Return who ought to lead by the round trips as they are set; those within `TIED_MS` of the best are as good."""
     found = score_all(ORACLES[oracle], layout.rtt_ms, layout.rates, exclude=dead, reattribute=True, epoch=epoch)
     best = found.scores[found.leader]
     if oracle not in MEASURED or best is None:

@@ -42,7 +42,7 @@ class Lost(Struct, kw_only=True):
     settled_at: Instant | None = None  # Since when all take part under one leader again.
 
     def after_s(self, at: Instant | None) -> float | None:
-        """Seconds from the fault to that instant."""
+        """Return the seconds from the fault to that instant."""
         return None if at is None else (at - self.at) / 1e9
 
 
@@ -156,7 +156,7 @@ class Trial:
 
 
 async def count_all(trials: Sequence[Trial], seconds: float, every_s: float) -> None:
-    """Sample all of them for so long."""
+    """Sample all of them for `seconds`."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     for step in range(1, max(1, round(seconds / every_s)) + 1):
@@ -166,7 +166,7 @@ async def count_all(trials: Sequence[Trial], seconds: float, every_s: float) -> 
 
 
 def phase(number: int, first: float) -> float:
-    """The phase, from 0 to 1, of the fault of that number; `first` is that of the first."""
+    """Return the phase, from 0 to 1, of the fault of that number; `first` is that of the first."""
     return (first + number * GOLDEN) % 1
 
 

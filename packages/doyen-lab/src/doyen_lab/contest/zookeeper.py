@@ -40,7 +40,7 @@ admin.enableServer=false
 
 
 def configure(hosts: Sequence[Namespace], folders: Sequence[Path], *, clients: bool) -> None:
-    """Write what each server reads; `clients`: on other hosts, otherwise only this host's loopback is served."""
+    """Write what each server reads; `clients` says whether clients on other hosts are served."""
     lines = [f"server.{i + 1}={host.ipv4}:2888:3888" for i, host in enumerate(hosts)]
     for i, folder in enumerate(folders):
         data = folder / "data"
@@ -98,7 +98,7 @@ class Ensemble(Entrant):
             await asyncio.sleep(LOOK_EVERY_S)
 
     def note(self, modes: dict[str, str], at: Instant) -> None:
-        """Everybody names the leader once all of these serve, one of them as leader; until then nobody is named."""
+        """Note that all name the leader, if all of these serve and one leads; otherwise that they name nobody."""
         leaders = [name for name, found in modes.items() if found == "leader"]
         agreed = len(leaders) == 1 and all(found in ("leader", "follower") for found in modes.values())
         for name in modes:
@@ -166,7 +166,7 @@ class KazooElection(Entrant):
 
 
 def mode() -> str:
-    """What the server on this loopback says it is: leader, follower, or none while it serves nobody."""
+    """Ask the server on this loopback; return leader, follower, or none while it serves nobody."""
     try:
         with socket.create_connection(("127.0.0.1", 2181), 1) as connection:
             connection.sendall(b"srvr")

@@ -38,7 +38,7 @@ class IdleMember(Struct, frozen=True, kw_only=True):
 
 
 class Idle(Struct, frozen=True, kw_only=True):
-    """Bytes sent, summed over the members' own ends of their veth pairs: headers included, a multicast once."""
+    """What all members sent, by their own ends of their veth pairs: headers are included, a multicast counts once."""
 
     nodes: int
     seconds: float  # As measured.

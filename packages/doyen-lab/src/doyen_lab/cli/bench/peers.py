@@ -100,7 +100,7 @@ def _some(flag: str, text: str, known: Sequence[str]) -> list[str]:
 
 
 def batches(sizes: Sequence[int]) -> list[list[int]]:
-    """Small ones together: the slowest peer needs minutes whatever the size."""
+    """Put small sizes together: the slowest peer needs minutes whatever the size."""
     found: list[list[int]] = []
     for size in sorted(sizes):
         if found and sum(found[-1]) + size <= TOGETHER_MAX:

@@ -14,7 +14,7 @@ from doyen_lab.contest.figures import MeasuredProcess
 
 
 def mesh_flags(drop: float) -> Callable[[Any], Any]:
-    """The flags of a bench on a mesh; `drop` is the default."""
+    """Return the decorator that adds the flags of a bench on a mesh; `drop` is the default of its flag."""
     flags = (
         click.option(
             "--drop", type=float, default=drop, show_default=True, help="The chance that one hop loses a packet."
