@@ -14,7 +14,7 @@ CHANNEL: Final = "discovery"
 
 
 class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
-    """I listen there."""
+    """The sender listens there."""
 
     host: str
     port: int
@@ -30,7 +30,7 @@ class CallDue(Struct, frozen=True, gc=False):
 
 
 class Beacon:
-    """A machine: calls out where it listens, often at first; whoever hears a newcomer answers it alone."""
+    """Calls out where its node listens, often at first; a node that hears a newcomer answers that one alone."""
 
     MESSAGES: ClassVar[Any] = Here
 

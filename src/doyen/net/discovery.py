@@ -42,11 +42,11 @@ Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
 
 class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often to look."""
+    """How often seeds are looked for."""
 
-    resolve_every: Duration = seconds(30)  #: Names are looked up again so often.
+    resolve_every: Duration = seconds(30)  #: The time between two lookups of a name.
     retry_first: Duration = seconds(1)  #: After a failed lookup; doubled up to resolve_every.
-    file_every: Duration = seconds(1)  #: The seeds file is looked at so often.
+    file_every: Duration = seconds(1)  #: The time between two looks at the seeds file.
     beacon_first: Duration = seconds(1)  #: The second call by multicast; doubled up to beacon_last.
     beacon_last: Duration = seconds(60)  #: Calls by multicast in the long run.
 
@@ -57,7 +57,7 @@ class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Discovery:
-    """Keeps a driver's seeds up to date; `Discovery.attach` is all.  It ends with the driver."""
+    """Keeps a driver's seeds up to date, from `Discovery.attach` until the driver closes."""
 
     def __init__(
         self, driver: Driver, default_port: int | None, config: DiscoveryConfig, lookup: Lookup | None = None
@@ -88,7 +88,10 @@ class Discovery:
         config: DiscoveryConfig | None = None,
         lookup: Lookup | None = None,
     ) -> "Discovery":
-        """Once the driver runs.  A seed that cannot be an address is a `ConfigError`; one in the file a complaint."""
+        """Begin to look for seeds, once the driver runs.
+
+        Raises `ConfigError` for a seed that cannot be an address; about one in the file there is only a complaint.
+        """
         found = cls(driver, default_port, config or DiscoveryConfig(), lookup)
         found._given = tuple(seeds)
         found._file = file
@@ -102,7 +105,7 @@ class Discovery:
         return found
 
     def add(self, seeds: Iterable[str]) -> None:
-        """Further ones, for as long as this process lives.  Raises `ConfigError` for what can be no seed of its."""
+        """Look for further seeds too, until the process ends.  Raises `ConfigError` for what can be no seed here."""
         found = tuple(seeds)
         for text in found:
             address = parse_address(text, default_port=self._default_port)
@@ -117,7 +120,7 @@ class Discovery:
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """Names that have no address yet."""
+        """Return the names that have no address yet."""
         return tuple(name for name in self._watched if name not in self._found)
 
     # Sources.
@@ -168,7 +171,7 @@ class Discovery:
     # Names.
 
     def _ask(self, name: str, wait: Duration) -> None:
-        """In a thread that dies with the process: a name server may take half a minute to say nothing."""
+        """Look up a name, in a thread that dies with the process: a name server may be silent for half a minute."""
         self._watched[name] = None
         loop = asyncio.get_running_loop()
         address = parse_address(name, default_port=self._default_port)
@@ -198,7 +201,7 @@ class Discovery:
         self._watched[name] = self._later(to_seconds(wait), lambda: self._ask(name, after))
 
     def _refresh(self) -> None:
-        """Watch exactly the names wanted, and tell what is known if it changed."""
+        """Watch exactly the names wanted, and notify the machines of the seeds if they changed."""
         addresses: dict[Address, None] = {}
         names: dict[str, None] = {}
         for text in (*self._given, *self._listed):
@@ -245,7 +248,7 @@ class Discovery:
 
 
 def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
-    """All records of a name, in an order that does not change from lookup to lookup."""
+    """Return all addresses of a name, in an order that does not change from lookup to lookup."""
     found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     return sorted({str(record[4][0]) for record in found})
 

@@ -1,8 +1,8 @@
 """Runs one node's machines on real sockets and the machine's clock.
 
 The driver is the world of a `Host`: it turns effects into datagrams, timers and files, and datagrams, due times
-and finished writes back into inputs.  One thread, one step at a time.  It also keeps what only it can know:
-where each member was last heard from, how many datagrams were refused and why.
+and finished writes back into inputs.  One thread takes one step at a time.  It also counts the datagrams that were
+refused, by reason.  Where members are heard is in an `AddressBook`; two processes of one name are for `Namesakes`.
 
 Time is CLOCK_BOOTTIME, which goes on while the machine sleeps: a node that slept notices on waking.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("doyen")
 
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
-LOG_EVERY_S = 10.0  # Complaints about one reason are logged so often at the most.
+LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
 
@@ -101,10 +101,10 @@ class Driver:
         self._running = self._opened = self._closed = False
         self.failure: BaseException | None = None
 
-    # Life.
+    # From start to end.
 
     def add(self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None) -> Any:
-        """Adds a machine; its message types are taken from its class.  One that comes later starts at once."""
+        """Add a machine, which speaks the messages that its class declares; on a running node it starts at once."""
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
         if self._running:
@@ -118,22 +118,22 @@ class Driver:
         self.host.world = self._tap = self._inputs = tap
 
     def watch(self, observer: Observer) -> None:
-        """One more that is told every fact."""
+        """Add an observer, which is notified of every fact."""
         self._observers.append(observer)
 
     def on_close(self, closer: Callable[[], None]) -> None:
-        """To be called once this node falls silent, for whatever reason; at once if it has."""
+        """Call `closer` once this node falls silent, for whatever reason; at once if it has."""
         if self._closed:
             closer()
         else:
             self._closers.append(closer)
 
     def restored(self, channel: str, kind: Any) -> Any:
-        """What a machine persisted in an earlier life, or None; for its constructor."""
+        """Return what a machine persisted in an earlier incarnation, or None; for its constructor."""
         return None if self.storage is None else self.storage.load(channel, kind)
 
     async def open(self) -> None:
-        """Listens: from here on the transport knows its address.  What is heard before `start` is dropped."""
+        """Listen: from here on the transport knows its address.  Datagrams before `start` are dropped."""
         await self.transport.open(self._on_datagram)
         self._opened = True
 
@@ -172,7 +172,7 @@ class Driver:
             raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {what}: start it first")
 
     def close(self) -> None:
-        """Silent and still from here on; what machines set or said later is dropped."""
+        """Fall silent for good; timers and messages of the machines are dropped from here on."""
         self._running, self._closed = False, True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -314,7 +314,7 @@ class Driver:
         return opened.datagram
 
     def _turn_away(self, judged: Judgement, name: NodeId, source: Address) -> None:
-        """Do what was judged about two processes of one name."""
+        """Refuse a datagram of one of two processes of one name, and do what was judged about them."""
         self.refused[judged.reason] += 1
         if judged.complaint:
             self.complain(judged.reason, judged.complaint)
@@ -357,12 +357,12 @@ class Driver:
         self._set_alarm()
 
     def _fail(self, error: BaseException) -> None:
-        """A bug or a dead disk: a node that is not sure of itself falls silent, so that others take over."""
+        """Fall silent after a bug, or when the disk fails, so that others take over."""
         log.critical("%s stops: %s", self.host.node, error, exc_info=error)
         self.failure = error
         try:
             if self._on_failure is not None:
-                self._on_failure(error)  # First of all: whoever acts as leader on this node's word must stop.
+                self._on_failure(error)  # First of all: whoever acts as leader because of this node must stop.
         finally:
             self.close()
 

@@ -54,7 +54,7 @@ class Judgement(Struct, frozen=True):
     """What is to be done with a datagram, and about it."""
 
     heard: bool
-    reason: str = ""  # Why it is not heard, in a word that is counted.
+    reason: str = ""  # Why it is not heard: the name under which that is counted.
     complaint: str = ""  # What to say about it in the log.
     notice: Namesake | None = None  # What to send to where it came from.
     gives_up: bool = False  # This process is the later one of its name, and must stop.
@@ -67,7 +67,7 @@ RIVAL: Final = Judgement(False, "rival")  # A message of the later of two that b
 
 
 class _Rivalry:
-    """Two incarnations of one name."""
+    """Two incarnations of one name, and what was heard of each."""
 
     __slots__ = ("count", "earlier", "earlier_came_second", "heard_at", "later", "notified_at", "proven", "where")
 

@@ -6,9 +6,9 @@
                  the number's highest bit is set, also the name of the one member that it is for
     handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
 
-Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one life of one
+Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one start of one
 process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
-each number counts once, within a window.  Nor does it say for whom: a voter's word to one candidate must not be
+each number counts once, within a window.  Nor does it say for whom: a voter's message to one candidate must not be
 handed to another.  So what is for one member is sealed for its name, and opens nowhere else.
 
     stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
@@ -40,7 +40,7 @@ from doyen.errors import RemoteProtocolError
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring, UnknownKey
 
 MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
-BOOT_BYTES: Final = 12  # Of a million lives, two draw the same once in 10^17 groups.
+BOOT_BYTES: Final = 12  # Of a million processes, two draw the same once in 10^17 groups.
 NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for four years.
 FOR_ONE: Final = 1 << 8 * NUMBER_BYTES - 1  # Of the number: sealed for one member.
 TOKEN_BYTES: Final = 8
@@ -52,15 +52,15 @@ REASONS: Final = ("key", "seal", "addressee", "replay", "unproven", "clear", "ha
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
-TOKEN_S: Final = 30.0  # A token is good for so long, and as long again.
-ANSWERS_PER_S: Final = 500.0  # Handshakes sent, in all; so many at once, too.
-ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most, at one host; its own questions are answered so.
+TOKEN_S: Final = 30.0  # A token is good for this time, and for as long again.
+ANSWERS_PER_S: Final = 500.0  # Handshakes sent to all together; as many may leave at once.
+ASK_EVERY_S: Final = 0.2  # The least time between two questions to one boot at one host, or two answers to it.
 AGAIN_S: Final = 2.0  # What is older is not said again.
-AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
+AGAIN_MAX: Final = 64  # Addresses for which the last datagram is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
 _SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
 _FIVE: Final = b"\x95"  # The same without the group.
-_PADDED: Final = b"\x94"  # Then a length, so many bytes, and zeroes.
+_PADDED: Final = b"\x94"  # Then a length, that many bytes, and zeroes.
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 _Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
@@ -106,7 +106,10 @@ class Seal:
     # Out.
 
     def seal(self, data: bytes, to: Address | None, node: NodeId | None = None) -> bytes:
-        """For one address, or (None) for all; where the member there is known by its name, for nobody else."""
+        """Seal a datagram for one address, or for all (None).
+
+        Where the member at that address is known by its name, nobody else can open it.
+        """
         if self.keyring.speaks_clear:
             return data
         if to is None:
@@ -134,7 +137,7 @@ class Seal:
     # In.
 
     def is_own(self, data: bytes) -> bool:
-        """Our own multicast, heard back, or somebody who plays it back: not for us in either case."""
+        """Whether a packet is our own: a multicast that came back, or that somebody plays back."""
         return data[:1] == MARK and data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
 
     def open(self, data: bytes, source: Address) -> Opened:
@@ -176,7 +179,7 @@ class Seal:
         return Opened(self._unpacked(plain))
 
     def _packed(self, data: bytes) -> bytes:
-        """Without the group's name; never so small that a stranger could not be asked for an echo."""
+        """Leave the group's name out; pad what is so small that a stranger could not be asked for an echo."""
         rest = data[2 + len(self._named) :]
         if data[:1] == _SIX and data[2 : len(data) - len(rest)] == self._named:
             data = _FIVE + data[1:2] + rest
@@ -250,7 +253,7 @@ class Seal:
 
 
 class Window:
-    """Which numbers of one boot have come: the highest, and a bit for each of the last WINDOW."""
+    """The numbers of one boot that have come: the highest, and a bit for each of the last WINDOW."""
 
     __slots__ = ("_bits", "_highest")
 

@@ -71,7 +71,7 @@ class Agent:
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
         self.driver = Driver(
             self.name,
-            least if storage is None else storage.begin_life(least),
+            least if storage is None else storage.begin_incarnation(least),
             Codec(config.group),
             UdpTransport(self.udp),
             peers=self.seeds,

@@ -1,4 +1,4 @@
-"""What is in a recording, as declared types.  All of it is data: a file names no module, and nothing to be called.
+"""What is in a recording, as declared types.  All of it is data: nothing that a file names is imported or called.
 
     file     = "DOYEN RECORDING 2\\n", frames…
     frame    = length (4) · CRC-32 of the length (4) · CRC-32 of the body (4) · body, msgpack
