@@ -10,6 +10,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from doyen import sync as sync
+    from doyen.election.announce.kind import Announce as Announce
+    from doyen.election.announce.kind import AnnounceAtOnce as AnnounceAtOnce
+    from doyen.election.announce.kind import AnnounceEarliest as AnnounceEarliest
+    from doyen.election.by_key.kind import ByKey as ByKey
+    from doyen.election.ctolerant.kind import Base as Base
+    from doyen.election.ctolerant.kind import Hybrid as Hybrid
+    from doyen.election.ctolerant.kind import Local as Local
+    from doyen.election.ctolerant.kind import Optimistic as Optimistic
+    from doyen.election.ctolerant.kind import Preferred as Preferred
+    from doyen.election.pole.kind import Pole as Pole
+    from doyen.election.spanning.kind import Spanning as Spanning
     from doyen.errors import ConfigError as ConfigError
     from doyen.errors import DoyenError as DoyenError
     from doyen.errors import InvariantViolated as InvariantViolated
@@ -17,23 +28,12 @@ if TYPE_CHECKING:
     from doyen.errors import LocalProtocolError as LocalProtocolError
     from doyen.errors import RemoteProtocolError as RemoteProtocolError
     from doyen.errors import TransportError as TransportError
+    from doyen.membership.arbitration.kind import Ring as Ring
+    from doyen.membership.heartbeat.kind import Heartbeat as Heartbeat
+    from doyen.membership.medley.kind import Medley as Medley
+    from doyen.membership.swim.kind import Swim as Swim
     from doyen.node.campaign import Campaign as Campaign
     from doyen.node.campaign import Term as Term
-    from doyen.node.choices import Announce as Announce
-    from doyen.node.choices import AnnounceAtOnce as AnnounceAtOnce
-    from doyen.node.choices import AnnounceEarliest as AnnounceEarliest
-    from doyen.node.choices import Base as Base
-    from doyen.node.choices import ByKey as ByKey
-    from doyen.node.choices import Heartbeat as Heartbeat
-    from doyen.node.choices import Hybrid as Hybrid
-    from doyen.node.choices import Local as Local
-    from doyen.node.choices import Medley as Medley
-    from doyen.node.choices import Optimistic as Optimistic
-    from doyen.node.choices import Pole as Pole
-    from doyen.node.choices import Preferred as Preferred
-    from doyen.node.choices import Ring as Ring
-    from doyen.node.choices import Spanning as Spanning
-    from doyen.node.choices import Swim as Swim
     from doyen.node.events import Event as Event
     from doyen.node.events import MemberInfo as MemberInfo
     from doyen.node.node import Node as Node
@@ -43,23 +43,15 @@ if TYPE_CHECKING:
 _WHERE = {
     "doyen.node.node": ("Node", "join"),
     "doyen.node.campaign": ("Campaign", "Term"),
-    "doyen.node.choices": (
-        "Announce",
-        "AnnounceAtOnce",
-        "AnnounceEarliest",
-        "Base",
-        "ByKey",
-        "Heartbeat",
-        "Hybrid",
-        "Local",
-        "Medley",
-        "Optimistic",
-        "Pole",
-        "Preferred",
-        "Ring",
-        "Spanning",
-        "Swim",
-    ),
+    "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
+    "doyen.election.ctolerant.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
+    "doyen.election.by_key.kind": ("ByKey",),
+    "doyen.election.pole.kind": ("Pole",),
+    "doyen.election.spanning.kind": ("Spanning",),
+    "doyen.membership.heartbeat.kind": ("Heartbeat",),
+    "doyen.membership.medley.kind": ("Medley",),
+    "doyen.membership.arbitration.kind": ("Ring",),
+    "doyen.membership.swim.kind": ("Swim",),
     "doyen.node.events": ("Event", "MemberInfo"),
     "doyen.node.scoring": ("composite",),
     "doyen.errors": (

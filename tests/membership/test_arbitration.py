@@ -11,7 +11,8 @@ from doyen.core.ids import NodeId
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.arbitration import Arbitration, ArbitrationConfig, CentralArbitrator, founding
-from doyen.membership.arbitration.arbitrator import Arbitrator, CentralMemory, Version
+from doyen.membership.arbitration.arbitrator import Arbitrator, Version
+from doyen.membership.arbitration.central import CentralMemory
 from doyen.membership.arbitration.messages import (
     Arb,
     ArbitrationStep,
@@ -38,6 +39,7 @@ from doyen.membership.arbitration.messages import (
     Vote,
 )
 from doyen.membership.arbitration.pair import Pair, Stage
+from doyen.membership.arbitration.votes import Electorate
 from doyen.membership.ring import Seat
 from doyen.testing import RecordingOut
 
@@ -63,8 +65,8 @@ def test_the_life_that_is_in_the_ring_is_the_one_that_is_shown(next_life: int, o
     steps = [(NewsKind.JOINED, before), (NewsKind.DEAD, before), (NewsKind.JOINED, after)]
     if overlap:
         steps[1:] = reversed(steps[1:])
-    for kind, seat in steps:
-        machine.spread.learn(News(kind, seat), ms(1))
+    said = Said(tuple(News(kind, seat) for kind, seat in steps))
+    machine.on_message(Q.node, LeaseRequest(1, 1, 9, 1, said), ms(1))
     shown = [fact for fact in facts(out) if isinstance(fact, ViewChanged)][-1].view[NodeId("U")]
     assert (shown.incarnation, shown.status) == (next_life, Status.ALIVE)
 
@@ -162,8 +164,8 @@ def test_without_a_majority_the_asker_leaves(verdicts: tuple[Verdict, ...]) -> N
 
 
 def test_exactly_half_is_no_majority() -> None:
-    machine, _ = member()
-    assert not machine.majority(4, 8) and machine.majority(5, 8) and machine.majority(5, 9)
+    is_majority = Electorate(CONFIG, {}).is_majority
+    assert not is_majority(4, 8) and is_majority(5, 8) and is_majority(5, 9)
 
 
 def test_a_node_that_slept_finds_its_time_run_out_before_it_answers_anybody() -> None:
@@ -287,8 +289,7 @@ def test_a_slow_start_is_no_measurement() -> None:
 
 def test_a_pair_that_begins_anew_does_not_answer_for_the_one_that_was_let_go() -> None:
     machine, out = member(PRACTICAL)
-    pair = machine.pairs[Q.name] = Pair(Q, Stage.DORMANT, machine.pairs[Q.name].mine, None, 0)
-    pair.initiator = True
+    machine.pairs[Q.name] = Pair(Q, machine.pairs[Q.name].mine, 0, initiator=True)
     machine.on_message(Q.node, LeaseRequest(1, 1, 7, 1), ms(1))
     assert out.take() == [Send(Q.node, Released(1, 1))]
 

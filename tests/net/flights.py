@@ -20,6 +20,7 @@ from doyen.net.recording.replay import replay as replay_with
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
 from doyen.node.rebuilt import Rebuilt
+from doyen.node.registry import find_election
 
 QUICK: Any = {
     "announce": AnnounceConfig(announce_interval=ms(30), listen_timeout=ms(120), suppress_interval=ms(20)),
@@ -67,7 +68,7 @@ def rewritten(path: Path, change: Callable[[list[Input]], None]) -> Path:
 
 def config(folder: Path, name: str = "ant", **given: Any) -> NodeConfig:
     """Return the configuration of a recorded node."""
-    return NodeConfig(group="recorded", name=name, record=str(folder / name), **QUICK | given)
+    return NodeConfig(group="recorded", name=name, record=str(folder / name), **{"tables": QUICK} | given)
 
 
 def solo(folder: Path, *, lasting_s: float = 0.4, **given: Any) -> Path:
@@ -83,7 +84,7 @@ def solo(folder: Path, *, lasting_s: float = 0.4, **given: Any) -> Path:
                 agent.driver.tell(ScoreGiven(0, 7))
                 agent.driver.tell(LinkBroken(fact.term.leader, agent.driver.incarnation))
 
-        agent.observers.append(observe)
+        agent.driver.watch(observe)
         await agent.start()
         await until(lambda: bool(elected))
         await asyncio.sleep(lasting_s)
@@ -105,7 +106,7 @@ def group(folder: Path, *, count: int = 3, late: str = "", **given: Any) -> list
         leaders = lambda: {agent.reign.leader for agent in made if agent.reign is not None}  # noqa: E731
         await until(lambda: len(leaders()) == 1 and None not in leaders(), 20)
         if late:
-            made[0].add_election("late", late)
+            made[0].add_election("late", find_election(late))
         await asyncio.sleep(0.3)
         gone = next((agent for agent in made[1:] if agent.name in leaders()), made[-1])
         made.remove(gone)

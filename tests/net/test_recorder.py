@@ -24,6 +24,7 @@ from doyen.core.ids import Address
 from doyen.core.rank import ScoreWanted
 from doyen.election.announce import Announce, AnnounceConfig
 from doyen.errors import ConfigError, TransportError
+from doyen.membership.swim import SwimConfig
 from doyen.net.keys import key_text, new_key, read_keys, write_keys
 from doyen.net.recording import recorder as recorder_module
 from doyen.net.recording.effects import effect_text
@@ -46,7 +47,8 @@ from doyen.net.recording.reader import segments
 from doyen.net.recording.recorder import Recorder, older
 from doyen.net.recording.replay import Diverged
 from doyen.node.agent import Agent
-from doyen.node.config import CHURN_TOLERANT, ElectionKind, NodeConfig, OracleKind
+from doyen.node.config import OracleKind
+from doyen.node.registry import election_names, find_election
 from doyen.testing.processes import multicast_on_loopback
 
 SOURCE = Path(__file__).parents[2] / "src" / "doyen"
@@ -87,10 +89,10 @@ def test_a_group_that_elects_and_loses_its_leader_runs_again_the_same(tmp_path: 
 @pytest.mark.parametrize(
     "given",
     [
-        *({"election": kind} for kind in get_args(ElectionKind) if kind not in ("pole", "none")),
+        *({"election": kind} for kind in election_names() if kind != "pole"),
         *({"election": "none", "membership": kind} for kind in ("swim", "medley", "heartbeat", "ring")),
         *({"election": "hybrid", "membership": kind} for kind in ("swim", "medley", "heartbeat", "ring")),
-        *({"election": kind, "rank": "score"} for kind in CHURN_TOLERANT),
+        *({"election": kind, "rank": "score"} for kind in ("base", "optimistic", "preferred", "hybrid")),
         *({**VOTERS, "oracle": kind} for kind in get_args(OracleKind)),
     ],
     ids=named,
@@ -193,7 +195,7 @@ def test_the_file_is_a_ring_of_two_segments_each_of_which_runs_by_itself(tmp_pat
     quick = AnnounceConfig(announce_interval=ms(1), listen_timeout=ms(100), suppress_interval=ms(1))
 
     async def main() -> None:
-        agent = Agent(config(tmp_path, announce=quick, seeds=("127.0.0.1:9",), record_max=64 << 10))
+        agent = Agent(config(tmp_path, tables={"announce": quick}, seeds=("127.0.0.1:9",), record_max=64 << 10))
         await agent.start()
         recorder = agent.recorder
         assert recorder is not None
@@ -233,9 +235,9 @@ def test_a_machine_that_an_observer_adds_begins_another_segment(tmp_path: Path) 
 
         def observe(channel: str, fact: Any, now: int) -> None:
             if not added:
-                added.append(agent.add_election("late", "le-m"))
+                added.append(agent.add_election("late", find_election("le-m")))
 
-        agent.observers.append(observe)
+        agent.driver.watch(observe)
         await agent.start()
         await until(lambda: bool(added))
         await asyncio.sleep(0.2)
@@ -254,7 +256,7 @@ def test_a_command_that_is_refused_is_part_of_the_recording(tmp_path: Path) -> N
         with pytest.raises(Exception, match="not another voter"):
             agent.driver.command("election", "resign", to="nobody")
         with pytest.raises(ConfigError):
-            agent.add_election("late", "hybrid")  # It has no list of members.
+            agent.add_election("late", find_election("hybrid"))  # It has no list of members.
         await asyncio.sleep(0.1)
         await leave(agent)
 
@@ -574,4 +576,4 @@ def test_an_origin_has_only_what_machines_are_built_from(tmp_path: Path) -> None
     assert isinstance(origin, Origin)
     assert (origin.node, origin.group, origin.seeds) == ("ant", "recorded", (Address("127.0.0.1", 9),))
     assert origin.config["standing"] == 3 and origin.config["record"] == "" and len(origin.random_seed) == 64
-    assert msgspec.convert(origin.config, NodeConfig).swim == QUICK["swim"]
+    assert msgspec.convert(origin.config["tables"]["swim"], SwimConfig) == QUICK["swim"]

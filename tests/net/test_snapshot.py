@@ -14,7 +14,7 @@ from doyen.net.recording.built import Built, attributes_of
 from doyen.net.recording.format import Entry, encode
 from doyen.net.recording.loader import Loader
 from doyen.net.recording.snapshot import Snapshot, Unkept
-from doyen.node.stack import Place, Stack
+from doyen.node.stack import Site, Stack
 from doyen.testing import Cluster
 
 STACKS: list[dict[str, Any]] = [
@@ -29,7 +29,7 @@ STACKS: list[dict[str, Any]] = [
 class Watched(Stack):
     """A stack that knows what was built."""
 
-    def __init__(self, config: Any, place: Place) -> None:
+    def __init__(self, config: Any, place: Site) -> None:
         self.found: dict[str, Any] = {}  # On the disk, by channel.
 
         def restored(channel: str, kind: Any) -> Any:
@@ -53,9 +53,9 @@ class Nowhere:
 
 
 def built_again(stack: Watched) -> Watched:
-    host = Host(stack.place.node, Nowhere())
+    host = Host(stack.site.node, Nowhere())
     place = msgspec.structs.replace(
-        stack.place,
+        stack.site,
         add=lambda channel, build, **follows: host.add(channel, build, **follows),
         rng=lambda channel: Random(channel),
         restored=lambda channel, kind: stack.found[channel],
@@ -124,7 +124,7 @@ class Comparison:
 def test_a_snapshot_makes_fresh_machines_the_same_as_running_ones(
     given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("doyen.testing.cluster.Stack", Watched)
+    monkeypatch.setattr("doyen.sim.world.Stack", Watched)
     monkeypatch.setattr("doyen.sim.node.SimNode.rng", lambda node, purpose: Random(f"{node.name}{purpose}"))
     cluster = Cluster(4, seed=5, **given)
     compared = 0

@@ -75,7 +75,7 @@ def served(
     """Runs a check with an agent that leads a group of its own, and its HTTP."""
 
     async def main() -> None:
-        agent = Agent(NodeConfig(group="web", name="ant", announce=QUICK, **config))
+        agent = Agent(NodeConfig(group="web", name="ant", tables={"announce": QUICK}, **config))
         await agent.start()
         try:
             http = await Http.attach(agent.driver, agent.stack, where, token=token)
@@ -95,7 +95,11 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
         assert told.json["leader"] == "ant" and told.json["is_leader"] and told.json["term"] >= 1
         better = Agent(
             NodeConfig(
-                group="web", name="bee", standing=5, announce=QUICK, seeds=(str(agent.driver.transport.address),)
+                group="web",
+                name="bee",
+                standing=5,
+                tables={"announce": QUICK},
+                seeds=(str(agent.driver.transport.address),),
             )
         )
         await better.start()

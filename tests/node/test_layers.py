@@ -5,11 +5,13 @@ from typing import Any, get_args
 
 import pytest
 
+from doyen.cli.nodeflags import flag_name
 from doyen.core.clock import ms, seconds, to_seconds
+from doyen.core.kinds import DELAYS, Network, WorstCase
 from doyen.errors import ConfigError
-from doyen.node.config import ElectionKind, NodeConfig
-from doyen.node.layers import by_path, configure, flag_name, misspelt, node_options, variable_name, worst_case_of
-from doyen.node.presets import Preset, timers
+from doyen.node.config import NodeConfig
+from doyen.node.layers import by_path, configure, misspelt, node_options, variable_name
+from doyen.node.registry import election_names
 from doyen.testing import Cluster
 
 
@@ -19,19 +21,25 @@ def configured(
     return configure(by_path({"group": "g"} | (flags or {})), environment=env or {}, file=file)
 
 
+def worst_case(config: NodeConfig) -> WorstCase:
+    kind = config.election_kind()
+    assert kind is not None
+    return config.worst_case(kind)
+
+
 def test_the_later_wins_preset_file_environment_flags(tmp_path: Path) -> None:
     file = tmp_path / "doyen.toml"
     file.write_text('preset = "local"\n[swim]\nperiod = "5s"\nhelper_count = 5\n[announce]\nlisten_timeout = "9s"\n')
     plain = configured({"preset": "local"})
-    assert plain.swim.period == ms(200)
+    assert plain.tables["swim"].period == ms(200)
     from_file = configured(file=file)
-    assert (from_file.swim.period, from_file.swim.helper_count) == (seconds(5), 5)
-    assert from_file.swim.ack_timeout == ms(80)  # Still the preset's.
+    assert (from_file.tables["swim"].period, from_file.tables["swim"].helper_count) == (seconds(5), 5)
+    assert from_file.tables["swim"].ack_timeout == ms(80)  # Still the preset's.
     env = {"DOYEN_SWIM_PERIOD": "6s", "DOYEN_LISTEN_TIMEOUT": "8s"}
     from_env = configured(env=env, file=file)
-    assert (from_env.swim.period, from_env.announce.listen_timeout) == (seconds(6), seconds(8))
+    assert (from_env.tables["swim"].period, from_env.tables["announce"].listen_timeout) == (seconds(6), seconds(8))
     from_flags = configured({"swim": {"period": "7s"}}, env=env, file=file)
-    assert (from_flags.swim.period, from_flags.swim.helper_count) == (seconds(7), 5)
+    assert (from_flags.tables["swim"].period, from_flags.tables["swim"].helper_count) == (seconds(7), 5)
 
 
 def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
@@ -48,7 +56,7 @@ def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
     ("env", "text", "said"),
     [
         ({"DOYEN_SWIM_PERIOD": "soon"}, "", "DOYEN_SWIM_PERIOD: 'soon' is not a duration"),
-        ({"DOYEN_ELECTION": "democracy"}, "", "DOYEN_ELECTION: one of"),
+        ({"DOYEN_ELECTION": "democracy"}, "", "DOYEN_ELECTION 'democracy' is not installed: one of"),
         ({}, "[swim]\nperiods = 1\n", "[swim] has no field 'periods': do you mean period?"),
         ({}, "colour = 1\n", "has no field 'colour': one of group, name, "),
         ({}, 'elction = "pole"\n', "has no field 'elction': do you mean election?"),
@@ -101,8 +109,8 @@ def test_a_variable_that_means_nothing_is_named_with_what_will_have_been_meant()
         ({"election": "pole", "voters": ("a",)}, "state must name a directory"),
         ({"election": "none"}, "leaves nothing to do"),
         ({"elections": ("x", "x")}, "must have names that differ"),
-        ({"elections": ("x=magic",)}, "'magic' is no election"),
-        ({"elections": ("x=hybrid",), "membership": "none", "election": "le-s"}, "cannot carry --election hybrid"),
+        ({"elections": ("x=magic",)}, "elections 'magic' is not installed"),
+        ({"elections": ("x=hybrid",), "membership": "none", "election": "le-s"}, "cannot carry the election hybrid"),
     ],
 )
 def test_combinations_without_sense_say_why(fields: dict[str, Any], said: str) -> None:
@@ -113,7 +121,7 @@ def test_combinations_without_sense_say_why(fields: dict[str, Any], said: str) -
 
 def test_auto_membership_is_what_the_elections_need() -> None:
     def kind(**fields: Any) -> str:
-        return configured(fields).membership_kind()
+        return configured(fields).membership_name()
 
     assert kind(election="le-s") == "none"
     assert kind(election="hybrid") == "swim"
@@ -132,11 +140,11 @@ def test_where_it_listens_follows_from_its_seeds() -> None:
     assert bound("[fd00::2]") == "[::]:7600"
 
 
-@pytest.mark.parametrize("preset", get_args(Preset))
-@pytest.mark.parametrize("kind", [kind for kind in get_args(ElectionKind) if kind != "none"])
+@pytest.mark.parametrize("preset", get_args(Network))
+@pytest.mark.parametrize("kind", election_names())
 def test_every_preset_works_with_every_election_and_says_its_worst_case(preset: str, kind: str) -> None:
     config = configured({"preset": preset, "election": kind, "voters": ("a",), "volatile": True})
-    worst = worst_case_of(config)
+    worst = worst_case(config)
     assert 0 < worst.detection <= worst.failover < seconds(3600)
     assert worst.because
 
@@ -146,8 +154,10 @@ def test_every_preset_works_with_every_election_and_says_its_worst_case(preset: 
     ("preset", "nodes", "seed"),
     [*(("local", 5, seed) for seed in range(3)), ("lan", 5, 1), ("wan", 3, 2), ("iot", 3, 0)],
 )
-def test_takeovers_in_made_up_time_keep_to_the_worst_case(election: str, preset: Preset, nodes: int, seed: int) -> None:
-    delay = timers(preset, nodes).delay
+def test_takeovers_in_made_up_time_keep_to_the_worst_case(
+    election: str, preset: Network, nodes: int, seed: int
+) -> None:
+    delay = DELAYS[preset]
     cluster = Cluster(nodes, election=election, seed=seed, preset=preset, group_size=nodes, delay=f"{delay}ns")
     cluster.run_until_leader("10min")
     cluster.run_for(f"{5 + 7.3 * seed}s")
@@ -156,6 +166,6 @@ def test_takeovers_in_made_up_time_keep_to_the_worst_case(election: str, preset:
     cluster.crash(first)
     took_s = cluster.run_until(lambda: cluster.leader() not in (None, first), "10min")
     noticed_s = next(seen.at_s for seen in cluster.history[told:] if seen.kind == "lost" or seen.leader != first)
-    worst = worst_case_of(cluster.config("n1"))
+    worst = worst_case(cluster.config("n1"))
     assert noticed_s - crashed_at_s <= to_seconds(worst.detection)
     assert took_s <= to_seconds(worst.failover) + 0.01  # `run_until` looks every 10 ms.

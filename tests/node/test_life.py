@@ -399,7 +399,7 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
             assert node.election("late") is late
             with pytest.raises(LocalProtocolError, match="is announce here, not le-m"):
                 node.election("late", doyen.AnnounceEarliest())
-            with pytest.raises(ConfigError, match="'democracy' is no election"):
+            with pytest.raises(ConfigError, match="'democracy' is not installed"):
                 node.election("mail", "democracy")
             with pytest.raises(ConfigError, match="voters"):
                 node.election("mail", "pole")
@@ -435,7 +435,7 @@ def test_what_two_choices_say_of_one_table_must_agree_and_is_taken_from_nobody()
     mine = {"announce_interval": "1s"}
     node = doyen.join("g", preset="local", announce=mine, election=doyen.Announce(group_size=3))
     assert mine == {"announce_interval": "1s"}
-    assert node.config.announce.announce_interval == 1_000_000_000
+    assert node.config.tables["announce"].announce_interval == 1_000_000_000
     slow, quick = doyen.Announce(announce_interval="2s"), doyen.Announce(announce_interval="1s")
     with pytest.raises(ConfigError, match="announce_interval is '2s' already"):
         doyen.join("g", preset="local", elections={"a": slow, "b": quick})

@@ -1,25 +1,25 @@
 """What is promised is said of the very combination that runs."""
 
-from typing import get_args
-
 import pytest
 
-from doyen.node.config import ElectionKind
-from doyen.node.promises import PROMISES, promise_of
+from doyen.core.kinds import Promise
+from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.node.registry import election_names, find_election
 
 
-def test_every_election_has_a_promise() -> None:
-    assert set(PROMISES) == {kind for kind in get_args(ElectionKind) if kind != "none"}
+def promise_of(name: str) -> Promise:
+    kind = find_election(name)
+    return kind.promise(kind.table.config(), "hash")
 
 
-@pytest.mark.parametrize("kind", PROMISES)
-def test_only_a_quorum_stops_its_leader_by_the_clock_alone(kind: str) -> None:
-    assert promise_of(kind).strong == (kind == "pole")
-    assert promise_of(kind).sort == {"pole": "quorum", "by-key": "timed"}.get(kind, "weak")
+@pytest.mark.parametrize("name", election_names())
+def test_only_a_quorum_stops_its_leader_by_the_clock_alone(name: str) -> None:
+    assert promise_of(name).strong == (name == "pole")
+    assert promise_of(name).sort == {"pole": "quorum", "by-key": "timed"}.get(name, "weak")
 
 
 def test_a_ring_that_splits_promises_no_more_than_a_weak_election() -> None:
-    assert promise_of("by-key", partition="majority").sort == "timed"
-    split = promise_of("by-key", partition="split")
+    by_key = find_election("by-key")
+    assert by_key.promise(ArbitrationConfig(partition="majority", expected_size=5), "hash").sort == "timed"
+    split = by_key.promise(ArbitrationConfig(partition="split"), "hash")
     assert split.sort == "weak" and "across a partition two may lead" in split.in_short
-    assert promise_of("pole", partition="split").sort == "quorum"

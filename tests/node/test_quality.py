@@ -91,7 +91,7 @@ def test_a_machine_is_measured_when_asked_and_what_was_given_is_kept_fresh(monke
     async def main() -> None:
         agent = Agent(
             NodeConfig(
-                **POLE | {"voters": ("ant",), "pole": PoleConfig(resign_interval=ms(20))},
+                **POLE | {"voters": ("ant",), "tables": {"pole": PoleConfig(resign_interval=ms(20))}},
                 name="ant",
                 oracle="quality",
                 attributes=("memory:0:16:1",),

@@ -21,7 +21,7 @@ def test_a_quorums_leader_has_a_lease_and_others_have_none() -> None:
         async with quorum_of_one() as node, node.lead(timeout=5):
             until = node._own.lease_until()
             assert until is not None
-            assert 0 < until - node.clock() <= node.config.pole.lease
+            assert 0 < until - node.clock() <= node.config.tables["pole"].lease
         async with alone(election="le-s") as node, node.lead(timeout=5):
             assert node._own.lease_until() is None
 

@@ -6,32 +6,31 @@ import logging
 import os
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
+from doyen.core.kinds import ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.core.view import ViewChanged
-from doyen.election.announce import STANDING_MAX
+from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
+from doyen.core.reasons import lost_words
+from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import TransportError
+from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
+from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.chronicle import Chronicle
 from doyen.node.config import NodeConfig
-from doyen.node.reasons import lost_words
+from doyen.node.events import Event
 from doyen.node.reign import Reign
-from doyen.node.stack import MEMBERSHIP, Place, Stack
-from doyen.node.told import Told as Told
-from doyen.node.told import encode_told as encode_told
+from doyen.node.stack import MEMBERSHIP, Site, Stack
 
 if TYPE_CHECKING:
     from doyen.net.recording.recorder import Recorder
@@ -39,22 +38,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
-Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
-
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 
 class Agent:
-    """A running node.  `tell` gets a `Told` for everything worth knowing; `observers` every fact."""
+    """A running node: its driver, its machines, and what is attached to them.  `listeners` get every event."""
 
     def __init__(
         self,
         config: NodeConfig,
-        tell: Callable[[Told], None] | None = None,
+        listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        self.config, self._tell = config, tell
+        self.config = config
+        self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
         self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
@@ -62,10 +60,11 @@ class Agent:
             self.udp.check_peer(seed)
         check(config)
         self.attached = Attachments()
-        self.observers: list[Observer] = []
-        self._chronicles: dict[str, Chronicle] = {}  # By channel.
-        self.answers_scores = True  # With its configured standing; an application may know better.
+        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        self.ask_score: Callable[[str, int], None] | None = None
+        self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
+        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.recorder: Recorder | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
@@ -90,7 +89,7 @@ class Agent:
             self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
             self.stack = Stack(
                 self.config,
-                Place(
+                Site(
                     node=self.name,
                     incarnation=driver.incarnation,
                     address=self.address,
@@ -133,14 +132,15 @@ class Agent:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
 
-    def add_election(self, name: str, kind: str) -> Reign:
+    def add_election(self, name: str, kind: ElectionKind) -> Reign:
         """Begin one more election on the running node."""
-        return grown(self.recorder, {"election": name, "kind": kind}, lambda: self.stack.add_election(name, kind))
+        begun = {"election": name, "kind": kind.name}
+        return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
         """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
-        reign = self._reign_of(channel)
-        return self._rating is not None and reign is not None and reign.kind == "pole"
+        reign = self.stack.reign_on(channel)
+        return self._rating is not None and reign is not None and reign.kind.asks_oracle
 
     def give_score(self, channel: str, number: int, value: float) -> None:
         """Give an election the application's own score, unless it goes by measured quality."""
@@ -164,95 +164,76 @@ class Agent:
         finally:
             driver.close()
 
-    # What it tells.
-
-    def status(self) -> None:
-        reigns = self.stack.reigns.values()
-        for reign in reigns:
-            # An announce-listen process names a leader, itself, even while it waits.
-            leader = getattr(reign.machine, "leader", None) if hasattr(reign.machine, "leaders") else reign.leader
-            self.told("status", reign, leader=leader, term=reign.term_max)
-        if not reigns:
-            self.told("status", None)
-
-    def told(self, event: str, reign: Reign | None = None, **fields: Any) -> None:
-        if self._tell is None:
-            return
-        reign = reign or self.reign
-        self._tell(
-            Told(
-                event,
-                self.name,
-                time.time(),
-                self.driver.clock(),
-                status="" if reign is None else reign.status,
-                election="" if reign is None else reign.name,
-                sent=self.driver.transport.sent_count,
-                received=self.driver.received_count,
-                refused=dict(self.driver.refused),
-                members=self.member_counts(),
-                **fields,
-            )
-        )
-
-    def member_counts(self) -> dict[str, int]:
-        view = self.stack.view
-        return {} if view is None else dict(Counter(member.status.value for member in view.members.values()))
+    # What happens.
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
-        self.stack.observe(channel, fact, now)
-        if self._reign_of(channel) is not None:
-            self.chronicle(channel).note(fact, now)
+        """Follow a fact, once: the election's state first, then everybody who listens."""
+        remark = self.stack.observe(channel, fact, now)
+        reign = self.stack.reign_on(channel)
         match fact:
-            case LeaderElected(term):
-                why = self.chronicle(channel).why
-                named: dict[str, Any] = {"leader": term.leader, "term": term.number}
-                self.told("elected", self._reign_of(channel), reason=why.text, compared=why.compared, **named)
-                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, why)
-            case LeaderLost(term, reason):
-                self.told("lost", self._reign_of(channel), leader=term.leader, term=term.number, reason=reason)
+            case LeaderElected(term) if reign is not None:
+                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, reign.why)
+                why = reign.why
+                named: dict[str, Any] = {"leader": term.leader, "term": term.number, "compared": why.compared}
+                self._tell("elected", now, election=reign.name, reason=str(why), **named)
+            case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case ViewChanged(view, changed):
-                if self._tell is not None:
-                    for node in changed:
-                        self._tell_of_member(view.members.get(node), node)
+                for node in changed:
+                    self._on_member(view.members.get(node), node, now)
             case MemberSuspected(member, by):
-                self.told("suspected", member=member, by=(by,))
-            case ScoreWanted(number) if self._rating is not None and self.is_rated(channel):
-                self._rating.answer(channel, number)
-            case ScoreWanted(number) if self.answers_scores:
-                standing = self.config.standing if self.config.eligible else -STANDING_MAX
-                self.driver.tell(ScoreGiven(number, standing), channel=channel)
-            case _ if type(fact).__name__ in ("CannotElect", "NotVoting"):
-                self.told("cannot elect", self._reign_of(channel), reason=str(fact))
-                if type(fact).__name__ == "NotVoting":  # Nothing but a person's word can end it.
-                    log.warning("%s: %s", self.name, fact)
-        for observe in self.observers:
-            observe(channel, fact, now)
+                self._tell("accused", now, member=member, by=(by,))
+            case NotesChanged(changed):
+                for node in changed:
+                    self._tell("changed", now, member=node)
+            case RoundTripEstimated(mean, _):
+                self.round_trip_s = to_seconds(mean)
+            case ScoreWanted(number):
+                self._answer(channel, number)
+        if remark is not None and remark.kind == "shortage":
+            self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
+            if remark.needs_a_person:
+                log.warning("%s: %s", self.name, remark.text)
 
-    def _tell_of_member(self, member: Any, node: NodeId) -> None:
+    def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:
-            self.told("member", member=node, member_status="forgotten")
+            self.since.pop(node, None)
+            self._tell("forgotten", now, member=node, state="forgotten")
             return
-        self.told(
-            "member",
+        before = self.since.get(node)
+        if before is not None and before[0] is member.status:
+            kind = "updated"
+        else:
+            self.since[node] = (member.status, now)
+            back = before is None or before[0] in (Status.FAILED, Status.LEFT)
+            kind = "joined" if back and member.status is Status.ALIVE else member.status.value
+        by = self.stack.accusers(node)
+        self._tell(
+            kind,
+            now,
             member=node,
-            member_status=member.status.value,
+            state=member.status.value,
+            by=by,
             incarnation=member.incarnation,
-            by=self.stack.accusers(node),
             address=None if member.address is None else str(member.address),
+            reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
 
-    def chronicle(self, channel: str) -> Chronicle:
-        """What was heard of that election."""
-        if channel not in self._chronicles:
-            reign = self._reign_of(channel)
-            assert reign is not None, f"{channel} elects nobody"
-            self._chronicles[channel] = Chronicle(reign)
-        return self._chronicles[channel]
+    def _answer(self, channel: str, number: int) -> None:
+        if self._rating is not None and self.is_rated(channel):
+            self._rating.answer(channel, number)
+        elif self.ask_score is not None:
+            self.ask_score(channel, number)
+        else:
+            standing = self.config.standing if self.config.eligible else -STANDING_MAX
+            self.driver.tell(ScoreGiven(number, standing), channel=channel)
 
-    def _reign_of(self, channel: str) -> Reign | None:
-        return self.stack.reign_on(channel)
+    def _tell(self, kind: str, now: Instant, **fields: Any) -> None:
+        if self.listeners:
+            event = Event(kind=kind, at=time.time(), clock=now, **fields)
+            for listen in self.listeners:
+                listen(event)
 
 
 def udp_config(config: NodeConfig) -> UdpConfig:

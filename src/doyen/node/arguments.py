@@ -1,16 +1,48 @@
 """What is given to `join`, looked at before it is taken for a configuration."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from doyen.core.kinds import Choice
 from doyen.errors import ConfigError
-from doyen.node.choices import Choice
+from doyen.node.config import OracleKind, RankKind
+from doyen.node.registry import find_election, find_membership
+
+
+class NodeFields(TypedDict, total=False):
+    """The fields of a node's configuration that `join` takes by name besides its own arguments."""
+
+    group_size: int
+    ttl: int
+    seeds_file: str
+    http: str
+    http_token: str
+    record: str
+    record_max: int
+    link: bool
+    rank: RankKind
+    standing: float
+    hops: Sequence[str]
+    oracle: OracleKind
+    attributes: Sequence[str]
+    measures: Sequence[str]
+    request_rate: float
+    volatile: bool
+    links_each_side: int
+    announce: Mapping[str, Any]
+    swim: Mapping[str, Any]
+    medley: Mapping[str, Any]
+    heartbeat: Mapping[str, Any]
+    ctolerant: Mapping[str, Any]
+    spanning: Mapping[str, Any]
+    pole: Mapping[str, Any]
+    ring: Mapping[str, Any]
 
 
 def several(field: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Not one: the letters of a text would each be taken for a value."""
+    """Refuse one text where several are wanted: its letters would each be taken for a value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ConfigError(f"must be several: give [{values!r}], not {values!r}", field=field)
     return tuple(values)
@@ -22,18 +54,20 @@ def path(field: str, path: str | Path) -> str:
     return os.fspath(path)
 
 
-def chosen(choice: str | Choice, given: dict[str, Any]) -> str:
-    """The protocol's name; what the choice says about it goes to its table."""
+def chosen(field: str, choice: str | Choice, given: dict[str, Any]) -> str:
+    """Return the protocol's name; what the choice says about it goes to its table."""
     if isinstance(choice, str):
         return choice
     if not isinstance(choice, Choice):
         raise ConfigError(f"{choice!r} is neither a name nor a choice like doyen.Hybrid()")
-    table = dict(given.get(choice.table) or {})
-    for field, value in choice.fields.items():
-        if table.setdefault(field, value) != value:
+    kind = find_membership(choice.kind) if field == "membership" else find_election(choice.kind)
+    name = kind.table.name
+    table = dict(given.get(name) or {})
+    for part, value in choice.given().items():
+        if table.setdefault(part, value) != value:
             raise ConfigError(
-                f"{choice!r}: {choice.table}.{field} is {table[field]!r} already, and all elections of a node that "
+                f"{choice!r}: {name}.{part} is {table[part]!r} already, and all elections of a node that "
                 "have it share it: say it once"
             )
-    given[choice.table] = table
+    given[name] = table
     return choice.kind

@@ -18,7 +18,6 @@ from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seco
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost, LocalProtocolError
-from doyen.node.config import CHURN_TOLERANT
 from doyen.node.reign import Reign
 
 if TYPE_CHECKING:
@@ -210,8 +209,8 @@ class Campaign:
         target = None if to is None else node_id(to)
         self._node.check_running()
         machine = self._reign.machine
-        if not hasattr(machine, "resign"):
-            raise LocalProtocolError(f"{self._reign.kind} elections have no resignation: leave instead")
+        if machine is None or not self._reign.kind.resigns:
+            raise LocalProtocolError(f"{self._reign.kind.name} elections have no resignation: leave instead")
         if self._reign.mine is None:
             return
         machine.check_heir(target)
@@ -224,10 +223,10 @@ class Campaign:
         try:
             await self.stop_acting()
             if self._node.running and self._reign.mine is not None:
-                keeps_time = self._reign.kind in CHURN_TOLERANT
+                keeps_time = self._reign.kind.keeps_cool_down
                 how: dict[str, Any] = {"to": to, "cool_down": wait} if keeps_time else {"to": to}
                 self._node.agent.driver.command(self._reign.channel, "resign", **how)
-                if hasattr(self._reign.machine, "stand") and not keeps_time:
+                if self._reign.kind.stands_again:
                     self._cool_down(wait)
             while self._node.running and self._reign.mine is not None:
                 await self.changed()

@@ -1,47 +1,24 @@
 """What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
 
 from ipaddress import ip_address
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
-from doyen.election.announce import STANDING_MAX, AnnounceConfig
-from doyen.election.ctolerant.config import CTolerantConfig
-from doyen.election.pole.config import PoleConfig
-from doyen.election.spanning.config import SpanningConfig
+from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
+from doyen.core.rank import STANDING_MAX
 from doyen.errors import ConfigError
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.heartbeat import HeartbeatConfig
-from doyen.membership.medley import MedleyConfig
 from doyen.membership.notes import check_words
-from doyen.membership.swim.config import SwimConfig
-from doyen.node.presets import Preset
+from doyen.node.registry import find_election, find_membership
 
-MembershipKind = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
 RankKind = Literal["hash", "score"]
 OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
-ElectionKind = Literal[
-    "announce",
-    "le-a",
-    "le-s",
-    "le-m",
-    "base",
-    "optimistic",
-    "preferred",
-    "hybrid",
-    "local",
-    "spanning",
-    "pole",
-    "by-key",
-    "none",
-]
 
-ANNOUNCING: Final = ("announce", "le-a", "le-s", "le-m")
-CHURN_TOLERANT: Final = ("base", "optimistic", "preferred", "hybrid")
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
+DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
 
 class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +26,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     group: str = ""  #: The group's name; processes of other groups are not heard.
     name: str = ""  #: This process's name in the group; by default the host's name and the process id.
-    preset: Preset = "lan"  #: Timers for one machine, a local network, the internet, or lossy radio.
+    preset: Network = "lan"  #: Timers for one machine, a local network, the internet, or lossy radio.
     group_size: int = 10  #: How many members are expected; shapes timers, and nothing else.
     bind: str = ""  #: Where to listen, host:port; port 0: any free one.  By default loopback, or port 7600 with seeds.
     advertise: str = ""  #: Where others reach this process, host:port; by default where it listens.
@@ -65,8 +42,8 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     record: str = ""  #: Record all that comes in to this file, for `doyen replay`.
     record_max: int = 16777216  #: Bytes that the recording takes at most, in two segments.
     link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
-    membership: MembershipKind = "auto"  #: Who is here?  auto: what the election needs.
-    election: ElectionKind = "announce"  #: Who leads?
+    membership: str = "auto"  #: Who is here?  auto: what the election needs.
+    election: str = "announce"  #: Who leads?
     elections: tuple[str, ...] = ()  #: Further elections of this group, each NAME or NAME=KIND.
     rank: RankKind = "hash"  #: Churn-tolerant elections: the lowest hash leads, or the greatest standing; alike on all.
     standing: float = 0.0  #: The greatest leads, where the election asks for it; ties by the greatest name.
@@ -81,14 +58,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
     volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
     links_each_side: int = 3  #: Spanning: neighbours on either side, on the ring of names; few: long ways.
-    announce: AnnounceConfig = AnnounceConfig()
-    swim: SwimConfig = SwimConfig()
-    medley: MedleyConfig = MedleyConfig()
-    heartbeat: HeartbeatConfig = HeartbeatConfig()
-    ctolerant: CTolerantConfig = CTolerantConfig()
-    spanning: SpanningConfig = SpanningConfig()
-    pole: PoleConfig = PoleConfig()
-    ring: ArbitrationConfig = ArbitrationConfig()
+    tables: dict[str, Any] = {}  # The protocols' own Structs, by the name of their table; the presets fill them.
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -122,26 +92,8 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         need(len(named) == len(self.elections), "elections", "must have names that differ")
         for name, kind in named.items():
             need(0 < len(name.encode()) <= 32 and name.isprintable(), "elections", f"{name!r} must have 1 to 32 bytes")
-            need(kind in get_args(ElectionKind) and kind != "none", "elections", f"{kind!r} is no election")
-            check_combination(self.membership_kind(), kind, self.announce)
-        check_combination(self.membership, self.election, self.announce)
-        if "pole" in {self.election, *named.values()}:
-            need(
-                bool(self.voters),
-                "voters",
-                "must name all members that vote: --election pole counts a majority of them, so it must know them",
-            )
-            need(
-                bool(self.state) or self.volatile,
-                "state",
-                "must name a directory: --election pole promises on the disk, or a restarted voter could vote twice",
-            )
-            for voter in self.voters:
-                node_id(voter)
-        blind = {"local", "by-key"} if self.oracle == "score" else {"local", "by-key", "pole"}
-        for kind in sorted(blind & {self.election, *named.values()}) if not self.eligible else ():
-            by = f"the oracle {self.oracle}" if kind == "pole" else "names alone"
-            need(False, "eligible", f"cannot be false: --election {kind} goes by {by}, and would elect it all the same")
+            need(kind != "none", "elections", f"{kind!r} is no election")
+        self._check_kinds()
         if self.oracle == "quality" or self.attributes or self.measures:
             from doyen.node.quality import rating_of  # Few rate themselves.
 
@@ -149,33 +101,97 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_words(meta_of(self.meta))
         hops_of(self.hops)
 
-    def membership_kind(self) -> Literal["none", "swim", "medley", "heartbeat", "ring"]:
-        """What `auto` comes to."""
-        if self.membership != "auto":
-            return self.membership
-        kinds = {self.election, *self.named_elections().values()}
-        if "by-key" in kinds:
-            return "ring"
-        return "none" if kinds <= {*ANNOUNCING, "pole"} else "swim"
+    def _check_kinds(self) -> None:
+        """Refuse what one of the elections cannot run with, and say why."""
+        if self.election != "none":
+            force_setattr(self, "election", find_election(self.election).name)  # An alias is spelt out.
+        if self.election == "none" and self.membership in ("none", "auto"):
+            raise ConfigError("none leaves nothing to do: give a membership that keeps a list", field="election")
+        membership = self.membership_kind()
+        for name, kind in self.election_kinds().items():
+            self.check_election(kind, membership, field="elections" if name else "election")
+
+    def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
+        """Raise `ConfigError` where this node lacks what the election needs."""
+        needs, given = kind.needs, "none" if membership is None else membership.name
+        if (needs.members and membership is None) or (needs.only and given not in needs.only):
+            raise ConfigError(f"{given} cannot carry the election {kind.name}: {needs.why}", field="membership")
+        if needs.voters and not self.voters:
+            raise ConfigError(
+                f"must name all members that vote: the election {kind.name} counts a majority of them, so it must "
+                "know them",
+                field="voters",
+            )
+        if needs.disk and not (self.state or self.volatile):
+            raise ConfigError(
+                f"must name a directory: the election {kind.name} promises on the disk, or a restarted voter could "
+                "vote twice",
+                field="state",
+            )
+        for voter in self.voters if needs.voters else ():
+            node_id(voter)
+        by_oracle = kind.asks_oracle and self.oracle != "score"
+        if not self.eligible and (by_oracle or not kind.heeds_eligible):
+            by = f"the oracle {self.oracle}" if by_oracle else "names alone"
+            raise ConfigError(
+                f"cannot be false: the election {kind.name} goes by {by}, and would elect it all the same",
+                field="eligible",
+            )
+        kind.check(self.table(kind.table))
+
+    # What was chosen.
+
+    def election_kind(self) -> ElectionKind | None:
+        """Return the group's own election, if it has one."""
+        return None if self.election == "none" else find_election(self.election)
+
+    def election_kinds(self) -> dict[str, ElectionKind]:
+        """Return every election of this node, by name; the group's own is ""."""
+        own = {} if self.election == "none" else {"": find_election(self.election)}
+        try:
+            return own | {name: find_election(kind) for name, kind in self.named_elections().items()}
+        except ConfigError as error:
+            raise ConfigError(error.complaint, field="elections") from None
 
     def named_elections(self) -> dict[str, str]:
         """`mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
         own = "hybrid" if self.election == "none" else self.election
         return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
 
-    def announce_config(self, kind: str) -> AnnounceConfig:
-        """The table, and what the election's name says about it."""
-        wanted: dict[str, Any] = {}
-        if kind == "le-a":
-            wanted = {"suppress_interval": 0, "leader_is": "best"}
-        elif kind == "le-s":
-            wanted = {"leader_is": "best"}
-        elif kind == "le-m":
-            wanted = {"leader_is": "earliest", "rank_map": "none"}
-        return msgspec.structs.replace(self.announce, **wanted)
+    def membership_kind(self) -> MembershipKind | None:
+        """Return the membership; `auto` is what the elections need, and None is none."""
+        if self.membership != "auto":
+            return None if self.membership == "none" else find_membership(self.membership)
+        needs = [kind.needs for kind in self.election_kinds().values()]
+        only = [need.only[0] for need in needs if need.only]
+        if only or any(need.members for need in needs):
+            return find_membership(only[0] if only else DEFAULT_MEMBERSHIP)
+        return None
 
-    def ctolerant_config(self, kind: str) -> CTolerantConfig:
-        return msgspec.structs.replace(self.ctolerant, variant=kind)
+    def membership_name(self) -> str:
+        found = self.membership_kind()
+        return "none" if found is None else found.name
+
+    def table(self, table: Table) -> Any:
+        """Return a protocol's own configuration."""
+        found = self.tables.get(table.name)
+        return table.config() if found is None else found
+
+    def promise(self, kind: ElectionKind) -> Promise:
+        """Return what that election guarantees on this node."""
+        return kind.promise(self.table(kind.table), self.rank)
+
+    def worst_case(self, kind: ElectionKind) -> WorstCase:
+        """Return the worst case of that election, by this node's own timers and its preset's delay."""
+        around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())
+        return kind.worst_case(self.table(kind.table), around)
+
+    def detection(self) -> Detection:
+        """Return the worst case of the membership, by this node's own timers."""
+        found = self.membership_kind()
+        return Detection(0, "") if found is None else found.detection(self.table(found.table), self.group_size)
+
+    # Where it is.
 
     def seed_addresses(self) -> tuple[Address, ...]:
         return tuple(parse_address(seed, default_port=DEFAULT_PORT) for seed in self.seeds)
@@ -204,31 +220,6 @@ def _check_address(field: str, text: str) -> None:
             parse_address(text, default_port=DEFAULT_PORT if field in ("seeds", "advertise") else None)
         except ConfigError as error:
             raise ConfigError(str(error), field=field) from None
-
-
-def check_combination(membership: str, election: str, announce: AnnounceConfig) -> None:
-    """Combinations without sense are refused, and why is said."""
-    if membership == "none" and election in (*CHURN_TOLERANT, "local"):
-        raise ConfigError(
-            f"none cannot carry --election {election}: it elects from a list of members, so give one that keeps "
-            "a list (swim, medley, heartbeat), or an election that needs none (announce)",
-            field="membership",
-        )
-    if membership == "none" and election == "spanning":
-        raise ConfigError(
-            "none cannot carry --election spanning: it speaks to its neighbours, and somebody must find them; "
-            "give swim, medley or heartbeat",
-            field="membership",
-        )
-    if election == "by-key" and membership not in ("ring", "auto"):
-        raise ConfigError(
-            f"{membership} cannot carry --election by-key: the owner of a key is known on the ring only; give ring",
-            field="membership",
-        )
-    if election == "none" and membership in ("none", "auto"):
-        raise ConfigError("none leaves nothing to do: give a --membership that keeps a list", field="election")
-    if election == "le-s" and announce.suppress_interval == 0:
-        raise ConfigError("le-s needs a suppress_interval above 0: with 0 it is le-a", field="election")
 
 
 def meta_of(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from doyen.node.chronicle import Chronicle, Entry, clock_text
-from doyen.node.promises import promise_of
-from doyen.node.reign import Reign
+from doyen.core.ids import NodeId
+from doyen.node.reign import Entry, Reign, clock_text
 
 if TYPE_CHECKING:
     from doyen.node.node import Node
@@ -31,25 +30,25 @@ class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lease_left_s: float | None = None
 
 
-def explain(node: "Node", chronicle: Chronicle) -> Explanation:
-    reign, config = chronicle.reign, node.config
-    promise = promise_of(reign.kind, config.rank, config.ring.partition)
-    term, which = reign.term, f'"{config.group}"' + (f" / {reign.name}" if reign.name else "")
+def explain(node: "Node", reign: Reign) -> Explanation:
+    config, account, term = node.config, reign.account, reign.term
+    promise = config.promise(reign.kind)
+    which = f'"{config.group}"' + (f" / {reign.name}" if reign.name else "")
     if term is None:
-        why = chronicle.shortage or (chronicle.ended.text if chronicle.ended else "no election has ended yet")
+        why = reign.shortage or (reign.ended.text if reign.ended else "no election has ended yet")
         sentence = f"Nobody leads {which} as far as {node.name} knows: {why}."
     else:
         who = f"{term.leader} (this node)" if term.leader == node.name else term.leader
         sentence = f"{who} leads {which} (term {term.number}) because {promise.because}."
-    lines = [("election", _election_line(chronicle, reign.kind))]
-    if reign.term is not None:
-        lines.append(("decided", str(chronicle.why)))
-    if chronicle.candidates:
-        lines.append(("candidates", _candidates_line(node, chronicle)))
-    if chronicle.asked and chronicle.initiator == node.name:
-        lines.append(("answered", f"{', '.join(chronicle.asked)}{_tolerance(reign)}"))
-    if chronicle.started and chronicle.elected and chronicle.elected.clock >= chronicle.started.clock:
-        took = (chronicle.elected.clock - chronicle.started.clock) / 1e6
+    lines = [("election", _election_line(reign))]
+    if term is not None:
+        lines.append(("decided", str(reign.why)))
+    if account.candidates:
+        lines.append(("candidates", _candidates_line(node, reign)))
+    if account.answered and account.initiator == node.name:
+        lines.append(("answered", f"{', '.join(account.answered)}{account.tolerance(reign.machine)}"))
+    if reign.begun and reign.elected and reign.elected.clock >= reign.begun.clock:
+        took = (reign.elected.clock - reign.begun.clock) / 1e6
         lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
     lease = reign.lease_until()
     left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
@@ -60,14 +59,14 @@ def explain(node: "Node", chronicle: Chronicle) -> Explanation:
     return Explanation(
         group=config.group,
         election=reign.name,
-        kind=reign.kind,
+        kind=reign.kind.name,
         node=node.name,
         leader=reign.leader,
         term=None if term is None else term.number,
         sentence=sentence,
         lines=tuple(lines),
-        compared={} if reign.term is None else chronicle.why.compared,
-        history=tuple(chronicle.entries),
+        compared={} if term is None else reign.why.compared,
+        history=tuple(reign.history),
         promise=promise.in_short,
         strong=promise.strong,
         sort=promise.sort,
@@ -75,31 +74,21 @@ def explain(node: "Node", chronicle: Chronicle) -> Explanation:
     )
 
 
-def _election_line(chronicle: Chronicle, kind: str) -> str:
-    parts = [kind]
-    if chronicle.elected is not None:
-        parts.append(f"named here at {clock_text(chronicle.elected.at)}")
-    if chronicle.initiator:
-        parts.append(f"begun by {chronicle.initiator}")
-    if chronicle.ended is not None:
-        parts.append(f"after: {chronicle.ended.text}")
+def _election_line(reign: Reign) -> str:
+    parts = [reign.kind.name]
+    if reign.elected is not None:
+        parts.append(f"named here at {clock_text(reign.elected.at)}")
+    if reign.account.initiator:
+        parts.append(f"begun by {reign.account.initiator}")
+    if reign.ended is not None:
+        parts.append(f"after: {reign.ended.text}")
     return ", ".join(parts)
 
 
-def _tolerance(reign: Reign) -> str:
-    """Churn-tolerant elections: how many views may lack a member, and how sure that is."""
-    point = getattr(reign.machine, "point", None)
-    if point is None:
-        return ""
-    given = reign.machine.config.missing_max
-    how = f"estimated, {100 * point.confidence:.0f} % sure" if given == "auto" else "as configured"
-    return f" (c+1 = {point.missing_max() + 1}; c = {point.missing_max()} {how})"
-
-
-def _candidates_line(node: "Node", chronicle: Chronicle) -> str:
+def _candidates_line(node: "Node", reign: Reign) -> str:
     shown = []
-    for name in chronicle.candidates[:8]:
-        note = node.agent.stack.note(name)  # type: ignore[arg-type]
+    for name in reign.account.candidates[:8]:
+        note = node.agent.stack.note(NodeId(name))
         shown.append(name if note is None or note.score is None else f"{name} {note.score:g}")
-    shown += [f"{name} excluded: suspected {count} times" for name, count in chronicle.excluded[:8]]
+    shown += [f"{name} excluded: suspected {count} times" for name, count in reign.account.excluded[:8]]
     return " · ".join(shown)

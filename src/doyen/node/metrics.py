@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from doyen import __version__
 from doyen.core.clock import to_seconds
-from doyen.core.leadership import LeaderElected
 from doyen.net.driver import Driver
 from doyen.node.stack import Stack
 
@@ -39,20 +38,11 @@ def number(value: float) -> str:
 
 
 class Meter:
-    """Counts what only the stream of facts shows; `page()` is the whole exposition."""
+    """`page()` is the whole exposition."""
 
     def __init__(self, driver: Driver, stack: Stack, link: Any = None) -> None:
         self._driver, self._stack, self._link = driver, stack, link
         self._began_at = time.time()
-        led = (reign for reign in stack.reigns.values() if reign.leader is not None)
-        self._named = {reign.channel: str(reign.leader) for reign in led}
-        self._changes = dict.fromkeys(self._named, 1)  # Leaders named, by channel.
-        driver.watch(self._on_fact)
-
-    def _on_fact(self, channel: str, fact: Any, now: int) -> None:
-        if isinstance(fact, LeaderElected) and self._named.get(channel) != fact.term.leader:
-            self._named[channel] = fact.term.leader
-            self._changes[channel] = self._changes.get(channel, 0) + 1
 
     def page(self) -> str:
         page, driver, stack = Page(), self._driver, self._stack
@@ -81,7 +71,7 @@ class Meter:
         page.add("doyen_term", gauge, "The greatest term seen.", *each(lambda r: r.term_max))
         since = each(lambda r: to_seconds(now - r.since) if r.leader is not None else 0)
         page.add("doyen_leader_age_seconds", gauge, "For how long this node has named its leader.", *since)
-        changes = each(lambda r: self._changes.get(r.channel, 0))
+        changes = each(lambda r: r.change_count)
         page.add("doyen_leader_changes_total", "counter", "Times that another leader was named.", *changes)
 
     def _network(self, page: Page) -> None:

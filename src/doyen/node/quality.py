@@ -63,7 +63,8 @@ class SelfRating:
     def __init__(self, driver: Driver, config: NodeConfig, channels: Callable[[], Iterable[str]]) -> None:
         self._driver, self._channels = driver, channels
         self._rating = rating_of(config.attributes, config.measures)
-        self._every = config.pole.resign_interval
+        kinds = [kind for kind in config.election_kinds().values() if kind.asks_oracle]
+        self._every = min((kind.compares_every(config.table(kind.table)) for kind in kinds), default=FOREVER)
         self._given: dict[str, float] = {}  # The last value given, by channel.
         self._refresh: asyncio.TimerHandle | None = None
         driver.on_close(self._close)

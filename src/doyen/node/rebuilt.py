@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from doyen.core.clock import Instant
 from doyen.core.ids import Address, parse_address
@@ -13,9 +13,10 @@ from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
 from doyen.net.recording.format import Origin
-from doyen.net.recording.replay import Site
+from doyen.net.recording.replay import Site as ReplaySite
 from doyen.node.config import NodeConfig
-from doyen.node.stack import Place, Stack
+from doyen.node.registry import find_election, tables
+from doyen.node.stack import Site, Stack
 
 C = TypeVar("C", bound=Struct)
 
@@ -41,11 +42,11 @@ def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds
 class Rebuilt:
     """The machines of a recorded node, for `replay`."""
 
-    def __init__(self, origin: Origin, site: Site) -> None:
+    def __init__(self, origin: Origin, site: ReplaySite) -> None:
         self._site = site
         self._stack = Stack(
-            _as_given(msgspec.convert(origin.config, NodeConfig), origin.config),
-            Place(
+            _config_from(origin.config),
+            Site(
                 node=origin.node,
                 incarnation=origin.incarnation,
                 address=origin.address,
@@ -75,24 +76,38 @@ class Rebuilt:
         """Add machines that were added to the running node."""
         match what:
             case {"election": name, "kind": kind}:
-                self._stack.add_election(name, kind)
+                self._stack.add_election(name, find_election(kind))
             case {"beacon": address}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig
 
-                node, config = self._stack.place.node, DiscoveryConfig()
+                node, config = self._stack.site.node, DiscoveryConfig()
                 self._site.add(CHANNEL, lambda port: Beacon(node, parse_address(address), config, port))
             case _:
                 raise ConfigError(f"{what} cannot be added to a node")
 
 
+def _config_from(data: dict[str, Any]) -> NodeConfig:
+    """Return the configuration that `origin_of` wrote; each table is read by the Struct of its own protocol."""
+    given = data.get("tables")
+    if not isinstance(given, dict):
+        raise ConfigError("a recording must say its tables")
+    ours = tables(ours=True)
+    known = ours if given.keys() <= ours.keys() else tables()
+    made: dict[str, Any] = {}
+    for name, values in given.items():
+        if name not in known or not isinstance(values, dict):
+            raise ConfigError(f"the table {name!r} of this recording belongs to no protocol that is installed")
+        made[name] = _as_given(msgspec.convert(values, known[name].config), values)
+    return _as_given(msgspec.convert(data | {"tables": made}, NodeConfig), data)
+
+
 def _as_given(config: C, given: dict[str, Any]) -> C:
     """Return a configuration with whole numbers where they were given for fractions: they differ on the wire."""
     changed: dict[str, Any] = {}
-    for field in config.__struct_fields__:
-        value, before = getattr(config, field), given.get(field)
-        if isinstance(value, Struct) and isinstance(before, dict):
-            changed[field] = _as_given(value, before)
-        elif isinstance(value, float) and isinstance(before, int):
+    values = asdict(config)
+    for field in values:
+        before = given.get(field)
+        if isinstance(values[field], float) and isinstance(before, int):
             changed[field] = before
     return replace(config, **changed)

@@ -4,18 +4,16 @@ import asyncio
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from doyen.core.clock import Duration, format_duration, ms, to_seconds
+from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
 from doyen.node.campaign import Campaign
-from doyen.node.chronicle import clock_text
 from doyen.node.config import NodeConfig
-from doyen.node.layers import worst_case_of
 from doyen.node.node import Node
-from doyen.node.presets import at_most
-from doyen.node.promises import promise_of
+from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
 from doyen.runner.ward import MARGIN, Ward
 
@@ -25,16 +23,19 @@ _RISKS: Final = {
 }
 
 
-def stay(config: NodeConfig, words: tuple[str, ...], grace: Duration, wait_s: float | None, as_json: bool) -> int:
+def stay(config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool) -> int:
     return asyncio.run(_Runner(config, words, grace, wait_s, as_json).run())
 
 
 class _Runner:
     def __init__(
-        self, config: NodeConfig, words: tuple[str, ...], grace: Duration, wait_s: float | None, as_json: bool
+        self, config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool
     ) -> None:
         self.config, self.words, self.grace, self.wait_s, self.as_json = config, words, grace, wait_s, as_json
-        self.lease = config.pole.lease if config.election == "pole" else None
+        kind = config.election_kind()
+        assert kind is not None, "the command line refuses a group without an election"
+        self.kind = kind
+        self.lease = kind.lease(config.table(kind.table))
         self.ward: Ward | None = None
 
     async def run(self) -> int:
@@ -126,7 +127,7 @@ class _Runner:
             await ward.ended()
 
     def _say_promise(self) -> None:
-        worst = worst_case_of(self.config)
+        worst = self.config.worst_case(self.kind)
         self._say(
             "preset",
             f"{self.config.preset}: a leader that falls silent is noticed within {at_most(worst.detection)}, "
@@ -134,7 +135,7 @@ class _Runner:
             detection_s=to_seconds(worst.detection),
             failover_s=to_seconds(worst.failover),
         )
-        promise = promise_of(self.config.election, self.config.rank, self.config.ring.partition)
+        promise = self.config.promise(self.kind)
         if not promise.strong:
             risk = f"a second {self.words[0]} may run {_RISKS[promise.sort].format(format_duration(self.grace))}"
             if not self.config.looks_for_others():

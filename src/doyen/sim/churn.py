@@ -147,7 +147,8 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class World(Protocol):
     """What churn needs of a run."""
 
-    sim: Simulation
+    @property
+    def sim(self) -> Simulation: ...
 
     def acting(self) -> list[SimNode]:
         """Nodes that act as leaders, best first."""

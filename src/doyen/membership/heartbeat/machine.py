@@ -154,6 +154,16 @@ class Heartbeat:
     def view(self) -> MembershipView:
         return self._editor.view
 
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Nobody accuses anybody here: a counter stands still, or it does not."""
+        return ()
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        return None
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        return None
+
     @property
     def present_count(self) -> int:
         return len(self._fresh) + (not self._left)

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -109,3 +109,12 @@ class Medley:
     @property
     def view(self) -> MembershipView:
         return self.swim.view
+
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        return self.swim.accusers(node)
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        return self.swim.refute_by(node)
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        return self.swim.round_trip(node)

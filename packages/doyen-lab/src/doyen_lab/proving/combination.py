@@ -1,16 +1,15 @@
 """The combinations that are proved: an election, its timers, and what it promises."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from doyen.core.clock import Duration, parse_duration
-from doyen.core.config import is_duration, options
+from doyen.core.clock import Duration
+from doyen.core.kinds import ElectionKind
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
-from doyen.node.layers import configure, worst_case_of
-from doyen.node.promises import promise_of
+from doyen.node.layers import by_path, configure
+from doyen.node.registry import find_election
 
 PORT: Final = 7600
 MULTICAST: Final = "239.192.7.7:7600"
@@ -31,7 +30,11 @@ class Combination(Struct, frozen=True, kw_only=True):
     @property
     def strong(self) -> bool:
         """Never two at once; otherwise one leader per connected region."""
-        return promise_of(self.election).strong
+        return self.kind.promise(self.kind.table.config(), "hash").strong
+
+    @property
+    def kind(self) -> ElectionKind:
+        return find_election(self.election)
 
     @property
     def numbers_agree(self) -> bool:
@@ -60,35 +63,24 @@ class Combination(Struct, frozen=True, kw_only=True):
     def config(self, names: list[str]) -> NodeConfig:
         """Of one of its nodes; for the timers."""
         told = self.fields(names) | ({"volatile": True} if self.strong else {})
-        return configure(_by_path(told), environment={}, called=lambda option: option.name)
+        return configure(by_path(told), environment={})
 
     def failover(self, names: list[str]) -> Duration:
-        """From a leader's end until the next one acts: as its preset states it, and for a quorum its settling time."""
-        config = self.config(names)
-        return config.pole.settle_max if self.strong else worst_case_of(config).failover
+        """Return the time from a leader's end until the next one acts; for a quorum its settling time."""
+        worst = self.config(names).worst_case(self.kind)
+        return worst.settling if self.strong else worst.failover
 
     def merging(self, names: list[str]) -> Duration:
-        """From the end of a cut, or a start, until one leader is left."""
-        config = self.config(names)
-        if self.strong:
-            return config.pole.settle_max
-        if config.membership_kind() == "ring":  # Who was forced out tries again, ever later, and is let in.
-            return int(config.ring.lease * 2**config.ring.backoff_max) + self.failover(names)
-        if config.membership_kind() == "none":  # Two leaders hear each other; the lesser one yields.
-            announce = config.announce
-            return 2 * (announce.announce_interval + announce.suppress_interval) + self.failover(names)
-        # Regions find each other when somebody tries a member that it holds failed: in three rounds all but surely.
-        swim, elect = config.swim, config.ctolerant
-        return 3 * swim.sync_interval + elect.bootstrap_after + elect.final_timeout + self.failover(names)
+        """Return the time from the end of a cut, or a start, until one leader is left."""
+        return self.config(names).worst_case(self.kind).settling
 
     def joining(self, names: list[str]) -> Duration:
-        """Until all are in who begin at once.  A ring lets one in at a time; the others try again, ever later."""
-        ring = self.config(names).ring
-        return (len(names) - 1) * int(ring.lease * (2**ring.backoff_max + 1)) if self.timed else 0
+        """Return the time until all are in that begin at once."""
+        return self.config(names).detection().joining
 
     def lease(self, names: list[str]) -> Duration | None:
-        """How long a leader may act after its last word from a majority."""
-        return self.config(names).pole.lease if self.strong else None
+        """Return how long a leader may act after it last heard a majority."""
+        return self.kind.lease(self.config(names).table(self.kind.table))
 
 
 COMBINATIONS: Final = {
@@ -134,14 +126,3 @@ def chosen(names: tuple[str, ...]) -> list[Combination]:
     if unknown:
         raise ConfigError(f"--election {unknown[0]!r} is not proved: one of {', '.join(COMBINATIONS)}")
     return [COMBINATIONS[name] for name in names or COMBINATIONS]
-
-
-def _by_path(told: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    kinds = {option.path: option for option in options(NodeConfig)}
-    found: dict[tuple[str, ...], Any] = {}
-    for field, value in told.items():
-        for name, leaf in value.items() if isinstance(value, Mapping) else [(None, value)]:
-            path = (field,) if name is None else (field, name)
-            text = is_duration(kinds[path].type) and isinstance(leaf, str)
-            found[path] = parse_duration(leaf) if text else tuple(leaf) if isinstance(leaf, list) else leaf
-    return found

@@ -330,11 +330,11 @@ class Watch:
         members = self.members()
         here = {machine.seat.name for machine in members}
         for machine in members:
-            current = machine.neighbourhood.current.members
+            current = machine.neighbours
             pairs = {pair.name: pair for pair in machine.pairs.values() if not _is_probe(machine, pair)}
             if not here.issuperset(pairs):
                 return False  # Somebody has yet to find out.
-            if {seat.name for seat in machine.neighbourhood.desired()} != set(pairs):
+            if {seat.name for seat in machine.desired} != set(pairs):
                 return False
             for pair in pairs.values():
                 if pair.stage is not Stage.ACTIVE or not pair.watching:
@@ -346,7 +346,7 @@ class Watch:
 
 def _is_probe(machine: Arbitration, pair: Pair) -> bool:
     """Whether somebody out of reach is back."""
-    return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.spread.lost
+    return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.lost
 
 
 _HANDLERS: Final[dict[type, Callable[[Watch, Name, Any, Instant], None]]] = {
