@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant, to_seconds
+from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -44,9 +44,10 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 
 class WatchedSimulation(Simulation):
-    """A simulation that counts records, remembers who ever had one, and says who is about to crash or has woken."""
+    """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
@@ -57,20 +58,39 @@ class WatchedSimulation(Simulation):
         self.record_count += 1
         super().write(node, port, data)
 
+    def network_changed(self) -> None:
+        super().network_changed()
+        self.disturbed_at = self.now
+
+    def start(self, node: SimNode) -> None:
+        self.disturbed_at = self.now
+        super().start(node)
+
     def crash(self, node: SimNode, **how: Any) -> None:
         if node.disk:
             self.had_records.add(node.name)
         if node.host is not None:
             for watch in self.crash_watchers:
                 watch(node)
+            self.disturbed_at = self.now
         super().crash(node, **how)
+
+    def pause(self, node: SimNode) -> None:
+        self.disturbed_at = self.now
+        super().pause(node)
 
     def resume(self, node: SimNode) -> None:
         paused = node.state == "paused"
         super().resume(node)
         if paused:
+            self.disturbed_at = self.now
             for watch in self.resume_watchers:
                 watch(node)
+
+    def slow_down(self, node: SimNode, step_delay: Duration) -> None:
+        if node.step_delay != step_delay:
+            self.disturbed_at = self.now
+        super().slow_down(node, step_delay)
 
 
 class Overheard:
@@ -242,6 +262,10 @@ class World:
         """Whether what its election has to tell waits for a disk."""
         assert node.host is not None
         return node.host.ports[ELECTION].waits_for_disk
+
+    @property
+    def has_own_clocks(self) -> bool:
+        return any(node.clock is not None for node in self.sim.nodes)
 
     # Who leads, as seen from outside.
 

@@ -24,7 +24,7 @@ from doyen.sim.checkers.reigns import (
     TermsAreUnique,
     TermsNeverGoBack,
 )
-from doyen.sim.checkers.settled import RegionsAgree, SteadyWhenQuiet
+from doyen.sim.checkers.settled import FailoverInTime, RegionsAgree, SteadyWhenQuiet
 
 CHECKERS: Final[dict[str, type[Checker]]] = {
     kind.name: kind
@@ -39,6 +39,7 @@ CHECKERS: Final[dict[str, type[Checker]]] = {
         LeadersExisted,
         InnerConsistency,
         IncumbentsStay,
+        FailoverInTime,
         SteadyWhenQuiet,
         RegionsAgree,
     )

@@ -31,6 +31,7 @@ Check = Literal[
     "existed",
     "inner",
     "incumbent",
+    "failover",
     "steady",
     "agreement",
 ]
