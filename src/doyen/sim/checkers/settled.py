@@ -69,7 +69,7 @@ class FailoverInTime(Checker):
         worst = self.world.config.worst_case(self.world.kind)
         self._within, self._settling = worst.failover, worst.settling
         self._since: Instant = 0  # When all came to name who leads now.
-        self.sim.crash_watchers.append(self._on_crash)
+        self.sim.deed_watchers.append(self._on_deed)
 
     @classmethod
     def applies(cls, world: World) -> bool:
@@ -78,9 +78,11 @@ class FailoverInTime(Checker):
         exact = exact and world.network.topology.complete and not world.sim.disk_delay and not world.has_own_clocks
         return exact and network == network.without_faults()
 
-    def _on_crash(self, node: SimNode) -> None:
-        """Judges only where all was well for long enough, and nothing else happens until then."""
+    def _on_deed(self, deed: str, node: SimNode) -> None:
+        """Judges a crash only where all was well for long enough before, and nothing else happens after it."""
         now, sim = self.sim.now, self.sim
+        if deed != "crash":
+            return
         others = [other for other in sim.up() if other is not node]
         calm = sim.disturbed_at + self._settling < now and all(other.state == "up" for other in sim.up())
         named = all(self.world.named_by(other) == (node.name,) for other in sim.up())

@@ -31,6 +31,8 @@ Check = Literal[
     "existed",
     "inner",
     "incumbent",
+    "promises",
+    "selections",
     "failover",
     "steady",
     "agreement",
