@@ -20,13 +20,13 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant, to_seconds
+from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
@@ -44,33 +44,58 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 
 class WatchedSimulation(Simulation):
-    """A simulation that counts records, remembers who ever had one, and says who is about to crash or has woken."""
+    """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
-        self.crash_watchers: list[Callable[[SimNode], None]] = []  # Called just before a running node crashes.
-        self.resume_watchers: list[Callable[[SimNode], None]] = []  # Called when it has done what it had missed.
+        # Called with what befalls a node: crash, pause, slow and clock just before, start and resume just after.
+        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+
+    def _befalls(self, deed: str, node: SimNode) -> None:
+        for watch in self.deed_watchers:
+            watch(deed, node)
+        self.disturbed_at = self.now
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         self.record_count += 1
         super().write(node, port, data)
 
+    def network_changed(self) -> None:
+        super().network_changed()
+        self.disturbed_at = self.now
+
+    def start(self, node: SimNode) -> None:
+        super().start(node)
+        self._befalls("start", node)
+
     def crash(self, node: SimNode, **how: Any) -> None:
-        if node.disk:
+        if ELECTION in node.disk:
             self.had_records.add(node.name)
         if node.host is not None:
-            for watch in self.crash_watchers:
-                watch(node)
+            self._befalls("crash", node)
         super().crash(node, **how)
+
+    def pause(self, node: SimNode) -> None:
+        self._befalls("pause", node)
+        super().pause(node)
 
     def resume(self, node: SimNode) -> None:
         paused = node.state == "paused"
         super().resume(node)
         if paused:
-            for watch in self.resume_watchers:
-                watch(node)
+            self._befalls("resume", node)
+
+    def slow_down(self, node: SimNode, step_delay: Duration) -> None:
+        if node.step_delay != step_delay:
+            self._befalls("slow", node)
+        super().slow_down(node, step_delay)
+
+    def set_clock(self, node: SimNode, clock: Clock) -> None:
+        self._befalls("clock", node)
+        super().set_clock(node, clock)
 
 
 class Overheard:
@@ -103,6 +128,7 @@ class World:
         standing_of: Callable[[int], Standing | None] | None = None,  # By index; None: may not lead.
         clock_of: Callable[[int], Clock | None] = lambda index: None,
         incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
+        bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
         tamper: Tamper | None = None,
     ) -> None:
         kind = config.election_kind()
@@ -110,7 +136,7 @@ class World:
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
         self.config, self.kind, self.durable = config, kind, bool(config.state)
-        self.sort = config.promise(kind).sort
+        self.sort, self.bounded_clocks = config.promise(kind).sort, bounded_clocks
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
         self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
@@ -153,8 +179,24 @@ class World:
                     host.command(channel, "leave", node.now())
         self.sim.crash(node)
 
-    def resign(self, node: SimNode, to: NodeId | None = None) -> None:
+    def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
+        """Have a node hand over, to that one or to whom the others choose; whether its election can, and may, now."""
+        if not self.kind.resigns or node.host is None:
+            return False
+        try:
+            self.machine(node).check_heir(to)
+        except LocalProtocolError:
+            return False
         self.sim.command(node, ELECTION, "resign", to=to)
+        if self.kind.stands_again:
+            self.standings[node.index] = None
+        return True
+
+    def stand(self, node: SimNode) -> None:
+        """Have a node that resigned stand for election again."""
+        if self.kind.stands_again and node.host is not None:
+            self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
+            self.sim.command(node, ELECTION, "stand")
 
     def set_score(self, node: SimNode, score: Standing) -> None:
         """What the node's application says that it is worth, now and whenever it is asked."""
@@ -239,10 +281,18 @@ class World:
         data = self._records[node.index]
         return None if data is None else decode(data, type=kind)
 
+    def has_forgotten(self, node: SimNode) -> bool:
+        """Whether its present incarnation began without the record that an earlier one had: its name votes no more."""
+        return self.durable and self._records[node.index] is None and node.name in self.sim.had_records
+
     def is_holding(self, node: SimNode) -> bool:
         """Whether what its election has to tell waits for a disk."""
         assert node.host is not None
         return node.host.ports[ELECTION].waits_for_disk
+
+    @property
+    def has_own_clocks(self) -> bool:
+        return any(node.clock is not None for node in self.sim.nodes)
 
     # Who leads, as seen from outside.
 
@@ -321,7 +371,8 @@ class World:
         if self.sort == "weak":
             return True
         electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
-        if 2 * sum(node.name in electorate for node in region) <= len(electorate):
+        able = [node for node in region if node.name in electorate and not self.has_forgotten(node)]
+        if 2 * len(able) <= len(electorate):
             return False
         return self.sort == "quorum" or any(self._is_member(node) for node in region)
 

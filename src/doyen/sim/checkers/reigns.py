@@ -112,13 +112,13 @@ class TermsAreUnique(Checker):
 
 
 class _Strict(Checker):
-    """For elections that promise more than one leader per region."""
+    """For elections that promise more than one leader per region, while clocks keep to what they state."""
 
     sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.sort in cls.sorts
+        return world.sort in cls.sorts and world.bounded_clocks
 
 
 class NeverTwoAct(_Strict):

@@ -69,7 +69,7 @@ def completed(
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:
-        begin = settling + _rounded(config.detection().joining)
+        begin = settling + _rounded(config.detection().joining) + seconds(1)
         if group.nodes > 0 and "churn" not in made:
             made["churn"] = {"events": _usual(group.nodes, begin, settling)}
         run.setdefault("length", f"{begin + 4 * settling}ns")
@@ -90,9 +90,9 @@ def _leave_time(run: Tables, settling: Duration, where: str, flags: Flags, patie
 
 
 def _usual(nodes: int, begin: Duration, settling: Duration) -> list[Tables]:
-    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{settling // 2}ns"}
+    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{settling}ns"}
     fewer = ["random"] * max(1, (nodes - 1) // 2)
-    cut = {"do": "partition", "at": f"{begin + settling}ns", "who": fewer, "lasting": f"{settling}ns"}
+    cut = {"do": "partition", "at": f"{begin + 2 * settling}ns", "who": fewer, "lasting": f"{settling}ns"}
     return [crash, cut] if nodes > 1 else [crash]
 
 
