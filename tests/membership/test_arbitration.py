@@ -38,8 +38,7 @@ from doyen.membership.arbitration.messages import (
     Verdict,
     Vote,
 )
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.arbitration.votes import Electorate
+from doyen.membership.arbitration.pair import Electorate, Pair, Stage
 from doyen.membership.ring import Seat
 from doyen.testing import RecordingOut
 

@@ -8,7 +8,7 @@ moves no bound.
 from random import Random
 from typing import Final
 
-from doyen.core.clock import Duration, Instant
+from doyen.core.clock import Duration, Instant, format_duration
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.config import ArbitrationConfig
@@ -60,34 +60,14 @@ class Leases:
         out.set_timer(SessionStep(pair.name, pair.session, step), at)
 
     def _request(self, pair: Pair, me: Seat, now: Instant, out: Out) -> None:
-        invitation = pair.initiator and pair.session == 1
         pair.sent_at = now
-        theirs = pair.theirs
-        out.send(
-            pair.to,
-            LeaseRequest(
-                me.life,
-                pair.seat.life,
-                pair.session,
-                theirs.number if theirs is not None else 0,
-                self._spread.for_pair(pair),
-                me if invitation else None,
-                pair.join if invitation else 0,
-            ),
-        )
+        knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
+        seat, join = (me, pair.join) if pair.initiator and pair.session == 1 else (None, 0)  # Of an invitation.
+        out.send(pair.to, LeaseRequest(me.life, pair.seat.life, pair.session, knows, said, seat, join))
 
     def ack(self, pair: Pair, sender: NodeId, message: LeaseRequest, me: Seat, out: Out) -> None:
-        theirs = pair.theirs
-        out.send(
-            sender,
-            LeaseAck(
-                me.life,
-                message.life,
-                message.session,
-                theirs.number if theirs is not None else 0,
-                self._spread.for_pair(pair),
-            ),
-        )
+        knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
+        out.send(sender, LeaseAck(me.life, message.life, message.session, knows, said))
 
     def establish(self, pair: Pair, message: LeaseAck, now: Instant) -> bool:
         """Whether this ack is the first of the session under way, and in time."""
@@ -118,5 +98,6 @@ class RoundTrips:
         elif not self._fast and self._config.resends:
             self._slow.append(measured)
             if len(self._slow) >= SLOW_ENOUGH:
-                return self._config.refuse_round_trip(min(self._slow))
+                limit, took = format_duration(self._config.arbitration), format_duration(min(self._slow))
+                return f"arbitration ({limit}) must exceed a round trip, which took {took}: no vote would be in time"
         return None

@@ -21,7 +21,7 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Arbitrator, Version
+from doyen.membership.arbitration.arbitrator import Arbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
 from doyen.membership.arbitration.lease import Leases, RoundTrips
@@ -31,6 +31,7 @@ from doyen.membership.arbitration.messages import (
     ArbUpgrd,
     Discover,
     Discovered,
+    Dropped,
     Farewell,
     JoinStep,
     LeaseAck,
@@ -62,13 +63,12 @@ from doyen.membership.arbitration.messages import (
     Why,
     Withdraw,
 )
-from doyen.membership.arbitration.neighbourhood import Founding, Neighbourhood
-from doyen.membership.arbitration.pair import Pair, Stage
+from doyen.membership.arbitration.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
+from doyen.membership.arbitration.pair import Electorate, Pair, Stage
 from doyen.membership.arbitration.request import Requests
 from doyen.membership.arbitration.spread import Spread
 from doyen.membership.arbitration.upgrade import Outcome, Upgrades
 from doyen.membership.arbitration.view import RosterView
-from doyen.membership.arbitration.votes import Electorate
 from doyen.membership.ring import Name, Roster, Seat, Seats, to
 
 
@@ -109,15 +109,9 @@ class Arbitration:
         self._upgrades = Upgrades(config, rng, self._arbitrator, electorate)
         self._leases, self._round_trips = Leases(config, rng, spread), RoundTrips(config)
         self._admission = self.ADMISSION(config, spread)
-        self._place = Neighbourhood(
-            seat,
-            config,
-            spread,
-            self._leases,
-            None if self.central else self._upgrades,
-            self._admission,
-            RosterView(spread.roster, spread.lost) if view else None,
-        )
+        upgrades = None if self.central else self._upgrades
+        shown = RosterView(spread.roster, spread.lost) if view else None
+        self._place = Neighbourhood(seat, config, spread, self._leases, upgrades, self._admission, shown)
         self.pairs = self._place.pairs
         self._joiner = Joiner(config, rng, self._leases, self._place)
         self._joiner.contacts += contacts
@@ -170,22 +164,12 @@ class Arbitration:
 
     def start(self, now: Instant) -> None:
         self._heard_at = now
-        founding, place = self._founding, self._place
-        if founding is None:
+        if self._founding is None:
             self._joiner.begin(now, self._out)
             return
-        mine = Version(1, founding.neighbourhoods[place.seat.name])
-        place.reset(mine)
-        place.is_member = True
         if not self._joiner.contacts:
-            self._joiner.contacts = [to(seat) for seat in founding.seats if seat.name != place.seat.name]
-        for seat in sorted(mine.members):
-            pair = self.pairs[seat.name] = Pair(seat, mine, 0)
-            pair.stage, pair.theirs = Stage.ACTIVE, Version(1, founding.neighbourhoods[seat.name])
-            pair.session = 2  # None of these is an invitation.
-            self._leases.begin_sometime(pair, now + self._grace, self._out)
-        place.show(founding.seats, self._out)
-        place.reconcile(now, self._out)
+            self._joiner.contacts = [to(seat) for seat in self._founding.seats if seat.name != self.seat.name]
+        self._place.found(self._founding, self._grace, now, self._out)
 
     def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
@@ -373,12 +357,16 @@ class Arbitration:
 
     def _on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
         pair = self.pairs.get((sender, message.life))
-        if pair is None or (pair.stage is Stage.ACTIVE and not pair.release):
-            return
+        if pair is not None and not pair.certain:
+            self._on_ended(pair, "released", now, retry_at=now + self.config.lease)
+            self._place.reconcile(now, self._out)
+
+    def _on_ended(self, pair: Pair, why: Dropped, now: Instant, *, retry_at: Instant | None = None) -> None:
+        """Drop a pair that the other has ended, or the whole attempt, if this node joins."""
         if pair.join and self.is_joining:
             self._joiner.fail(now, self._out)
         else:
-            self._place.on_released(pair, now, self._out)
+            self._place.drop(pair, why, self._out, retry_at=retry_at)
 
     def _catch_up(self, now: Instant) -> None:
         """Notice on waking what expired in this node's sleep, before it answers anybody."""
@@ -403,11 +391,11 @@ class Arbitration:
             if not self._requests.open(pair, at, place.seat, now, out):
                 self._leave_forced("asleep", now)  # Whoever watches this node has had its verdict.
         else:
-            place.on_dormant(pair, now, out)
-            if pair.initiator and pair.theirs is None:
-                line = self._spread.reach(pair.seat, lost=True)
-                if line is not None:
-                    self._learn(line, now)
+            wait = self.config.lease * (PROBE_LEASES if pair.name in self._spread.lost else 1)
+            place.drop(pair, "dormant", out, retry_at=now + wait if pair.initiator else None)
+            line = self._spread.reach(pair.seat, lost=True) if pair.initiator and pair.theirs is None else None
+            if line is not None:
+                self._learn(line, now)
             place.reconcile(now, out)
 
     def _advance_arbitration(self, timer: ArbitrationStep, now: Instant) -> None:
@@ -420,7 +408,8 @@ class Arbitration:
         if short is not None:
             self._leave_forced(short.why, now, short.detail, short.group)
         elif not pair.condemned:
-            self._place.on_uncertain(pair, now, self._out)
+            self._place.drop(pair, "uncertain", self._out, retry_at=now + self.config.recent)
+            self._place.reconcile(now, self._out)
 
     def _recover(self, timer: RecoveryDue, now: Instant) -> None:
         """Act on the end of the wait: the condemned has left, wherever it was.  [ARB Cor. 3]"""
@@ -455,8 +444,8 @@ class Arbitration:
         if line.kind is NewsKind.REIGN:
             self._out.emit(ReignHeard(line.key, line.number, line.seat))
             return
-        if line.kind is NewsKind.LEFT:
-            self._on_peer_left(line.seat, now)
+        if line.kind is NewsKind.LEFT and line.seat.name in self.pairs:
+            self._on_ended(self.pairs[line.seat.name], "left", now)
         place.show_node(line.seat, self._out)
         if line.kind is NewsKind.LOST and self._is_in_minority:
             self._leave_forced("minority", now)
@@ -468,15 +457,6 @@ class Arbitration:
         if self.config.partition != "majority" or not self._spread.is_whole:
             return False
         return 2 * (len(self.roster) - len(self._spread.lost)) <= self.config.expected_size
-
-    def _on_peer_left(self, seat: Seat, now: Instant) -> None:
-        pair = self.pairs.get(seat.name)
-        if pair is None:
-            return
-        if pair.join and self.is_joining:
-            self._joiner.fail(now, self._out)
-        else:
-            self._place.drop(pair, "left", self._out)
 
     def _on_unlock(self, message: Unlock) -> None:
         self._admission.unlock(message.joiner.name, message.attempt)

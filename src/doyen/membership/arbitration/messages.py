@@ -199,26 +199,10 @@ class Withdraw(Struct, frozen=True, array_like=True, tag=18):
     version: int
 
 
-Messages = (
-    LeaseRequest
-    | LeaseAck
-    | Arb
-    | Vote
-    | Propose
-    | ProposeReply
-    | ArbUpgrd
-    | Discover
-    | Discovered
-    | Lock
-    | Locked
-    | Unlock
-    | Release
-    | Released
-    | Leave
-    | RosterWanted
-    | RosterPart
-    | Withdraw
-)
+Watching = LeaseRequest | LeaseAck | Arb | Vote | Release | Released | Leave
+Upgrading = Propose | ProposeReply | ArbUpgrd | Withdraw
+Joining = Discover | Discovered | Lock | Locked | Unlock | RosterWanted | RosterPart
+Messages = Watching | Upgrading | Joining
 
 
 # Timers.
@@ -268,6 +252,7 @@ class TendDue(Struct, frozen=True, gc=False):
 
 # Facts.
 
+Dropped = Literal["dormant", "released", "left", "uncertain"]
 Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asked", "asleep", "refused", "join"]
 
 
@@ -353,7 +338,7 @@ class PairDropped(Struct, frozen=True, gc=False):
     """Watched no longer, and nothing is said about its life."""
 
     peer: Seat
-    why: Literal["dormant", "released", "left", "uncertain"]
+    why: Dropped
 
 
 class ReignHeard(Struct, frozen=True, gc=False):

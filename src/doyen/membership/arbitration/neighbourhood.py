@@ -8,11 +8,11 @@ counted against somebody who would not know that it lost.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.admission import Admission
@@ -20,6 +20,7 @@ from doyen.membership.arbitration.arbitrator import Version
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
+    Dropped,
     LeaseRequest,
     Leave,
     NeighboursChanged,
@@ -49,13 +50,10 @@ class Founding(Struct, frozen=True):
 def founding(seats: Iterable[Seat], each_side: int) -> Founding:
     """Return the ring that begins with these members."""
     ordered = tuple(sorted(seats))
-    size, found = len(ordered), {}
+    found = {}
     for i, seat in enumerate(ordered):
-        if size <= 2 * each_side + 1:
-            found[seat.name] = frozenset(ordered) - {seat}
-        else:
-            window = [ordered[(i + step) % size] for step in range(-each_side, each_side + 1) if step]
-            found[seat.name] = neighbours(seat, window, each_side)
+        window = {ordered[(i + step) % len(ordered)] for step in range(-each_side, each_side + 1)}
+        found[seat.name] = neighbours(seat, window, each_side)
     return Founding(ordered, found)
 
 
@@ -96,6 +94,19 @@ class Neighbourhood:
     def desired(self) -> Seats:
         """Return the members that this one ought to watch."""
         return self._spread.roster.near(self.seat, self._config.neighbours, self._spread.lost)
+
+    def found(self, ring: Founding, grace: Duration, now: Instant, out: Out) -> None:
+        """Begin as one of the founders of a ring."""
+        mine = Version(1, ring.neighbourhoods[self.seat.name])
+        self.reset(mine)
+        self.is_member = True
+        for seat in sorted(mine.members):
+            theirs = Version(1, ring.neighbourhoods[seat.name])
+            # No session of these is an invitation.
+            pair = self.pairs[seat.name] = Pair(seat, mine, 0, stage=Stage.ACTIVE, session=2, theirs=theirs)
+            self._leases.begin_sometime(pair, now + grace, out)
+        self.show(ring.seats, out)
+        self.reconcile(now, out)
 
     def become_member(self, known: Iterable[Seat], now: Instant, out: Out) -> None:
         """Enter the ring that the neighbours, and theirs, belong to."""
@@ -288,27 +299,12 @@ class Neighbourhood:
             self.reconcile(now, out)
         self.refuse(sender, message.life, out)
 
-    def on_released(self, pair: Pair, now: Instant, out: Out) -> None:
-        self._not_before[pair.name] = now + self._config.lease
-        self.drop(pair, "released", out)
-        self.reconcile(now, out)
-
-    def on_uncertain(self, pair: Pair, now: Instant, out: Out) -> None:
-        """Drop the other of a pair that a victory does not convict."""
-        self.drop(pair, "uncertain", out)
-        self._not_before[pair.name] = now + self._config.recent
-        self.reconcile(now, out)
-
-    def on_dormant(self, pair: Pair, now: Instant, out: Out) -> None:
-        """Drop a pair that never became one."""
-        self.drop(pair, "dormant", out)
-        if pair.initiator:
-            leases = PROBE_LEASES if pair.name in self._spread.lost else 1
-            self._not_before[pair.name] = now + self._config.lease * leases
-
-    def drop(self, pair: Pair, why: Literal["dormant", "released", "left", "uncertain"], out: Out) -> None:
+    def drop(self, pair: Pair, why: Dropped, out: Out, *, retry_at: Instant | None = None) -> None:
+        """Stop watching the other, which may be invited again from `retry_at` on."""
         self.remove(pair)
         out.emit(PairDropped(pair.seat, why))
+        if retry_at is not None:
+            self._not_before[pair.name] = retry_at
 
     def remove(self, pair: Pair) -> None:
         if self.pairs.get(pair.name) is pair:

@@ -21,8 +21,7 @@ from doyen.membership.arbitration.messages import (
     Vote,
     Why,
 )
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.arbitration.votes import Electorate, Request
+from doyen.membership.arbitration.pair import Electorate, Pair, Request
 from doyen.membership.ring import Name, Seat, Seats, group, to
 
 ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.

@@ -27,8 +27,7 @@ from doyen.membership.arbitration.messages import (
     UpgradeDue,
     Withdraw,
 )
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.arbitration.votes import Electorate, Proposal
+from doyen.membership.arbitration.pair import Electorate, Pair, Proposal, Stage
 from doyen.membership.ring import Seat, to
 
 ASKED_TIMES: Final = 3
