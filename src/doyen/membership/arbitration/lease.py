@@ -12,7 +12,7 @@ from doyen.core.clock import Duration, Instant, format_duration
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import LeaseAck, LeaseRequest, Release, SessionStep
+from doyen.membership.arbitration.messages import LeaseAck, LeaseRequest, Release, SessionAdvances
 from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.arbitration.spread import Spread
 from doyen.membership.ring import Seat
@@ -38,16 +38,16 @@ class Leases:
         if pair.initiator and pair.session == 2 and pair.stage is Stage.DORMANT:
             pair.stage = Stage.COMMITTED
         if pair.release and not pair.keep_from:
-            out.send(pair.to, Release(me.life, pair.seat.life))
+            out.send(pair.to, Release(me.incarnation, pair.seat.incarnation))
         self._request(pair, me, now, out)
-        out.set_timer(SessionStep(pair.name, pair.session, 1), at + (self._step if self._steps > 1 else self._lease))
+        out.set_timer(SessionAdvances(pair.name, pair.session, 1), at + self._step)
         return True
 
     def begin_sometime(self, pair: Pair, now: Instant, out: Out) -> None:
         """Begin the first session within T_l, not in step with the other's."""
         phase = int(self._rng.random() * self._lease) if self._config.random_phases else 0
         pair.started_at = now + phase - self._lease
-        out.set_timer(SessionStep(pair.name, pair.session, self._steps), now + phase)
+        out.set_timer(SessionAdvances(pair.name, pair.session, self._steps), now + phase)
 
     def repeat(self, pair: Pair, step: int, me: Seat, now: Instant, out: Out) -> None:
         """Repeat a request that was not acked, and wait for the next step of the session."""
@@ -57,17 +57,17 @@ class Leases:
             step += 1
             self._request(pair, me, now, out)
         at = pair.started_at + (self._lease if step >= self._steps else step * self._step)
-        out.set_timer(SessionStep(pair.name, pair.session, step), at)
+        out.set_timer(SessionAdvances(pair.name, pair.session, step), at)
 
     def _request(self, pair: Pair, me: Seat, now: Instant, out: Out) -> None:
         pair.sent_at = now
         knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
         seat, join = (me, pair.join) if pair.initiator and pair.session == 1 else (None, 0)  # Of an invitation.
-        out.send(pair.to, LeaseRequest(me.life, pair.seat.life, pair.session, knows, said, seat, join))
+        out.send(pair.to, LeaseRequest(me.incarnation, pair.seat.incarnation, pair.session, knows, said, seat, join))
 
     def ack(self, pair: Pair, sender: NodeId, message: LeaseRequest, me: Seat, out: Out) -> None:
         knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
-        out.send(sender, LeaseAck(me.life, message.life, message.session, knows, said))
+        out.send(sender, LeaseAck(me.incarnation, message.incarnation, message.session, knows, said))
 
     def establish(self, pair: Pair, message: LeaseAck, now: Instant) -> bool:
         """Whether this ack is the first of the session under way, and in time."""

@@ -27,27 +27,28 @@ from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
 from doyen.membership.arbitration.lease import Leases, RoundTrips
 from doyen.membership.arbitration.messages import (
     Arb,
-    ArbitrationStep,
+    ArbitrationAdvances,
     ArbUpgrd,
     Discover,
     Discovered,
     Dropped,
-    Farewell,
-    JoinStep,
+    JoinAdvances,
     LeaseAck,
     LeaseRequest,
     Leave,
+    LeaveIsAnnounced,
     LeftRing,
     Lock,
     Locked,
     Messages,
     News,
     NewsKind,
-    ProposalStep,
+    ProposalAdvances,
     Propose,
     ProposeReply,
-    RecoveryDue,
+    ReconciliationRepeats,
     RecoveryStarted,
+    RecoveryStarts,
     Reflected,
     ReignBegan,
     ReignHeard,
@@ -55,10 +56,9 @@ from doyen.membership.arbitration.messages import (
     Released,
     RosterPart,
     RosterWanted,
-    SessionStep,
-    TendDue,
+    SessionAdvances,
     Unlock,
-    UpgradeDue,
+    UpgradeBegins,
     Vote,
     Why,
     Withdraw,
@@ -176,12 +176,12 @@ class Arbitration:
             self._catch_up(now)
         self._heard_at = now
         if isinstance(message, LeaseRequest):
-            if message.to == self._place.seat.life and not self._left_for_good:
+            if message.to == self._place.seat.incarnation and not self._left_for_good:
                 self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
                 self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
         elif isinstance(message, LeaseAck):
-            if message.to == self._place.seat.life:
+            if message.to == self._place.seat.incarnation:
                 self._on_lease_ack(sender, message, now)
         else:
             self._on_rare(sender, message, now)
@@ -197,13 +197,13 @@ class Arbitration:
             case Discovered():
                 self._joiner.on_discovered(message, now, out)
             case Lock():
-                if place.is_member and message.to == me.life:
+                if place.is_member and message.to == me.incarnation:
                     self._admission.on_lock(sender, message, me, place.current, now, out)
             case Locked():
                 self._joiner.on_locked(sender, message, now, out)
             case Unlock():
                 self._on_unlock(message)
-            case _ if message.to != me.life or self._left_for_good:
+            case _ if message.to != me.incarnation or self._left_for_good:
                 return
             case Arb():
                 if self._may_vote:
@@ -216,12 +216,12 @@ class Arbitration:
                 if self._may_vote:
                     out.send(sender, self._arbitrator.reply(sender, message, me, now))
             case Withdraw():
-                self._arbitrator.withdraw((sender, message.life), message.peer.name, message.version)
+                self._arbitrator.withdraw((sender, message.incarnation), message.peer.name, message.version)
             case ProposeReply():
                 for pair in self._upgrades.on_reply(sender, message, self.pairs.values(), now):
                     self._decide_upgrade(pair, now)
             case ArbUpgrd():
-                upgraded = self.pairs.get((sender, message.life))
+                upgraded = self.pairs.get((sender, message.incarnation))
                 if upgraded is not None and upgraded.watching:
                     self.reflect(upgraded, message.version, message.members)
             case Release():
@@ -233,7 +233,7 @@ class Arbitration:
             case RosterPart():
                 place.learn_list(message.seats, message.gone, now, out, whole=not message.more)
                 if message.more and message.seats:
-                    out.send(sender, RosterWanted(me.life, message.life, message.seats[-1].point))
+                    out.send(sender, RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
@@ -241,24 +241,24 @@ class Arbitration:
         self._heard_at = now
         place, out = self._place, self._out
         match timer:
-            case SessionStep():
+            case SessionAdvances():
                 self._advance_session(timer, now)
-            case ArbitrationStep():
+            case ArbitrationAdvances():
                 self._advance_arbitration(timer, now)
-            case RecoveryDue():
+            case RecoveryStarts():
                 self._recover(timer, now)
-            case UpgradeDue():
+            case UpgradeBegins():
                 if timer.name in self.pairs and self.pairs[timer.name].upgrade_at >= 0:
                     self._upgrades.begin(self.pairs.values(), place.current, place.seat, now, out)
-            case ProposalStep():
+            case ProposalAdvances():
                 pair = self.pairs.get(timer.name)
                 if pair is not None and self._upgrades.is_over(pair, timer, place.seat, now, out):
                     self._decide_upgrade(pair, now)
-            case JoinStep():
+            case JoinAdvances():
                 self._joiner.on_step(timer, now, out)
-            case TendDue():
-                place.on_tend_due(timer, now, out)
-            case Farewell():
+            case ReconciliationRepeats():
+                place.on_reconciliation_repeats(timer, now, out)
+            case LeaveIsAnnounced():
                 leave, receivers = self._farewell
                 for receiver in receivers:
                     out.send(receiver, leave)
@@ -279,7 +279,7 @@ class Arbitration:
         if not self._leases.begin(pair, at, self._place.seat, now, self._out):
             self._suspect(pair, at + self.config.lease, now)
 
-    def _advance_session(self, timer: SessionStep, now: Instant) -> None:
+    def _advance_session(self, timer: SessionAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is None or pair.session != timer.session or pair.suspected_at is not None:
             return
@@ -295,7 +295,7 @@ class Arbitration:
 
     def _on_lease_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
         place, out = self._place, self._out
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if message.seat is not None and pair is not None and pair.release and pair.watching:
             place.remove(pair)  # It has let go, as this node asked, and begins anew.
             pair = None
@@ -305,7 +305,7 @@ class Arbitration:
                 return
         elif pair is None or (pair.stage is Stage.DORMANT and pair.theirs is None and message.session > 1):
             # Of a pair that was let go, not of one that this node asks for: an ack would be taken for its own.
-            place.refuse(sender, message.life, out)
+            place.refuse(sender, message.incarnation, out)
             return
         if not self.may_ack(pair):
             return
@@ -321,7 +321,7 @@ class Arbitration:
         return pair.suspected_at is None
 
     def _on_lease_ack(self, sender: NodeId, message: LeaseAck, now: Instant) -> None:
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if pair is None or pair.suspected_at is not None:
             return
         self._read(pair, message, now)
@@ -356,7 +356,7 @@ class Arbitration:
             self._out.emit(Reflected(pair.seat, version))
 
     def _on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if pair is not None and not pair.certain:
             self._on_ended(pair, "released", now, retry_at=now + self.config.lease)
             self._place.reconcile(now, self._out)
@@ -373,12 +373,12 @@ class Arbitration:
         lease = self.config.lease
         for pair in list(self.pairs.values()):
             if pair.watching and now >= pair.session_ends_at(lease):
-                self._advance_session(SessionStep(pair.name, pair.session, self.config.resends + 1), now)
+                self._advance_session(SessionAdvances(pair.name, pair.session, self.config.resends + 1), now)
             if not self.is_member:
                 return
             request = pair.request
             if request is not None and now >= request.deadline:
-                self._advance_arbitration(ArbitrationStep(pair.name, request.number, 0), now)
+                self._advance_arbitration(ArbitrationAdvances(pair.name, request.number, 0), now)
 
     # Suspicion and upgrades.
 
@@ -398,7 +398,7 @@ class Arbitration:
                 self._learn(line, now)
             place.reconcile(now, out)
 
-    def _advance_arbitration(self, timer: ArbitrationStep, now: Instant) -> None:
+    def _advance_arbitration(self, timer: ArbitrationAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is not None and self._requests.is_over(pair, timer, self.seat, now, self._out):
             self._decide(pair, now)
@@ -411,7 +411,7 @@ class Arbitration:
             self._place.drop(pair, "uncertain", self._out, retry_at=now + self.config.recent)
             self._place.reconcile(now, self._out)
 
-    def _recover(self, timer: RecoveryDue, now: Instant) -> None:
+    def _recover(self, timer: RecoveryStarts, now: Instant) -> None:
         """Act on the end of the wait: the condemned has left, wherever it was.  [ARB Cor. 3]"""
         pair = self.pairs.get(timer.name)
         if pair is not None and pair.condemned:
@@ -484,7 +484,8 @@ class Arbitration:
         self._place.is_member = False
         if announced:
             self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
-            self._out.set_timer(Farewell(self.seat.life), now)  # After this step: first this node itself is notified.
+            # After this step: the other machines of this node are notified first.
+            self._out.set_timer(LeaveIsAnnounced(self.seat.incarnation), now)
         self.pairs.clear()
         self._out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
 

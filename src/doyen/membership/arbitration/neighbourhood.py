@@ -27,9 +27,9 @@ from doyen.membership.arbitration.messages import (
     News,
     NewsKind,
     PairDropped,
+    ReconciliationRepeats,
     Release,
     Released,
-    TendDue,
 )
 from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.arbitration.spread import Spread
@@ -129,7 +129,7 @@ class Neighbourhood:
                 out.send(pair.to, Leave(old))
         self.pairs.clear()
         self._spread.roster.remove(old, left=True)
-        self.seat = Seat(old.point, old.node, old.life + 1, old.address)
+        self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address)
 
     # What this member learns.
 
@@ -181,8 +181,8 @@ class Neighbourhood:
             self._plan_upgrades(now, out)
         self._publish(members, out)
 
-    def on_tend_due(self, timer: TendDue, now: Instant, out: Out) -> None:
-        if timer.life == self.seat.life:
+    def on_reconciliation_repeats(self, timer: ReconciliationRepeats, now: Instant, out: Out) -> None:
+        if timer.incarnation == self.seat.incarnation:
             self._tend_at = -1
             self.reconcile(now, out)
 
@@ -207,7 +207,7 @@ class Neighbourhood:
                     waits.append(due)
         if waits and not now < self._tend_at <= min(waits):
             self._tend_at = min(waits)
-            out.set_timer(TendDue(self.seat.life), self._tend_at)
+            out.set_timer(ReconciliationRepeats(self.seat.incarnation), self._tend_at)
 
     def invite(self, seat: Seat, now: Instant, out: Out, *, join: int = 0) -> None:
         """Begin a pair; `join` is the attempt, if this node is a joiner."""
@@ -227,7 +227,7 @@ class Neighbourhood:
         for pair in pairs.values():
             if pair.certain and pair.watching and pair.seat not in desired:
                 pair.release = True
-                out.send(pair.to, Release(self.seat.life, pair.seat.life))
+                out.send(pair.to, Release(self.seat.incarnation, pair.seat.incarnation))
 
     def _plan_upgrades(self, now: Instant, out: Out) -> None:
         if self._upgrades is not None:
@@ -263,7 +263,7 @@ class Neighbourhood:
             self.learn_found(seat, now, out)
             welcome = seat in self.desired()
         if not welcome:
-            out.send(to(seat), Released(self.seat.life, seat.life))
+            out.send(to(seat), Released(self.seat.incarnation, seat.incarnation))
             return None
         if pair is not None:
             self.remove(pair)  # Of an attempt that the joiner has given up.
@@ -285,19 +285,19 @@ class Neighbourhood:
         pair.release, pair.keep_from = False, 0
         self._plan_upgrades(now, out)
 
-    def refuse(self, sender: NodeId, life: int, out: Out) -> None:
+    def refuse(self, sender: NodeId, incarnation: int, out: Out) -> None:
         """Answer a node that believes that the two watch each other, which they do not."""
-        if self.is_member and (sender, life) not in self._spread.roster.gone:
-            out.send(sender, Released(self.seat.life, life))
+        if self.is_member and (sender, incarnation) not in self._spread.roster.gone:
+            out.send(sender, Released(self.seat.incarnation, incarnation))
 
     def on_release(self, sender: NodeId, message: Release, now: Instant, out: Out) -> None:
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if not self.is_member or (pair is not None and (not pair.watching or pair.seat in self.desired())):
             return
         if pair is not None:
             self.drop(pair, "released", out)
             self.reconcile(now, out)
-        self.refuse(sender, message.life, out)
+        self.refuse(sender, message.incarnation, out)
 
     def drop(self, pair: Pair, why: Dropped, out: Out, *, retry_at: Instant | None = None) -> None:
         """Stop watching the other, which may be invited again from `retry_at` on."""
