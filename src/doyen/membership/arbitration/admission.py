@@ -68,7 +68,7 @@ class Admission:
             # As long as a lock, and one T_l for this phase.
             self._holder, self._until = holder, self.locked_until(now) + self._config.lease
             members = tuple(sorted(current.members))
-        out.send(to(joiner), Discovered(joiner.life, message.attempt, me, accepted, members))
+        out.send(to(joiner), Discovered(joiner.incarnation, message.attempt, me, accepted, members))
 
     def on_lock(self, sender: NodeId, message: Lock, me: Seat, current: Version, now: Instant, out: Out) -> None:
         joiner = message.joiner
@@ -80,7 +80,7 @@ class Admission:
         )
         if granted:
             self._holder, self._until = holder, self.locked_until(now)
-        out.send(sender, Locked(me.life, joiner.life, message.attempt, granted))
+        out.send(sender, Locked(me.incarnation, joiner.incarnation, message.attempt, granted))
 
     def _fits(self, message: Lock, me: Seat, current: Version) -> bool:
         """Whether the joiner knows everybody this member watches who is nearer to it than this member is."""

@@ -97,17 +97,17 @@ class Arbitrator:
 
     def vote(self, sender: NodeId, message: Arb, me: Seat, now: Instant) -> Vote:
         """Answer a request; a suspect that lives votes like anyone."""
-        judged = self.judge((sender, message.life), message.suspect.name, message.version, now)
+        judged = self.judge((sender, message.incarnation), message.suspect.name, message.version, now)
         number, members = (judged.newer.number, tuple(sorted(judged.newer.members))) if judged.newer else (0, ())
-        return Vote(me.life, message.life, message.number, judged.verdict, number, members)
+        return Vote(me.incarnation, message.incarnation, message.number, judged.verdict, number, members)
 
     def reply(self, sender: NodeId, message: Propose, me: Seat, now: Instant) -> ProposeReply:
         """Answer a proposal, pair by pair."""
-        proposer, version = (sender, message.life), Version(message.version, frozenset(message.members))
+        proposer, version = (sender, message.incarnation), Version(message.version, frozenset(message.members))
         votes = tuple(
             (pair.number, self.consider(proposer, pair.peer, version, pair.peer_version, now)) for pair in message.pairs
         )
-        return ProposeReply(me.life, message.life, votes)
+        return ProposeReply(me.incarnation, message.incarnation, votes)
 
     def entry_count(self, a: Name, b: Name) -> int:
         return len(self._failed.get((min(a, b), max(a, b)), {}))

@@ -48,8 +48,8 @@ class CentralArbitrator:
 
     def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
         if isinstance(message, Arb):
-            verdict = self._memory.judge((sender, message.life), message.suspect.name, now)
-            self._out.send(sender, Vote(1, message.life, message.number, verdict))
+            verdict = self._memory.judge((sender, message.incarnation), message.suspect.name, now)
+            self._out.send(sender, Vote(1, message.incarnation, message.number, verdict))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         """Do nothing: it sets no timer."""

@@ -20,9 +20,9 @@ from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
     Discover,
     Discovered,
+    JoinAdvances,
     JoinedRing,
     JoinPhase,
-    JoinStep,
     Lock,
     Locked,
     RosterWanted,
@@ -65,7 +65,7 @@ class Joiner:
     def _try_at(self, at: Instant, out: Out) -> None:
         self._attempt += 1
         self.phase = DISCOVERY
-        out.set_timer(JoinStep(self._attempt, DISCOVERY, WAIT), at)
+        out.set_timer(JoinAdvances(self._attempt, DISCOVERY, WAIT), at)
 
     def stop(self) -> None:
         self.phase = 0
@@ -74,14 +74,14 @@ class Joiner:
     def fail(self, now: Instant, out: Out) -> None:
         """Give this attempt up and plan the next: somebody refused, or did not answer."""
         for seat in sorted(self._wanted):
-            out.send(to(seat), Unlock(seat.life, self._place.seat, self._attempt))
+            out.send(to(seat), Unlock(seat.incarnation, self._place.seat, self._attempt))
         if self.phase >= SECOND_LEASES:
             self._place.take_new_identity(out)
         self._place.pairs.clear()
         widest = (self._config.lease // 2) << min(self._attempt_count, self._config.backoff_max)
         self._try_at(now + int((0.5 + self._rng.random()) * widest), out)
 
-    def on_step(self, timer: JoinStep, now: Instant, out: Out) -> None:
+    def on_step(self, timer: JoinAdvances, now: Instant, out: Out) -> None:
         if timer.attempt != self._attempt or timer.phase != self.phase:
             return
         if timer.step == WAIT:
@@ -103,7 +103,7 @@ class Joiner:
 
     def _set_timer(self, step: int, out: Out) -> None:
         at = self._phase_at + self._config.lease * step // TRIES
-        out.set_timer(JoinStep(self._attempt, self.phase, step), at)
+        out.set_timer(JoinAdvances(self._attempt, self.phase, step), at)
 
     def _discover(self, out: Out) -> None:
         if self.contacts:
@@ -122,7 +122,7 @@ class Joiner:
         self._done(now, out)
 
     def _is_awaited(self, message: Discovered | Locked, phase: int) -> bool:
-        return message.to == self._place.seat.life and message.attempt == self._attempt and self.phase == phase
+        return message.to == self._place.seat.incarnation and message.attempt == self._attempt and self.phase == phase
 
     def _done(self, now: Instant, out: Out) -> None:
         """End this phase: the next begins now, or in its slot."""
@@ -130,7 +130,7 @@ class Joiner:
             return
         self._is_done = True
         if self._config.slotted_join:
-            out.set_timer(JoinStep(self._attempt, self.phase, SLOT_OVER), self._phase_at + self._config.lease)
+            out.set_timer(JoinAdvances(self._attempt, self.phase, SLOT_OVER), self._phase_at + self._config.lease)
         else:
             self._enter_next(now, out)
 
@@ -158,14 +158,14 @@ class Joiner:
             assert self._owner is not None
             place.become_member({self._owner, *self._wanted}, now, out)
             out.emit(JoinedRing(place.seat, now - self._began_at, self._attempt_count))
-            out.send(to(self._owner), RosterWanted(place.seat.life, self._owner.life, -1))
+            out.send(to(self._owner), RosterWanted(place.seat.incarnation, self._owner.incarnation, -1))
             place.reconcile(now, out)
 
     def _lock(self, out: Out) -> None:
         wanted = tuple(sorted(self._wanted))
         for seat in wanted:
             if seat.name not in self._granted:
-                out.send(to(seat), Lock(seat.life, self._place.seat, self._attempt, wanted))
+                out.send(to(seat), Lock(seat.incarnation, self._place.seat, self._attempt, wanted))
 
     def on_locked(self, sender: NodeId, message: Locked, now: Instant, out: Out) -> None:
         if not self._is_awaited(message, LOCKS):
@@ -173,7 +173,7 @@ class Joiner:
         if not message.granted:
             self.fail(now, out)
             return
-        self._granted.add((sender, message.life))
+        self._granted.add((sender, message.incarnation))
         if len(self._granted) == len(self._wanted):
             self._done(now, out)
 

@@ -8,11 +8,11 @@ moves no bound.
 from random import Random
 from typing import Final
 
-from doyen.core.clock import Duration, Instant
+from doyen.core.clock import Duration, Instant, format_duration
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import LeaseAck, LeaseRequest, Release, SessionStep
+from doyen.membership.arbitration.messages import LeaseAck, LeaseRequest, Release, SessionAdvances
 from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.arbitration.spread import Spread
 from doyen.membership.ring import Seat
@@ -38,16 +38,16 @@ class Leases:
         if pair.initiator and pair.session == 2 and pair.stage is Stage.DORMANT:
             pair.stage = Stage.COMMITTED
         if pair.release and not pair.keep_from:
-            out.send(pair.to, Release(me.life, pair.seat.life))
+            out.send(pair.to, Release(me.incarnation, pair.seat.incarnation))
         self._request(pair, me, now, out)
-        out.set_timer(SessionStep(pair.name, pair.session, 1), at + (self._step if self._steps > 1 else self._lease))
+        out.set_timer(SessionAdvances(pair.name, pair.session, 1), at + self._step)
         return True
 
     def begin_sometime(self, pair: Pair, now: Instant, out: Out) -> None:
         """Begin the first session within T_l, not in step with the other's."""
         phase = int(self._rng.random() * self._lease) if self._config.random_phases else 0
         pair.started_at = now + phase - self._lease
-        out.set_timer(SessionStep(pair.name, pair.session, self._steps), now + phase)
+        out.set_timer(SessionAdvances(pair.name, pair.session, self._steps), now + phase)
 
     def repeat(self, pair: Pair, step: int, me: Seat, now: Instant, out: Out) -> None:
         """Repeat a request that was not acked, and wait for the next step of the session."""
@@ -57,37 +57,17 @@ class Leases:
             step += 1
             self._request(pair, me, now, out)
         at = pair.started_at + (self._lease if step >= self._steps else step * self._step)
-        out.set_timer(SessionStep(pair.name, pair.session, step), at)
+        out.set_timer(SessionAdvances(pair.name, pair.session, step), at)
 
     def _request(self, pair: Pair, me: Seat, now: Instant, out: Out) -> None:
-        invitation = pair.initiator and pair.session == 1
         pair.sent_at = now
-        theirs = pair.theirs
-        out.send(
-            pair.to,
-            LeaseRequest(
-                me.life,
-                pair.seat.life,
-                pair.session,
-                theirs.number if theirs is not None else 0,
-                self._spread.for_pair(pair),
-                me if invitation else None,
-                pair.join if invitation else 0,
-            ),
-        )
+        knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
+        seat, join = (me, pair.join) if pair.initiator and pair.session == 1 else (None, 0)  # Of an invitation.
+        out.send(pair.to, LeaseRequest(me.incarnation, pair.seat.incarnation, pair.session, knows, said, seat, join))
 
     def ack(self, pair: Pair, sender: NodeId, message: LeaseRequest, me: Seat, out: Out) -> None:
-        theirs = pair.theirs
-        out.send(
-            sender,
-            LeaseAck(
-                me.life,
-                message.life,
-                message.session,
-                theirs.number if theirs is not None else 0,
-                self._spread.for_pair(pair),
-            ),
-        )
+        knows, said = pair.theirs.number if pair.theirs is not None else 0, self._spread.for_pair(pair)
+        out.send(sender, LeaseAck(me.incarnation, message.incarnation, message.session, knows, said))
 
     def establish(self, pair: Pair, message: LeaseAck, now: Instant) -> bool:
         """Whether this ack is the first of the session under way, and in time."""
@@ -118,5 +98,6 @@ class RoundTrips:
         elif not self._fast and self._config.resends:
             self._slow.append(measured)
             if len(self._slow) >= SLOW_ENOUGH:
-                return self._config.refuse_round_trip(min(self._slow))
+                limit, took = format_duration(self._config.arbitration), format_duration(min(self._slow))
+                return f"arbitration ({limit}) must exceed a round trip, which took {took}: no vote would be in time"
         return None

@@ -21,32 +21,34 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Arbitrator, Version
+from doyen.membership.arbitration.arbitrator import Arbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
 from doyen.membership.arbitration.lease import Leases, RoundTrips
 from doyen.membership.arbitration.messages import (
     Arb,
-    ArbitrationStep,
+    ArbitrationAdvances,
     ArbUpgrd,
     Discover,
     Discovered,
-    Farewell,
-    JoinStep,
+    Dropped,
+    JoinAdvances,
     LeaseAck,
     LeaseRequest,
     Leave,
+    LeaveIsAnnounced,
     LeftRing,
     Lock,
     Locked,
     Messages,
     News,
     NewsKind,
-    ProposalStep,
+    ProposalAdvances,
     Propose,
     ProposeReply,
-    RecoveryDue,
+    ReconciliationRepeats,
     RecoveryStarted,
+    RecoveryStarts,
     Reflected,
     ReignBegan,
     ReignHeard,
@@ -54,21 +56,19 @@ from doyen.membership.arbitration.messages import (
     Released,
     RosterPart,
     RosterWanted,
-    SessionStep,
-    TendDue,
+    SessionAdvances,
     Unlock,
-    UpgradeDue,
+    UpgradeBegins,
     Vote,
     Why,
     Withdraw,
 )
-from doyen.membership.arbitration.neighbourhood import Founding, Neighbourhood
-from doyen.membership.arbitration.pair import Pair, Stage
+from doyen.membership.arbitration.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
+from doyen.membership.arbitration.pair import Electorate, Pair, Stage
 from doyen.membership.arbitration.request import Requests
 from doyen.membership.arbitration.spread import Spread
 from doyen.membership.arbitration.upgrade import Outcome, Upgrades
 from doyen.membership.arbitration.view import RosterView
-from doyen.membership.arbitration.votes import Electorate
 from doyen.membership.ring import Name, Roster, Seat, Seats, to
 
 
@@ -109,15 +109,9 @@ class Arbitration:
         self._upgrades = Upgrades(config, rng, self._arbitrator, electorate)
         self._leases, self._round_trips = Leases(config, rng, spread), RoundTrips(config)
         self._admission = self.ADMISSION(config, spread)
-        self._place = Neighbourhood(
-            seat,
-            config,
-            spread,
-            self._leases,
-            None if self.central else self._upgrades,
-            self._admission,
-            RosterView(spread.roster, spread.lost) if view else None,
-        )
+        upgrades = None if self.central else self._upgrades
+        shown = RosterView(spread.roster, spread.lost) if view else None
+        self._place = Neighbourhood(seat, config, spread, self._leases, upgrades, self._admission, shown)
         self.pairs = self._place.pairs
         self._joiner = Joiner(config, rng, self._leases, self._place)
         self._joiner.contacts += contacts
@@ -170,34 +164,24 @@ class Arbitration:
 
     def start(self, now: Instant) -> None:
         self._heard_at = now
-        founding, place = self._founding, self._place
-        if founding is None:
+        if self._founding is None:
             self._joiner.begin(now, self._out)
             return
-        mine = Version(1, founding.neighbourhoods[place.seat.name])
-        place.reset(mine)
-        place.is_member = True
         if not self._joiner.contacts:
-            self._joiner.contacts = [to(seat) for seat in founding.seats if seat.name != place.seat.name]
-        for seat in sorted(mine.members):
-            pair = self.pairs[seat.name] = Pair(seat, mine, 0)
-            pair.stage, pair.theirs = Stage.ACTIVE, Version(1, founding.neighbourhoods[seat.name])
-            pair.session = 2  # None of these is an invitation.
-            self._leases.begin_sometime(pair, now + self._grace, self._out)
-        place.show(founding.seats, self._out)
-        place.reconcile(now, self._out)
+            self._joiner.contacts = [to(seat) for seat in self._founding.seats if seat.name != self.seat.name]
+        self._place.found(self._founding, self._grace, now, self._out)
 
     def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
         if isinstance(message, LeaseRequest):
-            if message.to == self._place.seat.life and not self._left_for_good:
+            if message.to == self._place.seat.incarnation and not self._left_for_good:
                 self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
                 self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
         elif isinstance(message, LeaseAck):
-            if message.to == self._place.seat.life:
+            if message.to == self._place.seat.incarnation:
                 self._on_lease_ack(sender, message, now)
         else:
             self._on_rare(sender, message, now)
@@ -213,13 +197,13 @@ class Arbitration:
             case Discovered():
                 self._joiner.on_discovered(message, now, out)
             case Lock():
-                if place.is_member and message.to == me.life:
+                if place.is_member and message.to == me.incarnation:
                     self._admission.on_lock(sender, message, me, place.current, now, out)
             case Locked():
                 self._joiner.on_locked(sender, message, now, out)
             case Unlock():
                 self._on_unlock(message)
-            case _ if message.to != me.life or self._left_for_good:
+            case _ if message.to != me.incarnation or self._left_for_good:
                 return
             case Arb():
                 if self._may_vote:
@@ -232,12 +216,12 @@ class Arbitration:
                 if self._may_vote:
                     out.send(sender, self._arbitrator.reply(sender, message, me, now))
             case Withdraw():
-                self._arbitrator.withdraw((sender, message.life), message.peer.name, message.version)
+                self._arbitrator.withdraw((sender, message.incarnation), message.peer.name, message.version)
             case ProposeReply():
                 for pair in self._upgrades.on_reply(sender, message, self.pairs.values(), now):
                     self._decide_upgrade(pair, now)
             case ArbUpgrd():
-                upgraded = self.pairs.get((sender, message.life))
+                upgraded = self.pairs.get((sender, message.incarnation))
                 if upgraded is not None and upgraded.watching:
                     self.reflect(upgraded, message.version, message.members)
             case Release():
@@ -249,7 +233,7 @@ class Arbitration:
             case RosterPart():
                 place.learn_list(message.seats, message.gone, now, out, whole=not message.more)
                 if message.more and message.seats:
-                    out.send(sender, RosterWanted(me.life, message.life, message.seats[-1].point))
+                    out.send(sender, RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
@@ -257,24 +241,24 @@ class Arbitration:
         self._heard_at = now
         place, out = self._place, self._out
         match timer:
-            case SessionStep():
+            case SessionAdvances():
                 self._advance_session(timer, now)
-            case ArbitrationStep():
+            case ArbitrationAdvances():
                 self._advance_arbitration(timer, now)
-            case RecoveryDue():
+            case RecoveryStarts():
                 self._recover(timer, now)
-            case UpgradeDue():
+            case UpgradeBegins():
                 if timer.name in self.pairs and self.pairs[timer.name].upgrade_at >= 0:
                     self._upgrades.begin(self.pairs.values(), place.current, place.seat, now, out)
-            case ProposalStep():
+            case ProposalAdvances():
                 pair = self.pairs.get(timer.name)
                 if pair is not None and self._upgrades.is_over(pair, timer, place.seat, now, out):
                     self._decide_upgrade(pair, now)
-            case JoinStep():
+            case JoinAdvances():
                 self._joiner.on_step(timer, now, out)
-            case TendDue():
-                place.on_tend_due(timer, now, out)
-            case Farewell():
+            case ReconciliationRepeats():
+                place.on_reconciliation_repeats(timer, now, out)
+            case LeaveIsAnnounced():
                 leave, receivers = self._farewell
                 for receiver in receivers:
                     out.send(receiver, leave)
@@ -295,7 +279,7 @@ class Arbitration:
         if not self._leases.begin(pair, at, self._place.seat, now, self._out):
             self._suspect(pair, at + self.config.lease, now)
 
-    def _advance_session(self, timer: SessionStep, now: Instant) -> None:
+    def _advance_session(self, timer: SessionAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is None or pair.session != timer.session or pair.suspected_at is not None:
             return
@@ -311,7 +295,7 @@ class Arbitration:
 
     def _on_lease_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
         place, out = self._place, self._out
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if message.seat is not None and pair is not None and pair.release and pair.watching:
             place.remove(pair)  # It has let go, as this node asked, and begins anew.
             pair = None
@@ -321,7 +305,7 @@ class Arbitration:
                 return
         elif pair is None or (pair.stage is Stage.DORMANT and pair.theirs is None and message.session > 1):
             # Of a pair that was let go, not of one that this node asks for: an ack would be taken for its own.
-            place.refuse(sender, message.life, out)
+            place.refuse(sender, message.incarnation, out)
             return
         if not self.may_ack(pair):
             return
@@ -337,7 +321,7 @@ class Arbitration:
         return pair.suspected_at is None
 
     def _on_lease_ack(self, sender: NodeId, message: LeaseAck, now: Instant) -> None:
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if pair is None or pair.suspected_at is not None:
             return
         self._read(pair, message, now)
@@ -372,25 +356,29 @@ class Arbitration:
             self._out.emit(Reflected(pair.seat, version))
 
     def _on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
-        pair = self.pairs.get((sender, message.life))
-        if pair is None or (pair.stage is Stage.ACTIVE and not pair.release):
-            return
+        pair = self.pairs.get((sender, message.incarnation))
+        if pair is not None and not pair.certain:
+            self._on_ended(pair, "released", now, retry_at=now + self.config.lease)
+            self._place.reconcile(now, self._out)
+
+    def _on_ended(self, pair: Pair, why: Dropped, now: Instant, *, retry_at: Instant | None = None) -> None:
+        """Drop a pair that the other has ended, or the whole attempt, if this node joins."""
         if pair.join and self.is_joining:
             self._joiner.fail(now, self._out)
         else:
-            self._place.on_released(pair, now, self._out)
+            self._place.drop(pair, why, self._out, retry_at=retry_at)
 
     def _catch_up(self, now: Instant) -> None:
         """Notice on waking what expired in this node's sleep, before it answers anybody."""
         lease = self.config.lease
         for pair in list(self.pairs.values()):
             if pair.watching and now >= pair.session_ends_at(lease):
-                self._advance_session(SessionStep(pair.name, pair.session, self.config.resends + 1), now)
+                self._advance_session(SessionAdvances(pair.name, pair.session, self.config.resends + 1), now)
             if not self.is_member:
                 return
             request = pair.request
             if request is not None and now >= request.deadline:
-                self._advance_arbitration(ArbitrationStep(pair.name, request.number, 0), now)
+                self._advance_arbitration(ArbitrationAdvances(pair.name, request.number, 0), now)
 
     # Suspicion and upgrades.
 
@@ -403,14 +391,14 @@ class Arbitration:
             if not self._requests.open(pair, at, place.seat, now, out):
                 self._leave_forced("asleep", now)  # Whoever watches this node has had its verdict.
         else:
-            place.on_dormant(pair, now, out)
-            if pair.initiator and pair.theirs is None:
-                line = self._spread.reach(pair.seat, lost=True)
-                if line is not None:
-                    self._learn(line, now)
+            wait = self.config.lease * (PROBE_LEASES if pair.name in self._spread.lost else 1)
+            place.drop(pair, "dormant", out, retry_at=now + wait if pair.initiator else None)
+            line = self._spread.reach(pair.seat, lost=True) if pair.initiator and pair.theirs is None else None
+            if line is not None:
+                self._learn(line, now)
             place.reconcile(now, out)
 
-    def _advance_arbitration(self, timer: ArbitrationStep, now: Instant) -> None:
+    def _advance_arbitration(self, timer: ArbitrationAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is not None and self._requests.is_over(pair, timer, self.seat, now, self._out):
             self._decide(pair, now)
@@ -420,9 +408,10 @@ class Arbitration:
         if short is not None:
             self._leave_forced(short.why, now, short.detail, short.group)
         elif not pair.condemned:
-            self._place.on_uncertain(pair, now, self._out)
+            self._place.drop(pair, "uncertain", self._out, retry_at=now + self.config.recent)
+            self._place.reconcile(now, self._out)
 
-    def _recover(self, timer: RecoveryDue, now: Instant) -> None:
+    def _recover(self, timer: RecoveryStarts, now: Instant) -> None:
         """Act on the end of the wait: the condemned has left, wherever it was.  [ARB Cor. 3]"""
         pair = self.pairs.get(timer.name)
         if pair is not None and pair.condemned:
@@ -455,8 +444,8 @@ class Arbitration:
         if line.kind is NewsKind.REIGN:
             self._out.emit(ReignHeard(line.key, line.number, line.seat))
             return
-        if line.kind is NewsKind.LEFT:
-            self._on_peer_left(line.seat, now)
+        if line.kind is NewsKind.LEFT and line.seat.name in self.pairs:
+            self._on_ended(self.pairs[line.seat.name], "left", now)
         place.show_node(line.seat, self._out)
         if line.kind is NewsKind.LOST and self._is_in_minority:
             self._leave_forced("minority", now)
@@ -468,15 +457,6 @@ class Arbitration:
         if self.config.partition != "majority" or not self._spread.is_whole:
             return False
         return 2 * (len(self.roster) - len(self._spread.lost)) <= self.config.expected_size
-
-    def _on_peer_left(self, seat: Seat, now: Instant) -> None:
-        pair = self.pairs.get(seat.name)
-        if pair is None:
-            return
-        if pair.join and self.is_joining:
-            self._joiner.fail(now, self._out)
-        else:
-            self._place.drop(pair, "left", self._out)
 
     def _on_unlock(self, message: Unlock) -> None:
         self._admission.unlock(message.joiner.name, message.attempt)
@@ -504,7 +484,8 @@ class Arbitration:
         self._place.is_member = False
         if announced:
             self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
-            self._out.set_timer(Farewell(self.seat.life), now)  # After this step: first this node itself is notified.
+            # After this step: the other machines of this node are notified first.
+            self._out.set_timer(LeaveIsAnnounced(self.seat.incarnation), now)
         self.pairs.clear()
         self._out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
 

@@ -8,11 +8,11 @@ counted against somebody who would not know that it lost.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.admission import Admission
@@ -20,15 +20,16 @@ from doyen.membership.arbitration.arbitrator import Version
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
+    Dropped,
     LeaseRequest,
     Leave,
     NeighboursChanged,
     News,
     NewsKind,
     PairDropped,
+    ReconciliationRepeats,
     Release,
     Released,
-    TendDue,
 )
 from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.arbitration.spread import Spread
@@ -49,13 +50,10 @@ class Founding(Struct, frozen=True):
 def founding(seats: Iterable[Seat], each_side: int) -> Founding:
     """Return the ring that begins with these members."""
     ordered = tuple(sorted(seats))
-    size, found = len(ordered), {}
+    found = {}
     for i, seat in enumerate(ordered):
-        if size <= 2 * each_side + 1:
-            found[seat.name] = frozenset(ordered) - {seat}
-        else:
-            window = [ordered[(i + step) % size] for step in range(-each_side, each_side + 1) if step]
-            found[seat.name] = neighbours(seat, window, each_side)
+        window = {ordered[(i + step) % len(ordered)] for step in range(-each_side, each_side + 1)}
+        found[seat.name] = neighbours(seat, window, each_side)
     return Founding(ordered, found)
 
 
@@ -97,6 +95,19 @@ class Neighbourhood:
         """Return the members that this one ought to watch."""
         return self._spread.roster.near(self.seat, self._config.neighbours, self._spread.lost)
 
+    def found(self, ring: Founding, grace: Duration, now: Instant, out: Out) -> None:
+        """Begin as one of the founders of a ring."""
+        mine = Version(1, ring.neighbourhoods[self.seat.name])
+        self.reset(mine)
+        self.is_member = True
+        for seat in sorted(mine.members):
+            theirs = Version(1, ring.neighbourhoods[seat.name])
+            # No session of these is an invitation.
+            pair = self.pairs[seat.name] = Pair(seat, mine, 0, stage=Stage.ACTIVE, session=2, theirs=theirs)
+            self._leases.begin_sometime(pair, now + grace, out)
+        self.show(ring.seats, out)
+        self.reconcile(now, out)
+
     def become_member(self, known: Iterable[Seat], now: Instant, out: Out) -> None:
         """Enter the ring that the neighbours, and theirs, belong to."""
         assert not self.is_member
@@ -118,7 +129,7 @@ class Neighbourhood:
                 out.send(pair.to, Leave(old))
         self.pairs.clear()
         self._spread.roster.remove(old, left=True)
-        self.seat = Seat(old.point, old.node, old.life + 1, old.address)
+        self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address)
 
     # What this member learns.
 
@@ -170,8 +181,8 @@ class Neighbourhood:
             self._plan_upgrades(now, out)
         self._publish(members, out)
 
-    def on_tend_due(self, timer: TendDue, now: Instant, out: Out) -> None:
-        if timer.life == self.seat.life:
+    def on_reconciliation_repeats(self, timer: ReconciliationRepeats, now: Instant, out: Out) -> None:
+        if timer.incarnation == self.seat.incarnation:
             self._tend_at = -1
             self.reconcile(now, out)
 
@@ -196,7 +207,7 @@ class Neighbourhood:
                     waits.append(due)
         if waits and not now < self._tend_at <= min(waits):
             self._tend_at = min(waits)
-            out.set_timer(TendDue(self.seat.life), self._tend_at)
+            out.set_timer(ReconciliationRepeats(self.seat.incarnation), self._tend_at)
 
     def invite(self, seat: Seat, now: Instant, out: Out, *, join: int = 0) -> None:
         """Begin a pair; `join` is the attempt, if this node is a joiner."""
@@ -216,7 +227,7 @@ class Neighbourhood:
         for pair in pairs.values():
             if pair.certain and pair.watching and pair.seat not in desired:
                 pair.release = True
-                out.send(pair.to, Release(self.seat.life, pair.seat.life))
+                out.send(pair.to, Release(self.seat.incarnation, pair.seat.incarnation))
 
     def _plan_upgrades(self, now: Instant, out: Out) -> None:
         if self._upgrades is not None:
@@ -252,7 +263,7 @@ class Neighbourhood:
             self.learn_found(seat, now, out)
             welcome = seat in self.desired()
         if not welcome:
-            out.send(to(seat), Released(self.seat.life, seat.life))
+            out.send(to(seat), Released(self.seat.incarnation, seat.incarnation))
             return None
         if pair is not None:
             self.remove(pair)  # Of an attempt that the joiner has given up.
@@ -274,41 +285,26 @@ class Neighbourhood:
         pair.release, pair.keep_from = False, 0
         self._plan_upgrades(now, out)
 
-    def refuse(self, sender: NodeId, life: int, out: Out) -> None:
+    def refuse(self, sender: NodeId, incarnation: int, out: Out) -> None:
         """Answer a node that believes that the two watch each other, which they do not."""
-        if self.is_member and (sender, life) not in self._spread.roster.gone:
-            out.send(sender, Released(self.seat.life, life))
+        if self.is_member and (sender, incarnation) not in self._spread.roster.gone:
+            out.send(sender, Released(self.seat.incarnation, incarnation))
 
     def on_release(self, sender: NodeId, message: Release, now: Instant, out: Out) -> None:
-        pair = self.pairs.get((sender, message.life))
+        pair = self.pairs.get((sender, message.incarnation))
         if not self.is_member or (pair is not None and (not pair.watching or pair.seat in self.desired())):
             return
         if pair is not None:
             self.drop(pair, "released", out)
             self.reconcile(now, out)
-        self.refuse(sender, message.life, out)
+        self.refuse(sender, message.incarnation, out)
 
-    def on_released(self, pair: Pair, now: Instant, out: Out) -> None:
-        self._not_before[pair.name] = now + self._config.lease
-        self.drop(pair, "released", out)
-        self.reconcile(now, out)
-
-    def on_uncertain(self, pair: Pair, now: Instant, out: Out) -> None:
-        """Drop the other of a pair that a victory does not convict."""
-        self.drop(pair, "uncertain", out)
-        self._not_before[pair.name] = now + self._config.recent
-        self.reconcile(now, out)
-
-    def on_dormant(self, pair: Pair, now: Instant, out: Out) -> None:
-        """Drop a pair that never became one."""
-        self.drop(pair, "dormant", out)
-        if pair.initiator:
-            leases = PROBE_LEASES if pair.name in self._spread.lost else 1
-            self._not_before[pair.name] = now + self._config.lease * leases
-
-    def drop(self, pair: Pair, why: Literal["dormant", "released", "left", "uncertain"], out: Out) -> None:
+    def drop(self, pair: Pair, why: Dropped, out: Out, *, retry_at: Instant | None = None) -> None:
+        """Stop watching the other, which may be invited again from `retry_at` on."""
         self.remove(pair)
         out.emit(PairDropped(pair.seat, why))
+        if retry_at is not None:
+            self._not_before[pair.name] = retry_at
 
     def remove(self, pair: Pair) -> None:
         if self.pairs.get(pair.name) is pair:

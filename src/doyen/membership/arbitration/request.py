@@ -12,17 +12,16 @@ from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Versi
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.messages import (
     Arb,
-    ArbitrationStep,
+    ArbitrationAdvances,
     Condemned,
-    RecoveryDue,
+    RecoveryStarts,
     Requested,
     Suspected,
     Verdict,
     Vote,
     Why,
 )
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.arbitration.votes import Electorate, Request
+from doyen.membership.arbitration.pair import Electorate, Pair, Request
 from doyen.membership.ring import Name, Seat, Seats, group, to
 
 ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.
@@ -63,7 +62,7 @@ class Requests:
     def _set_timer(self, pair: Pair, request: Request, step: int, out: Out) -> None:
         times = ASKED_TIMES if self._config.resends else 1
         at = request.deadline - self._config.arbitration * (times - step) // times
-        out.set_timer(ArbitrationStep(pair.name, request.number, step), at)
+        out.set_timer(ArbitrationAdvances(pair.name, request.number, step), at)
 
     def _ask(self, pair: Pair, request: Request, me: Seat, now: Instant, out: Out) -> None:
         for seat in sorted(request.everyone):
@@ -73,7 +72,9 @@ class Requests:
                 judged = self._arbitrator.judge(me.name, pair.name, request.version, now)
                 self._count(pair, request, me.name, judged, me, now, out)
             else:
-                out.send(to(seat), Arb(me.life, seat.life, request.number, pair.seat, request.version, me))
+                out.send(
+                    to(seat), Arb(me.incarnation, seat.incarnation, request.number, pair.seat, request.version, me)
+                )
 
     def _count(
         self, pair: Pair, request: Request, voter: Name, judged: Judgement, me: Seat, now: Instant, out: Out
@@ -99,11 +100,11 @@ class Requests:
             if request is not None and request.number == message.number:
                 newer = Version(message.version, frozenset(message.members)) if message.version else None
                 judged = Judgement(message.verdict, newer)
-                self._count(pair, request, (sender, message.life), judged, me, now, out)
+                self._count(pair, request, (sender, message.incarnation), judged, me, now, out)
                 return pair if request.complete else None
         return None
 
-    def is_over(self, pair: Pair, timer: ArbitrationStep, me: Seat, now: Instant, out: Out) -> bool:
+    def is_over(self, pair: Pair, timer: ArbitrationAdvances, me: Seat, now: Instant, out: Out) -> bool:
         """Whether the time of this arbitration is over; otherwise ask again those who have not voted."""
         request = pair.request
         if request is None or request.number != timer.number:
@@ -129,5 +130,5 @@ class Requests:
             pair.condemned = True
             out.emit(Condemned(pair.seat))
             # The loser leaves before the wait is over, so after it, not at its very end.
-            out.set_timer(RecoveryDue(pair.name), pair.suspected_at + self._config.recent + 1)
+            out.set_timer(RecoveryStarts(pair.name), pair.suspected_at + self._config.recent + 1)
         return None

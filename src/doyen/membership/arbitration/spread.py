@@ -111,4 +111,4 @@ class Spread:
         """Return the piece of the member list that a newcomer asks for."""
         seats = self.roster.after(message.after, PART_MAX + 1)
         gone = tuple(self.roster.gone)[-PART_MAX // 2 :] if message.after < 0 else ()
-        return RosterPart(me.life, message.life, tuple(seats[:PART_MAX]), gone, len(seats) > PART_MAX)
+        return RosterPart(me.incarnation, message.incarnation, tuple(seats[:PART_MAX]), gone, len(seats) > PART_MAX)

@@ -18,17 +18,16 @@ from doyen.membership.arbitration.arbitrator import Arbitrator, Version
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.messages import (
     ArbUpgrd,
-    ProposalStep,
+    ProposalAdvances,
     Propose,
     Proposed,
     ProposeReply,
     UpgradeAborted,
+    UpgradeBegins,
     Upgraded,
-    UpgradeDue,
     Withdraw,
 )
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.arbitration.votes import Electorate, Proposal
+from doyen.membership.arbitration.pair import Electorate, Pair, Proposal, Stage
 from doyen.membership.ring import Seat, to
 
 ASKED_TIMES: Final = 3
@@ -59,7 +58,7 @@ class Upgrades:
                 continue
             if config.early_upgrades:  # At one moment, for what goes to one arbitrator then goes together.
                 pair.upgrade_at = together
-                out.set_timer(UpgradeDue(pair.name), together)
+                out.set_timer(UpgradeBegins(pair.name), together)
             else:
                 # Ambiguity [ARB §IV.B]: when a changed neighbourhood is proposed is left open.  After T_arb, for while
                 # arbitrators remember what the other asked or proposed they reject.
@@ -69,7 +68,7 @@ class Upgrades:
         """Plan an upgrade within `patience`, at random, so that the two sides seldom collide."""
         if pair.upgrade_at < 0:
             pair.upgrade_at = now + int(self._rng.random() * patience)
-            out.set_timer(UpgradeDue(pair.name), pair.upgrade_at)
+            out.set_timer(UpgradeBegins(pair.name), pair.upgrade_at)
 
     def begin(self, pairs: Collection[Pair], current: Version, me: Seat, now: Instant, out: Out) -> None:
         """Propose the current neighbourhood for every pair whose upgrade is due."""
@@ -92,7 +91,7 @@ class Upgrades:
                 self._set_timer(pair, pair.proposal, 1, now, out)
 
     def _set_timer(self, pair: Pair, proposal: Proposal, step: int, now: Instant, out: Out) -> None:
-        out.set_timer(ProposalStep(pair.name, proposal.number, step), now + self._config.arbitration // ASKED_TIMES)
+        out.set_timer(ProposalAdvances(pair.name, proposal.number, step), now + self._config.arbitration // ASKED_TIMES)
 
     def _propose(self, pairs: Sequence[Pair], me: Seat, now: Instant, out: Out) -> None:
         """Ask everybody who has not voted; all proposals are about one version of this node's neighbourhood."""
@@ -111,7 +110,7 @@ class Upgrades:
             members = tuple(sorted(version.members))
             for i in range(0, len(asked[seat]), PAIRS_MAX):
                 some = tuple(asked[seat][i : i + PAIRS_MAX])
-                out.send(to(seat), Propose(me.life, seat.life, version.number, members, some))
+                out.send(to(seat), Propose(me.incarnation, seat.incarnation, version.number, members, some))
 
     def on_reply(self, sender: NodeId, message: ProposeReply, pairs: Iterable[Pair], now: Instant) -> list[Pair]:
         """Count the votes of an arbitrator; return the pairs whose proposals can be decided now."""
@@ -119,7 +118,7 @@ class Upgrades:
         for pair in pairs:
             proposal = pair.proposal
             if proposal is not None and proposal.number in votes:
-                proposal.votes.setdefault((sender, message.life), votes[proposal.number])
+                proposal.votes.setdefault((sender, message.incarnation), votes[proposal.number])
                 if self._is_settled(proposal, now):
                     settled.append(pair)
         return settled
@@ -137,7 +136,7 @@ class Upgrades:
             return not silent
         return electorate.is_majority(accepts, len(asked)) or not electorate.is_majority(accepts + silent, len(asked))
 
-    def is_over(self, pair: Pair, timer: ProposalStep, me: Seat, now: Instant, out: Out) -> bool:
+    def is_over(self, pair: Pair, timer: ProposalAdvances, me: Seat, now: Instant, out: Out) -> bool:
         """Whether the time of this proposal is over; otherwise ask again those who have not voted."""
         if pair.proposal is None or pair.proposal.number != timer.number:
             return False
@@ -158,7 +157,7 @@ class Upgrades:
             pair.mine = proposal.version
             out.emit(Upgraded(pair.seat, proposal.version.number))
             members = tuple(sorted(proposal.version.members))
-            out.send(pair.to, ArbUpgrd(me.life, pair.seat.life, proposal.version.number, members))
+            out.send(pair.to, ArbUpgrd(me.incarnation, pair.seat.incarnation, proposal.version.number, members))
             if _wanted(pair, current):
                 self._plan(pair, now, config.lease, out)
             return Outcome.TAKEN
@@ -179,7 +178,7 @@ class Upgrades:
         self._arbitrator.withdraw(me.name, pair.name, number)
         for seat in sorted(proposal.group):
             if seat.name != me.name:
-                out.send(to(seat), Withdraw(me.life, seat.life, pair.seat, number))
+                out.send(to(seat), Withdraw(me.incarnation, seat.incarnation, pair.seat, number))
 
 
 def _wanted(pair: Pair, current: Version) -> bool:

@@ -20,15 +20,15 @@ class RosterView:
         for seat in seats:
             gone = self._roster.gone.get(seat.name)
             shown = self._editor.view.members.get(seat.node)
-            if shown is not None and shown.incarnation != seat.life:
+            if shown is not None and shown.incarnation != seat.incarnation:
                 # Of two incarnations the one that is here, else the later: a clock set back makes a lesser number.
-                if (shown.present, shown.incarnation) > (gone is None, seat.life):
+                if (shown.present, shown.incarnation) > (gone is None, seat.incarnation):
                     continue
             where = parse_address(seat.address) if seat.address else None
             status = Status.SUSPECTED if seat.name in self._lost else Status.ALIVE
             if gone is not None:
                 status = Status.LEFT if gone else Status.FAILED
-            member = Member(node=seat.node, incarnation=Incarnation(seat.life), status=status, address=where)
+            member = Member(node=seat.node, incarnation=Incarnation(seat.incarnation), status=status, address=where)
             if self._editor.put(member):
                 changed.append(seat.node)
         return ViewChanged(self._editor.view, tuple(changed)) if changed else None

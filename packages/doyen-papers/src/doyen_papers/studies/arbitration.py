@@ -320,7 +320,7 @@ class Ring:
 
     def stayed(self) -> int:
         """Members that were never forced out."""
-        return sum(machine.seat.life == 1 for machine in self.members())
+        return sum(machine.seat.incarnation == 1 for machine in self.members())
 
 
 def simulate(setting: ArbitrationSetting, seed: int, *, trace: Trace | None = None, build: Build = Arbitration) -> Run:

@@ -26,8 +26,7 @@ from doyen.membership.arbitration.messages import (
     Verdict,
     Vote,
 )
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.arbitration.votes import Electorate
+from doyen.membership.arbitration.pair import Electorate, Pair
 from doyen.membership.ring import Name, Seat, neighbours
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay

@@ -249,7 +249,7 @@ class Watch:
 
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
-        self.lives[me[0]] = fact.seat.life + 1
+        self.lives[me[0]] = fact.seat.incarnation + 1
         if self.config.announced and (fact.why == "asked" or self.config.partition != "collapse"):
             self.left_aloud.add(me)
         if self.votes_promised:
@@ -270,7 +270,7 @@ class Watch:
 
     def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
         self.joins.append(fact)
-        self.lives[me[0]] = fact.seat.life
+        self.lives[me[0]] = fact.seat.incarnation
 
     def _on_aborted(self, me: Name, fact: UpgradeAborted, now: Instant) -> None:
         self.aborts += 1
