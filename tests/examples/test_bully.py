@@ -89,3 +89,13 @@ def test_where_it_is_not_installed_it_is_said() -> None:
     line = [sys.executable, "-m", "doyen", "presets", "--election", "bully"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "'bully' is not one of" in done.stderr
+
+
+def test_scenarios_with_checkers(run: Run) -> None:
+    line = ["-m", "doyen", "sim", "run", "--election", "bully", "--nodes", "5", "--json"]
+    done = run(*line)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["election"] == "bully" and found["violations"] == []
+    assert found["agreement"] == 1.0 and found["faults"]["crash"] and found["faults"]["partition"]
+    assert found["looked"] and all(found["looked"].values())  # Its checkers looked.
+    assert run(*line).stdout == done.stdout

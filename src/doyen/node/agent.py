@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
+from doyen.core.kinds import ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
@@ -25,13 +26,14 @@ from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
-from doyen.node.attachments import Attachments, attach, check, record, seal_of
+from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
 from doyen.node.config import NodeConfig
 from doyen.node.events import Event
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
 
 if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
     from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
@@ -63,12 +65,13 @@ class Agent:
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
+        self.recorder: Recorder | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
         self.driver = Driver(
             self.name,
-            least if storage is None else storage.begin_life(least),
+            least if storage is None else storage.begin_incarnation(least),
             Codec(config.group),
             UdpTransport(self.udp),
             peers=self.seeds,
@@ -83,6 +86,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
             self.stack = Stack(
                 self.config,
                 Site(
@@ -91,13 +95,14 @@ class Agent:
                     address=self.address,
                     seeds=self.seeds,
                     add=driver.add,
-                    rng=lambda channel: Random(),
-                    restored=driver.restored,
+                    rng=(lambda channel: Random()) if recorder is None else recorder.rng,
+                    restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
                 ),
             )
-            record(driver, self.config)
+            if recorder is not None:
+                recorder.begin(lambda: self.stack.view)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
@@ -105,7 +110,7 @@ class Agent:
             await driver.start()
             if self._rating is not None:
                 self._rating.start()
-            self.attached = await attach(driver, self.stack, self.config, self.address)
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
         except BaseException:
             driver.close()
             raise
@@ -126,6 +131,11 @@ class Agent:
     def reign(self) -> Reign | None:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
+
+    def add_election(self, name: str, kind: ElectionKind) -> Reign:
+        """Begin one more election on the running node."""
+        begun = {"election": name, "kind": kind.name}
+        return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
         """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""

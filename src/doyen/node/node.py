@@ -361,7 +361,7 @@ class Node:
             self.check_running()
             begun = name if kind is None else f"{name}={kind}"
             config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
-            reign = self.agent.stack.add_election(name, config.election_kinds()[name])
+            reign = self.agent.add_election(name, config.election_kinds()[name])
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
             if self.config.eligible and self._scores is not None and self._scores.told is not None:

@@ -20,13 +20,14 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant, to_seconds
+from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, LocalProtocolError
+from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
@@ -43,33 +44,58 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 
 class WatchedSimulation(Simulation):
-    """A simulation that counts records, remembers who ever had one, and says who is about to crash or has woken."""
+    """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
-        self.crash_watchers: list[Callable[[SimNode], None]] = []  # Called just before a running node crashes.
-        self.resume_watchers: list[Callable[[SimNode], None]] = []  # Called when it has done what it had missed.
+        # Called with what befalls a node: crash, pause, slow and clock just before, start and resume just after.
+        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+
+    def _befalls(self, deed: str, node: SimNode) -> None:
+        for watch in self.deed_watchers:
+            watch(deed, node)
+        self.disturbed_at = self.now
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         self.record_count += 1
         super().write(node, port, data)
 
+    def network_changed(self) -> None:
+        super().network_changed()
+        self.disturbed_at = self.now
+
+    def start(self, node: SimNode) -> None:
+        super().start(node)
+        self._befalls("start", node)
+
     def crash(self, node: SimNode, **how: Any) -> None:
-        if node.disk:
+        if ELECTION in node.disk:
             self.had_records.add(node.name)
         if node.host is not None:
-            for watch in self.crash_watchers:
-                watch(node)
+            self._befalls("crash", node)
         super().crash(node, **how)
+
+    def pause(self, node: SimNode) -> None:
+        self._befalls("pause", node)
+        super().pause(node)
 
     def resume(self, node: SimNode) -> None:
         paused = node.state == "paused"
         super().resume(node)
         if paused:
-            for watch in self.resume_watchers:
-                watch(node)
+            self._befalls("resume", node)
+
+    def slow_down(self, node: SimNode, step_delay: Duration) -> None:
+        if node.step_delay != step_delay:
+            self._befalls("slow", node)
+        super().slow_down(node, step_delay)
+
+    def set_clock(self, node: SimNode, clock: Clock) -> None:
+        self._befalls("clock", node)
+        super().set_clock(node, clock)
 
 
 class Overheard:
@@ -101,6 +127,8 @@ class World:
         *,
         standing_of: Callable[[int], Standing | None] | None = None,  # By index; None: may not lead.
         clock_of: Callable[[int], Clock | None] = lambda index: None,
+        incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
+        bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
         tamper: Tamper | None = None,
     ) -> None:
         kind = config.election_kind()
@@ -108,17 +136,18 @@ class World:
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
         self.config, self.kind, self.durable = config, kind, bool(config.state)
-        self.sort = config.promise(kind).sort
+        self.sort, self.bounded_clocks = config.promise(kind).sort, bounded_clocks
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
-        self._clock_of, self._tamper = clock_of, tamper
+        self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
         self._configs: dict[tuple[float, bool, bool], NodeConfig] = {}  # Those that differ, each made once.
         self._stacks: list[Stack | None] = []  # By node: of its present or last incarnation.
         self._elections: list[Any] = []  # By node: the machine that elects,
         self._records: list[bytes | None] = []  # what it had on the disk when this incarnation began,
         self.remembers_since: list[int] = []  # and the first incarnation that it has an unbroken record of.
-        self._configured: list[Standing | None] = []  # By node: what it starts with; None may not lead.
-        self.standings: list[Standing | None] = []  # By node: what its application says that it is worth now.
+        self._configured: list[Standing | None] = []  # By node: its standing when it starts; None may not lead.
+        self.standings: list[Standing | None] = []  # By node: what its election goes by now.
+        self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
         self.began_to_lead = 0
@@ -150,12 +179,28 @@ class World:
                     host.command(channel, "leave", node.now())
         self.sim.crash(node)
 
-    def resign(self, node: SimNode, to: NodeId | None = None) -> None:
+    def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
+        """Have a node hand over, to that one or to whom the others choose; whether its election can, and may, now."""
+        if not self.kind.resigns or node.host is None:
+            return False
+        try:
+            self.machine(node).check_heir(to)
+        except LocalProtocolError:
+            return False
         self.sim.command(node, ELECTION, "resign", to=to)
+        if self.kind.stands_again:
+            self.standings[node.index] = None
+        return True
+
+    def stand(self, node: SimNode) -> None:
+        """Have a node that resigned stand for election again."""
+        if self.kind.stands_again and node.host is not None:
+            self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
+            self.sim.command(node, ELECTION, "stand")
 
     def set_score(self, node: SimNode, score: Standing) -> None:
-        """What the node's application says that it is worth from now on; a restart begins with the configured worth."""
-        self.standings[node.index] = score
+        """What the node's application says that it is worth, now and whenever it is asked."""
+        self.standings[node.index] = self._scores[node.index] = score
         if node.host is not None:
             if not self._is_rated:
                 self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
@@ -164,6 +209,7 @@ class World:
 
     def _setup(self, node: SimNode, host: Host) -> None:
         self.believers.pop(node.index, None)
+        self.standings[node.index] = self._configured[node.index]
         self.names[node.index], self.named_at[node.index] = (), self.sim.now
         self._records[node.index] = record = node.disk.get(ELECTION) if self.durable else None
         if record is None:
@@ -172,7 +218,7 @@ class World:
             self._config_of(node),
             Site(
                 node=node.name,
-                incarnation=Incarnation(node.incarnation),
+                incarnation=Incarnation(self._incarnation_of(node)),
                 address=Address(node.name, 0),
                 seeds=self._seeds_of(node),
                 add=partial(self._add, node, host),
@@ -235,10 +281,18 @@ class World:
         data = self._records[node.index]
         return None if data is None else decode(data, type=kind)
 
+    def has_forgotten(self, node: SimNode) -> bool:
+        """Whether its present incarnation began without the record that an earlier one had: its name votes no more."""
+        return self.durable and self._records[node.index] is None and node.name in self.sim.had_records
+
     def is_holding(self, node: SimNode) -> bool:
         """Whether what its election has to tell waits for a disk."""
         assert node.host is not None
         return node.host.ports[ELECTION].waits_for_disk
+
+    @property
+    def has_own_clocks(self) -> bool:
+        return any(node.clock is not None for node in self.sim.nodes)
 
     # Who leads, as seen from outside.
 
@@ -294,8 +348,8 @@ class World:
             from doyen.node.quality import own_quality, rating_of
 
             return own_quality(rating_of(self.config.attributes, self.config.measures))
-        standing = self.standings[node.index]
-        return 0.0 if standing is None else standing
+        score = self._scores.get(node.index, self._configured[node.index])
+        return 0 if score is None else score
 
     def regions(self) -> list[list[SimNode]]:
         """The nodes that are up, by whom they reach and are reached by: one member of a region stands for it."""
@@ -313,17 +367,22 @@ class World:
         return regions
 
     def can_elect(self, region: list[SimNode]) -> bool:
-        """Whether a region must have a leader: of a quorum's or a ring's, a lesser part need not."""
+        """Whether a region must come to a leader: a quorum's needs most voters, a ring's most nodes, and members."""
         if self.sort == "weak":
             return True
         electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
-        return 2 * sum(node.name in electorate for node in region) > len(electorate)
+        able = [node for node in region if node.name in electorate and not self.has_forgotten(node)]
+        if 2 * len(able) <= len(electorate):
+            return False
+        return self.sort == "quorum" or any(self._is_member(node) for node in region)
+
+    def _is_member(self, node: SimNode) -> bool:
+        """Whether it is of the ring: where a group loses its majority all leave, and nobody is left to join."""
+        membership = self.stack(node).membership
+        return not isinstance(membership, Arbitration) or membership.is_member
 
     def disagreement(self, region: list[SimNode]) -> str | None:
-        """Why a region does not agree on the leader that it ought to have, or None."""
-        if not self.can_elect(region):
-            acting = [node.name for node in region if self.acts(node)]
-            return f"{', '.join(acting)} acts without a majority" if acting and self.sort == "quorum" else None
+        """Why a region does not have one leader that all of it name and that acts, or None."""
         named = Counter(self.named_by(node) for node in region)
         acting = [node.name for node in region if self.acts(node)]
         if len(named) > 1:

@@ -27,7 +27,7 @@ from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
-from doyen.sim.world import DISK, WatchedSimulation, World
+from doyen.sim.world import DISK, ELECTION, WatchedSimulation, World
 
 STEP: Duration = 10_000_000  # How finely `run_until` looks.
 
@@ -177,7 +177,7 @@ class Cluster:
     # Commands.
 
     def resign(self, name: str, to: str | None = None) -> None:
-        self.world.resign(self._node(name), to=None if to is None else NodeId(to))
+        self.sim.command(self._node(name), ELECTION, "resign", to=None if to is None else NodeId(to))
 
     def leave(self, name: str) -> None:
         """In order, and for good."""

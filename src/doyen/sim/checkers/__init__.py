@@ -5,6 +5,7 @@ reigns      of any election: terms, reigns, and where it is promised never two w
 members     of any membership: the dead stay dead
 settled     of any election: what the quiet time must come to
 announce    of announce-listen alone
+pole        of elections by score alone
 
 A violation raises `InvariantViolated` out of the event that caused it; the run stops there.  A checker that does not
 apply to a stack is left out; one that applies and never looked is reported.
@@ -16,6 +17,7 @@ from doyen.sim.checkers.announce import IncumbentsStay, InnerConsistency, Leader
 from doyen.sim.checkers.base import Checker as Checker
 from doyen.sim.checkers.base import Violation as Violation
 from doyen.sim.checkers.members import TheDeadStayDead
+from doyen.sim.checkers.pole import PromisesHold, SelectionsAreSound
 from doyen.sim.checkers.reigns import (
     LosersAreTold,
     NeverTwoAct,
@@ -24,7 +26,7 @@ from doyen.sim.checkers.reigns import (
     TermsAreUnique,
     TermsNeverGoBack,
 )
-from doyen.sim.checkers.settled import RegionsAgree, SteadyWhenQuiet
+from doyen.sim.checkers.settled import FailoverInTime, RegionsAgree, SteadyWhenQuiet
 
 CHECKERS: Final[dict[str, type[Checker]]] = {
     kind.name: kind
@@ -39,6 +41,9 @@ CHECKERS: Final[dict[str, type[Checker]]] = {
         LeadersExisted,
         InnerConsistency,
         IncumbentsStay,
+        PromisesHold,
+        SelectionsAreSound,
+        FailoverInTime,
         SteadyWhenQuiet,
         RegionsAgree,
     )

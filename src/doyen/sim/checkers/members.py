@@ -23,15 +23,15 @@ class TheDeadStayDead(Checker):
         self._gone: dict[Life, dict[NodeId, int]] = {}  # By list: who is gone, and by which incarnation.
         self._ended: dict[NodeId, int] = {}  # By node: the greatest incarnation that any list showed when it crashed.
         self.sim.watchers.append(self._on_fact)
-        self.sim.crash_watchers.append(self._on_crash)
+        self.sim.deed_watchers.append(self._on_deed)
 
     @classmethod
     def applies(cls, world: World) -> bool:
         return world.config.membership_kind() is not None
 
-    def _on_crash(self, node: SimNode) -> None:
+    def _on_deed(self, deed: str, node: SimNode) -> None:
         view = self.world.stack(node).view
-        if view is not None and node.name in view:
+        if deed == "crash" and view is not None and node.name in view:
             self._ended[node.name] = view[node.name].incarnation
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:

@@ -33,7 +33,8 @@ class Result(Struct, kw_only=True):
     """One run's figures.  Counts are those after the warm-up; durations are seconds."""
 
     seed: int
-    agreed: bool  # Every region names its best eligible members, and they act.
+    election: str  # Its kind.
+    agreed: bool  # Every region names one leader of its own (of announce-listen, the best eligible), and it acts.
     leaders: list[str]  # Whom the agreed regions name, best first.
     acting: list[str]  # Who acts as leader at the end, best first.
     converged_at: float | None  # Since when nobody who is up has changed its mind; None if not agreed.
@@ -50,6 +51,11 @@ class Result(Struct, kw_only=True):
     violations: list[Broken]
     looked: dict[str, int]  # How often each checker looked.
     trace_hash: str
+
+    @property
+    def final_leaders(self) -> list[str]:
+        """Whom the regions name if they agree; else who acts."""
+        return self.leaders if self.agreed else self.acting
 
     @property
     def leader(self) -> str | None:
@@ -128,6 +134,7 @@ class _Run:
         since = max((self.world.named_at[node.index] for node in up), default=0)
         return Result(
             seed=self.seed,
+            election=self.world.config.election,
             agreed=agreed,
             leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
             acting=[node.name for node in self.world.acting()],

@@ -31,6 +31,9 @@ Check = Literal[
     "existed",
     "inner",
     "incumbent",
+    "promises",
+    "selections",
+    "failover",
     "steady",
     "agreement",
 ]

@@ -6,10 +6,13 @@ from math import cos, dist, pi, sin
 from typing import Any
 
 from doyen.core.host import Port
+from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
 from doyen.election.announce import Announce
 from doyen.election.baselines import SuppressThenAnnounce
+from doyen.election.pole.config import PoleConfig
 from doyen.election.wakeup import Place
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.scenario.schema import Scenario
@@ -40,8 +43,15 @@ class ScenarioWorld:
         )
         self.own_clocks = bool(scenario.clocks.offset_max or scenario.clocks.drift_max or scenario.churn.steps_clocks())
         self.world = World(
-            self.sim, scenario.config(), standing_of=self._standing, clock_of=self._clock, tamper=self._made
+            self.sim,
+            scenario.config(),
+            standing_of=self._standing,
+            clock_of=self._clock,
+            incarnation_of=self._incarnation,
+            bounded_clocks=self._clocks_are_bounded(),
+            tamper=self._made,
         )
+        self._incarnations: dict[int, int] = {}  # By node: of its present or last start.
         for index in range(group.nodes):
             self.world.add(group.name_of(index))
 
@@ -65,6 +75,15 @@ class ScenarioWorld:
 
     def leave(self, node: SimNode) -> None:
         self.world.leave(node)
+
+    def resign(self, node: SimNode, to: NodeId | None) -> bool:
+        return self.world.resign(node, to)
+
+    def stand(self, node: SimNode) -> None:
+        self.world.stand(node)
+
+    def set_score(self, node: SimNode, score: float) -> None:
+        self.world.set_score(node, score)
 
     def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
         """A new node, linked to those given; where nodes have places it stands near the first of them."""
@@ -100,7 +119,24 @@ class ScenarioWorld:
             return None
         clocks, rng = self.scenario.clocks, self.streams.of("clock", index)
         offset, drift = 2.0 * rng.random() - 1.0, 2.0 * rng.random() - 1.0
-        return Clock(int(offset * clocks.offset_max), drift * clocks.drift_max)
+        least = clocks.offset_max if self.scenario.node else 0  # An agent's clock counts from its machine's start.
+        return Clock(least + int(offset * clocks.offset_max), drift * clocks.drift_max)
+
+    def _clocks_are_bounded(self) -> bool:
+        """Whether clocks keep to the drift that the stack states; steps are beyond any."""
+        if not self.own_clocks or self.scenario.churn.steps_clocks():
+            return not self.own_clocks
+        config = self.scenario.config()
+        tables = [config.table(kind.table) for kind in (config.election_kind(), config.membership_kind()) if kind]
+        bounds = [table.drift_max for table in tables if isinstance(table, PoleConfig)]
+        bounds += [table.drift for table in tables if isinstance(table, ArbitrationConfig)]
+        return self.scenario.clocks.drift_max <= min(bounds, default=0.0)
+
+    def _incarnation(self, node: SimNode) -> int:
+        """As an agent's: the instant of its start in microseconds, and always greater than the one before."""
+        found = max(self._incarnations.get(node.index, 0) + 1, self.sim.now // 1000)
+        self._incarnations[node.index] = found
+        return found
 
     def _standing(self, index: int) -> Standing | None:
         """By the rank that the scenario asks for; None for observers."""
