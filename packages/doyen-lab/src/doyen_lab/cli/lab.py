@@ -1,7 +1,6 @@
 """`doyen lab`: real processes under faults, judged by what their election promises."""
 
 import sys
-from math import isfinite
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ from click.core import ParameterSource
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
+from doyen_lab.cli.bench.shared import check_positive, report, say
 from doyen_lab.proving.combination import COMBINATIONS, chosen
 from doyen_lab.proving.runner import Result, pairs, prove_all
 from doyen_lab.proving.scenarios import SCENARIOS
@@ -94,17 +94,11 @@ def run_scenarios(
 @click.option("--keep", is_flag=True, help="Keep histories and logs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def run_soak(agents: int, minutes: float, loss: float, seed: int, keep: bool, as_json: bool) -> None:
-    if not (isfinite(minutes) and minutes > 0):
-        raise ConfigError(f"--minutes {minutes} is out of range: give a number above 0")
+    check_positive("--minutes", minutes)
     if not 0 < loss < 1:
         raise ConfigError(f"--loss {loss} is out of range: give a number above 0 and below 1")
-    found = run(soak(agents, minutes, loss=loss, seed=seed, keep=keep, on_step=lambda text: click.echo(text, err=True)))
-    if as_json:
-        print_json(found)
-    else:
-        print_soak(found)
-    if not found.holds:
-        sys.exit(1)
+    found = run(soak(agents, minutes, loss=loss, seed=seed, keep=keep, on_step=say))
+    report(found, as_json, print_soak)
 
 
 def print_soak(found: Soak) -> None:
@@ -120,7 +114,6 @@ def print_soak(found: Soak) -> None:
         click.echo(f"  {violation}")
     if found.histories:
         click.echo(f"  histories: {found.histories}")
-    click.echo("holds" if found.holds else "DOES NOT HOLD")
 
 
 def print_result(result: Result) -> None:

@@ -17,7 +17,7 @@ BEAT_S = 0.005
 
 
 def identity(pid: int) -> str | None:
-    """A process by its id and its start; None if it has ended."""
+    """Return a process's id and start, which together name it; None if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -18,7 +18,7 @@ GROUP: Final = "proving"
 
 
 class Combination(Struct, frozen=True, kw_only=True):
-    """One election over one membership, as `doyen.join` is told it."""
+    """One election over one membership, as it is given to `doyen.join`."""
 
     name: str
     election: str
@@ -30,7 +30,7 @@ class Combination(Struct, frozen=True, kw_only=True):
 
     @property
     def strong(self) -> bool:
-        """Never two at once; otherwise one leader per connected region."""
+        """Whether two never act at once; otherwise there is one leader per connected region."""
         return self.kind.promise(self.kind.table.config(), "hash").strong
 
     @property
@@ -39,15 +39,15 @@ class Combination(Struct, frozen=True, kw_only=True):
 
     @property
     def numbers_agree(self) -> bool:
-        """Announce-listen agrees on the leader; the term's number is a label there, and may differ for a while."""
+        """Whether all name the same term; in announce-listen its number is a label, and may differ for a while."""
         return not self.multicast
 
     def with_preset(self, preset: str) -> "Combination":
-        """The preset's own timers instead of the quick ones."""
+        """Return the same election with the preset's own timers instead of the quick ones."""
         return structs.replace(self, preset=preset, tables={})
 
     def fields(self, names: list[str]) -> dict[str, Any]:
-        """What every node of this group is told."""
+        """Return what every node of this group is told."""
         told: dict[str, Any] = {
             "group": GROUP,
             "election": self.election,
@@ -62,7 +62,7 @@ class Combination(Struct, frozen=True, kw_only=True):
         return told
 
     def config(self, names: list[str]) -> NodeConfig:
-        """Of one of its nodes; for the timers."""
+        """Return the configuration of one of its nodes, for the timers."""
         told = self.fields(names) | ({"volatile": True} if self.strong else {})
         return configure(by_path(told), environment={})
 

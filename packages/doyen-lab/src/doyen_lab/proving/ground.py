@@ -30,7 +30,7 @@ JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 
 class NotSettled(Exception):
-    """What must come has not come, although its time is over."""
+    """A region did not get what its election promises within the stated time."""
 
 
 class Running:
@@ -42,12 +42,12 @@ class Running:
 
     @property
     def failure(self) -> str:
-        """Why it failed, in its own words."""
+        """Return why it failed, in its own words."""
         return self.life.failure or " ".join(complaints(self.log))[-300:]
 
 
 class Ground:
-    """One group, one run.  Hosts are numbered; label `n0` lives on the first.  An async context manager."""
+    """One group in one run; use it as an async context manager.  Hosts are numbered: label `n0` runs on the first."""
 
     def __init__(
         self,
@@ -235,11 +235,11 @@ class Ground:
         return running.failure
 
     def set_wall_clock_back(self, label: str) -> None:
-        """By an hour, while it runs; as this process alone sees it."""
+        """Set the wall clock back by an hour while the process runs, as that process alone sees it."""
         self.running[label].process.send_signal(signal.SIGUSR1)
 
     async def _leave(self, label: str) -> bool:
-        """Whether it ends in order, as it was told to."""
+        """Wait until it ends; return whether it ended in order, as it was told to."""
         process = self.running.pop(label).process
         await process.end(END_MAX_S)
         self.check(process.returncode == 0, f"{label} ended with {process.returncode} when it was told to leave")
@@ -260,7 +260,7 @@ class Ground:
         return at
 
     def mute(self, label: str, *, hears: bool) -> Instant:
-        """One way: the others no longer hear it (`hears`), or it no longer hears them."""
+        """Cut one way only: the others no longer hear it (`hears`), or it no longer hears them."""
         at = time.monotonic_ns()
         here = self.running[label].index
         for other in range(len(self.network.nodes)):
@@ -289,7 +289,7 @@ class Ground:
         self.note("after the links changed", self.merging, at=before if self.quiet else None)
 
     def refused_of(self, label: str) -> tuple[int, int]:
-        """By the cuts so far: packets from it, packets to it."""
+        """Return how many packets from it, and to it, were refused by cuts so far."""
         here, links = self.running[label].index, self.network.traffic().links
         return (
             sum(counters.refused for (a, _), counters in links.items() if a == here),
@@ -302,7 +302,7 @@ class Ground:
         return found
 
     def round_trip(self, a: int, b: int) -> Duration:
-        """Measured: how long a refused connection takes to be refused."""
+        """Measure how long a connection from a to b takes to be refused."""
 
         def ask() -> Duration:
             with socket.socket() as probe:
@@ -315,18 +315,18 @@ class Ground:
     # Files.
 
     def write_keys(self, label: str, key: str) -> None:
-        """What it holds from now on; whoever is started from now on has such a file."""
+        """Write the key that this process holds from now on; it is started with that file."""
         path = self.keys[label] = self.folder / f"{label}.keys"
         path.touch(mode=0o600)
         path.write_text(f"primary {key}\n")
 
     def boot_offset_s(self, label: str) -> int:
-        """By which CLOCK_BOOTTIME is off in its time namespace, as the kernel says."""
+        """Return by how much CLOCK_BOOTTIME is off in its time namespace, as the kernel says."""
         lines = Path(f"/proc/{self.running[label].process.pid}/timens_offsets").read_text().split("\n")
         return next(int(line.split()[1]) for line in lines if line.startswith("boottime"))
 
     def small_disks(self) -> None:
-        """Everybody's state on a file system of its own, of 64 KiB."""
+        """Put everybody's state on a file system of its own, of 64 KiB."""
         self.durable = True
         for label in self.labels:
             path = self.state[label] = self.folder / "disk" / label
@@ -350,7 +350,7 @@ class Ground:
     # What is true.
 
     def check(self, holds: bool, otherwise: str) -> None:
-        """What a scenario itself asks for."""
+        """Note a violation unless what a scenario itself asks for holds."""
         if not holds:
             self.violations.append(otherwise)
 
@@ -363,7 +363,7 @@ class Ground:
         return self.combination.merging(self.voters)
 
     def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
-        """Lives that run and reach each other both ways; the greatest first."""
+        """Return the lives that run and reach each other both ways, in groups; the greatest first."""
         awake = [r for r in self.running.values() if not r.paused and (starting or r.life.joined_at is not None)]
         groups: list[list[Running]] = []
         for running in awake:
@@ -410,7 +410,7 @@ class Ground:
         await self.processes.changes.until(holds, timeout_s)
 
     def leader_of(self, region: Iterable[str]) -> Life | None:
-        """Who acts in it now, if it is one and all name it."""
+        """Return the life that acts in this region now, if exactly one does, and all name it."""
         now = time.monotonic_ns()
         inside = [running.life for running in self.running.values() if str(running.life) in region]
         acting = [life for life in inside if life.acts(now)]
@@ -422,19 +422,19 @@ class Ground:
         return leader if all(agreed) else None
 
     def has_settled(self, region: Iterable[str]) -> bool:
-        """Whether it has a leader whom all name, and, of a ring, all are members."""
+        """Whether a region has a leader whom all name; in a ring all must be members, too."""
         inside = [running.life for running in self.running.values() if str(running.life) in region]
         all_in = not self.combination.timed or all(life.present >= len(inside) for life in inside)
         return all_in and self.leader_of(region) is not None
 
     def sole_actor(self) -> str | None:
-        """The one that acts now, of all, if it is one."""
+        """Return the label of the process that acts now, if exactly one does."""
         now = time.monotonic_ns()
         acting = [label for label, running in self.running.items() if running.life.acts(now)]
         return acting[0] if len(acting) == 1 else None
 
     async def settled(self, among: str | None = None) -> str:
-        """Waits until the region (of that label, else the greatest) has one leader whom all name; its label."""
+        """Wait until the region (of that label, else the greatest) has one leader whom all name; return its label."""
         truth = self.truths[-1]
         wanted = None if among is None else str(self.running[among].life)
         region = next(found for found in truth.regions if wanted is None or wanted in found)
@@ -450,7 +450,10 @@ class Ground:
         return leader.label
 
     async def _all_in(self, region: Iterable[str]) -> Instant:
-        """Since when all of them are members.  Whoever is let into a ring names its leader before it is in."""
+        """Wait until all of them are members of the ring, where there is one; return since when they are.
+
+        A process that is let into a ring names its leader before it is a member.
+        """
         truth, bound = self.truths[-1], self.combination.joining(self.voters)
         since = truth.at
         while self.combination.timed:
@@ -465,7 +468,7 @@ class Ground:
         return since
 
     async def succeeded(self, old: str, since: Instant, *, among: str | None = None) -> str:
-        """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""
+        """Wait until another than `old` leads, and note how long that took; return its label."""
         _, act = await self.act_of_another(old, since)
         self.takeovers_s.append((act.at - since) / 1e9)
         return await self.settled(among)
@@ -495,5 +498,5 @@ class Ground:
 
 
 def process_state(pid: int) -> str:
-    """R, S, T (stopped), Z, …"""
+    """Return the state of a process as the kernel has it: R, S, T (stopped), Z, …"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

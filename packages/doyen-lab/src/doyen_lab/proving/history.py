@@ -45,7 +45,7 @@ class Stretch(Struct, frozen=True):
 
 
 class Life:
-    """One process, by its records."""
+    """One process, as its records show it."""
 
     def __init__(self, label: str, name: str, number: int = 1, *, durable: bool = False) -> None:
         self.label, self.name, self.number = label, name, number
@@ -86,7 +86,7 @@ class Life:
         return not self.has_stopped and now - self.acted_at < ACTING
 
     def stretches(self) -> list[Stretch]:
-        """When it acted, in parts without a pause."""
+        """Return when it acted, in stretches without a pause."""
         found: list[Stretch] = []
         begun = True
         for record in self.records:
@@ -106,7 +106,7 @@ class Life:
 
 
 def reigns(lives: Iterable[Life]) -> list[Stretch]:
-    """Every process acting in one term, pauses included, in the order of their beginning."""
+    """Return the whole time in which each process acted in one term, pauses included, in the order of beginnings."""
     whole: dict[tuple[str, int], Stretch] = {}
     for part in (stretch for life in lives for stretch in life.stretches()):
         before = whole.get((part.life, part.term), part)

@@ -8,7 +8,7 @@ from doyen_lab.switch import Switch
 
 
 class Host(Struct, frozen=True):
-    """One namespace of the run: that processes were real, and apart, can be looked up."""
+    """One namespace of the run, and the processes that the kernel saw in it."""
 
     namespace: str
     inode: int
@@ -18,7 +18,7 @@ class Host(Struct, frozen=True):
 
 
 def hosts_of(network: Switch, pids: dict[int, list[int]]) -> tuple[list[Host], list[str]]:
-    """By the kernel's own counters; and what is wrong: each must be a namespace of its own, and have spoken."""
+    """Return the hosts by the kernel's counters, and what is wrong: each must have its own namespace, and have sent."""
     found, wrong = [], []
     for index, ran in sorted(pids.items()):
         node, counters = network.nodes[index], network.nodes[index].counters()

@@ -28,7 +28,7 @@ CHECKS = ("acts", "namings", "successions", "quiet regions", "leaders cut off")
 
 
 class Truth(Struct, kw_only=True):
-    """From `at` until the next one; regions are of lives (`n0#1`) that run and reach each other."""
+    """What holds from `at` until the next truth; regions are of lives (`n0#1`) that run and reach each other."""
 
     at: Instant
     regions: tuple[frozenset[str], ...]
@@ -41,7 +41,7 @@ class Truth(Struct, kw_only=True):
 
     @property
     def slack(self) -> Duration:
-        """What the machine itself may have added to the bound."""
+        """How much the machine itself may have added to the bound."""
         return min(STEPS * self.lateness, LENIENCY_MAX * self.bound)
 
 
@@ -123,7 +123,7 @@ def looked_at(
 
 
 def two_at_once(lives: Sequence[Life]) -> list[str]:
-    """Whole reigns that overlap, pauses included: a leader that was succeeded must not act again in its old term."""
+    """Return reigns that overlap, pauses included: a leader that was succeeded must not act again in its old term."""
     found = []
     ordered = reigns(lives)
     for i, one in enumerate(ordered):
@@ -158,7 +158,7 @@ def acts_of_older_terms(lives: Sequence[Life]) -> list[str]:
 def acts_without_majority(
     lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant
 ) -> list[str]:
-    """The lease counts from when a heartbeat was sent, so no slack is due here."""
+    """Return acts more than a lease after the majority was lost; leases count from the sending, without slack."""
     assert promise.lease is not None
     found = []
     by_name = {str(life): life for life in lives}
@@ -174,7 +174,7 @@ def acts_without_majority(
 
 
 def minorities(truths: Sequence[Truth], voter_count: int, ended_at: Instant) -> list[tuple[str, Instant, Instant]]:
-    """(life, from, to): running without a majority in reach."""
+    """Return (life, from, to) of each life that ran without a majority in reach."""
     found: list[tuple[str, Instant, Instant]] = []
     since: dict[str, Instant] = {}
     for truth in truths:
@@ -192,7 +192,7 @@ def minorities(truths: Sequence[Truth], voter_count: int, ended_at: Instant) -> 
 
 
 def terms_back(lives: Sequence[Life]) -> list[str]:
-    """Of what a node names; over restarts only where it has a disk."""
+    """Return where a node names a lower term than before; over restarts only where it has a disk."""
     found = []
     greatest: dict[str, int] = {}
     for life in sorted(lives, key=lambda life: (life.label, life.number)):
@@ -209,7 +209,7 @@ def terms_back(lives: Sequence[Life]) -> list[str]:
 def quiet_regions(
     truths: Sequence[Truth], promise: Promise, ended_at: Instant
 ) -> Iterator[tuple[Truth, frozenset[str], Instant, Instant, Instant]]:
-    """(truth, region, begin, due, end): from `begin` on not two may act in it, from `due` on somebody must."""
+    """Yield (truth, region, begin, due, end): from `begin` on not two may act in the region, from `due` on one must."""
     ends = [*(truth.at for truth in truths[1:]), ended_at]
     for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
         for region in truth.regions if truth.quiet else ():
@@ -233,7 +233,7 @@ def unsettled(lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, 
 
 
 def together(stretches: Sequence[Stretch]) -> Duration:
-    """How long two or more acted at once."""
+    """Return how long two or more acted at once."""
     edges = sorted([(s.first, 1) for s in stretches] + [(s.last, -1) for s in stretches])
     total = count = 0
     before = 0
@@ -245,7 +245,7 @@ def together(stretches: Sequence[Stretch]) -> Duration:
 
 
 def clipped(stretches: Iterable[Stretch], begin: Instant, end: Instant) -> list[Stretch]:
-    """What of them lies between."""
+    """Return the parts of the stretches that lie between."""
     parts = [Stretch(s.life, s.term, max(s.first, begin), min(s.last, end)) for s in stretches]
     return [part for part in parts if part.first < part.last]
 

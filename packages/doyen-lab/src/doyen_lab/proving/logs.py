@@ -8,13 +8,13 @@ TROUBLE: Final = re.compile(r"Traceback|never retrieved|never awaited|\bstops: |
 
 
 def complaints(log: Path) -> list[str]:
-    """The lines of a log that are no JSON: what its process wrote to its standard error."""
+    """Return the lines of a log that are no JSON: what its process wrote to its standard error."""
     text = log.read_text(errors="replace") if log.exists() else ""
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("{")]
 
 
 def trouble(folder: Path) -> list[str]:
-    """Lines in the agents' logs that nobody handled."""
+    """Return the lines in the logs that tell of an error which nobody handled."""
     found = []
     for log in sorted(folder.glob("*.log")):
         lines = [line for line in complaints(log) if TROUBLE.search(line)]

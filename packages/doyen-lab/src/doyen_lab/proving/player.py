@@ -80,7 +80,7 @@ def check_real(scenario: Scenario, what: str) -> None:
 
 
 def host_count(scenario: Scenario) -> int:
-    """How many hosts a run needs: one for every node, and some for those that join."""
+    """Return how many hosts a run needs: one for every node, and some for those that join."""
     run, joins = scenario.run, 0
     for event in scenario.churn.events:
         if event.do == "join":
@@ -91,7 +91,7 @@ def host_count(scenario: Scenario) -> int:
 
 
 def link_of(network: NetworkConfig, *, faults: bool = False) -> Link:
-    """What every hop does to packets."""
+    """Return what every hop does to packets."""
     delay: Delay = network.delay
     plain = Link(delay=delay.mean)
     if delay.model == "uniform":
@@ -156,7 +156,7 @@ class StagedNode:
 
     @property
     def host(self) -> "StagedNode | None":
-        """Itself, while it runs."""
+        """The node itself while it runs, else None."""
         return None if self.state == "down" else self
 
 
@@ -199,14 +199,14 @@ class Stage:
 
     @property
     def now(self) -> Instant:
-        """Nanoseconds since the plan began, without those in which it stood still."""
+        """The nanoseconds since the plan began, without those in which it stood still."""
         return time.monotonic_ns() - self._began_at
 
     def begin(self) -> None:
         self._began_at = time.monotonic_ns()
 
     def at(self, when: Instant, act: Callable[[], Any], what: str) -> None:
-        """Do it then; what befalls the leader waits until there is one."""
+        """Act at that instant of the plan; what befalls the leader waits until there is one."""
 
         async def wait_and_act() -> None:
             while self.now < when:
@@ -250,7 +250,7 @@ class Stage:
         return (node for node in self.nodes if node.host is not None)
 
     def acting(self) -> list[StagedNode]:
-        """The nodes that act as leaders, best first."""
+        """Return the nodes that act as leaders, best first."""
         now, running = time.monotonic_ns(), self.ground.running
         found = [node for node in self.up() if node.name in running and running[node.name].life.acts(now)]
         return sorted(found, key=lambda node: (node.standing or 0, node.name), reverse=True)
@@ -356,7 +356,7 @@ class Stage:
         self._note(f"after {name} ended", self.ground.merging, before)
 
     def _note(self, why: str, bound: Duration, at: Instant | None = None) -> None:
-        """Where all listen to announcements, a link of one way still carries them: no bound holds then."""
+        """Note who reaches whom; a one-way link still carries announcements, so no bound holds where all listen."""
         blocked = {edge for edges in self._blocks.values() for edge in edges}
         one_way = any((b, a) not in blocked for a, b in blocked)
         quiet, self.ground.quiet = (
@@ -392,7 +392,7 @@ class Stage:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _start_all(self) -> None:
-        """All at once, unless the first must be there for the others to join, or the plan spreads them."""
+        """Start all at once, unless the first must be there for the others to join, or the plan spreads them."""
         nodes, spread, rng = list(self.nodes), self.scenario.group.start_spread, self.streams.of("start")
         if spread:
             for node in nodes:

@@ -21,7 +21,7 @@ from doyen_lab.switch import Switch
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """One scenario with one combination."""
+    """What came of one scenario with one combination."""
 
     scenario: str
     election: str

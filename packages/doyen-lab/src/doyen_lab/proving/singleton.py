@@ -113,14 +113,14 @@ class Runners:
                 life.read()
 
     def acting(self) -> Beats | None:
-        """The command that beats now, not its child."""
+        """Return the command that beats now, not its child; None if none does."""
         self.look()
         now = time.monotonic_ns()
         fresh = [life for life in self.lives.values() if now - life.acted_at < FRESH and life.label in self.hosts]
         return max(fresh, key=lambda life: life.acted_at, default=None)
 
     async def next_command(self, since: Instant, timeout_s: float) -> Beats | None:
-        """A command that began after the instant; None if none does in time."""
+        """Wait for a command that began after the instant; return None if none does in time."""
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             await self.restart_the_dead()

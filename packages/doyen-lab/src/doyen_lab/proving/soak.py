@@ -28,7 +28,7 @@ END: Final = 0.15  # Of the run: what it needs in the end.
 
 
 class Soak(Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """What came of a long run."""
 
     agents: int
     minutes: float
@@ -134,13 +134,13 @@ async def soak(
 
 
 def decisions(lives: Sequence[Life]) -> tuple[int, int]:
-    """Elected, lost, stopped acting: how many were told, and how many of them without saying why."""
+    """Return how many elections, losses and stops were told of, and how many of them without saying why."""
     told = [record for life in lives for record in life.records if record.kind in ("elected", "lost", "stop")]
     return len(told), sum(not record.reason for record in told)
 
 
 def growth(lives: Sequence[Life], began_at: int, ended_at: int) -> tuple[dict[str, float], list[int]]:
-    """Of every life that lasted from the beginning to the end, by medians over two windows; and its size at the end."""
+    """Return by how much each life that lasted throughout grew, by medians of two windows, and its size at the end."""
     length = ended_at - began_at
     warm_until, end_from = began_at + int(WARM * length), ended_at - int(END * length)
     found: dict[str, float] = {}

@@ -112,7 +112,7 @@ class Witness:
 
 
 def round_trips_ms(node: Any) -> dict[str, float]:
-    """To the voters of the election, as far as they are measured."""
+    """Return the round trips to the voters of the election, as far as they are measured."""
     found = {name: node.agent.stack.round_trip(name) for name in node.config.voters}
     return {name: trip / 1e6 for name, trip in found.items() if trip is not None}
 

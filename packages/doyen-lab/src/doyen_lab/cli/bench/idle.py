@@ -2,19 +2,18 @@
 
 import asyncio
 import os
-import sys
 
 import click
 from msgspec import Struct
 
-from doyen.cli.output import print_json, progress
+from doyen.cli.output import progress
 from doyen.core.clock import seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import InvariantViolated
 from doyen.net.driver import boot_time_ns
 from doyen.testing.processes import LocalCluster
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import check_positive, print_verdict, table
+from doyen_lab.cli.bench.shared import check_positive, report, table
 from doyen_lab.netns import NODES_MAX, QUIET_AFTER_S, Counters, Namespace, Namespaces
 
 BYTES_PER_S_MAX = 600  # What 16 nodes may send at T_A = 1 s.
@@ -59,12 +58,7 @@ def command(nodes: int, seconds_: float, as_json: bool) -> None:
     check_positive("--seconds", seconds_)
     with Namespaces(nodes) as network:
         result = run(_measure(network, seconds_))
-    if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, _print)
 
 
 async def _measure(network: Namespaces, seconds_: float) -> Idle:
@@ -136,4 +130,3 @@ def _print(result: Idle) -> None:
         f"{result.packets_per_s:.2f} packets/s, all together, headers included · must be below "
         f"{result.bytes_per_s_max:g} B/s · ZooKeeper's 16 servers: {result.zookeeper_bytes_per_s:,} B/s"
     )
-    print_verdict(result.holds)

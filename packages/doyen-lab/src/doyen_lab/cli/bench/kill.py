@@ -1,13 +1,11 @@
 """`doyen bench kill`: how long a real group is without a leader."""
 
-import sys
-
 import click
 
-from doyen.cli.output import print_json, progress
+from doyen.cli.output import progress
 from doyen.core.clock import format_duration
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import print_verdict
+from doyen_lab.cli.bench.shared import report
 from doyen_lab.contest.kills import LATENESS_MAX, TIMERS, Kill, Takeovers, kill_leaders
 
 
@@ -23,12 +21,7 @@ def command(nodes: int, kills: int, seed: int, as_json: bool) -> None:
             advance(kill.counted)
 
         result = run(kill_leaders(nodes=nodes, kills=kills, seed=seed, on_kill=on_kill))
-    if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, _print)
 
 
 def _print(result: Takeovers) -> None:
@@ -51,7 +44,6 @@ def _print(result: Takeovers) -> None:
     ]
     for what, value, meaning in rows:
         click.echo(f"  {what:9} {value:10} {meaning}")
-    print_verdict(result.holds)
 
 
 def _ms(duration_s: float | None) -> str:

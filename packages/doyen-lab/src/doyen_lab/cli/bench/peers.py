@@ -1,12 +1,10 @@
 """`doyen bench peers`: leadership as an application sees it, ours beside other people's, in one run."""
 
-import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import click
 
-from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
@@ -14,7 +12,7 @@ from doyen_lab.cli.bench.shared import (
     check_seconds,
     new_folder,
     print_processes,
-    print_verdict,
+    report,
     say,
     table,
 )
@@ -73,12 +71,7 @@ def command(
     missed = [check for check in found if check.holds is False]
     ours_absent = [entry for entry in absent if is_ours(entry.system)]
     result = Contest(systems=systems, absent=absent, checks=found, holds=not missed and not ours_absent)
-    if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, _print)
 
 
 def _sizes(text: str) -> list[int]:
@@ -170,7 +163,6 @@ def _print(result: Contest) -> None:
     rows = [["N", "OURS", "BESIDE", "WHAT", "VALUE", "SPREAD", "AIM", ""]]
     rows += [_check_row(check) for check in sorted(result.checks, key=lambda c: (c.nodes, c.what, c.system))]
     table(rows)
-    print_verdict(result.holds)
 
 
 def _check_row(check: Check) -> list[str]:

@@ -1,15 +1,13 @@
 """`doyen bench pole`: a real group that elects by score loses its leaders."""
 
-import sys
-
 import click
 
 from doyen.cli.options import DurationText
-from doyen.cli.output import print_json, progress
+from doyen.cli.output import progress
 from doyen.errors import ConfigError
 from doyen.score.oracles import ORACLES
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import print_verdict
+from doyen_lab.cli.bench.shared import report
 from doyen_lab.contest.pole import Layout, Succession, Takeover, Takeovers, kill_leaders, succeed
 from doyen_papers.studies.pole_places import deployment as deployment_of
 
@@ -27,12 +25,8 @@ from doyen_papers.studies.pole_places import deployment as deployment_of
 def command(nodes: int, kills: int, lease: int, seed: int, deployment: str | None, oracle: str, as_json: bool) -> None:
     try:
         if deployment is not None:
-            found = run(succeed(layout(deployment), oracle))
-            if as_json:
-                print_json(found)
-            else:
-                _print_succession(found)
-            sys.exit(0 if found.holds else 1)
+            report(run(succeed(layout(deployment), oracle)), as_json, _print_succession)
+            return
         with progress(f"kill N={nodes}", kills) as advance:
 
             def on_kill(takeover: Takeover) -> None:
@@ -41,12 +35,7 @@ def command(nodes: int, kills: int, lease: int, seed: int, deployment: str | Non
             result = run(kill_leaders(nodes=nodes, kills=kills, lease=lease, seed=seed, on_kill=on_kill))
     except ConfigError as error:
         raise ConfigError(f"--{error.field} {error.complaint}" if error.field else str(error)) from None
-    if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, _print)
 
 
 def layout(name: str) -> Layout:
@@ -73,7 +62,6 @@ def _print(result: Takeovers) -> None:
     ]
     for what, value, meaning in rows:
         click.echo(f"  {what:9} {value:10} {meaning}".rstrip())
-    print_verdict(result.holds)
 
 
 def _print_succession(found: Succession) -> None:
@@ -83,4 +71,3 @@ def _print_succession(found: Succession) -> None:
     )
     click.echo("  round trips it measured: " + ", ".join(f"{n} {v:.1f} ms" for n, v in sorted(found.rtt_ms.items())))
     click.echo(f"  overlap {found.overlap_s:g} s · the switch was late by {found.switch_late_s * 1e3:.1f} ms at worst")
-    print_verdict(found.holds)

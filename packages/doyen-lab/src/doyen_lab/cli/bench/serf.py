@@ -1,11 +1,9 @@
 """`doyen bench serf`: our processes and real serf agents on one mesh in one run."""
 
-import sys
 from contextlib import AsyncExitStack
 
 import click
 
-from doyen.cli.output import print_json
 from doyen.core.clock import ms
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
@@ -15,7 +13,7 @@ from doyen_lab.cli.bench.shared import (
     mesh_flags,
     new_folder,
     print_processes,
-    print_verdict,
+    report,
     say,
 )
 from doyen_lab.contest.asking import need_commands
@@ -49,12 +47,7 @@ def command(
     need_commands("serf", PACKAGES)
     with Mesh(rows, columns, tenants=("doyen", "serf"), drop=drop) as mesh:
         result = run(_measure(mesh, minutes * 60, warm_up, faults, seed))
-    if as_json:
-        print_json(result)
-    else:
-        _print(result)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, _print)
 
 
 async def _measure(mesh: Mesh, seconds: float, warm_up_s: float, faults: int, seed: int) -> BesideSerf:
@@ -81,4 +74,3 @@ def _print(result: BesideSerf) -> None:
         if found.never:
             click.echo(f"  {found.never} never known")
     click.echo("doyen / serf: " + " · ".join(f"{name} {value:.2f}" for name, value in result.ratios.items()))
-    print_verdict(result.holds)

@@ -1,5 +1,6 @@
 """What several benches share: their flags, their checks, their tables."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from math import isfinite
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 
+from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen_lab.contest.figures import MeasuredProcess
 
@@ -79,5 +81,12 @@ def print_processes(processes: Sequence[MeasuredProcess]) -> None:
     table(rows)
 
 
-def print_verdict(holds: bool) -> None:
-    click.echo("holds" if holds else "DOES NOT HOLD")
+def report(result: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    """Print the result, as one JSON object or by `show`; end with exit code 1 if it does not hold."""
+    if as_json:
+        print_json(result)
+    else:
+        show(result)
+        click.echo("holds" if result.holds else "DOES NOT HOLD")
+    if not result.holds:
+        sys.exit(1)

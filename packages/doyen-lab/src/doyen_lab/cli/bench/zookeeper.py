@@ -1,11 +1,9 @@
 """`doyen bench zookeeper`: our processes and a real ZooKeeper ensemble on one mesh in one run."""
 
-import sys
 from contextlib import AsyncExitStack
 
 import click
 
-from doyen.cli.output import print_json
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
     check_mesh,
@@ -14,7 +12,7 @@ from doyen_lab.cli.bench.shared import (
     missing_max_flag,
     new_folder,
     print_processes,
-    print_verdict,
+    report,
     say,
 )
 from doyen_lab.contest.asking import need_commands
@@ -45,12 +43,7 @@ def command(
     timers = MeshTimers(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
     with Mesh(rows, columns, tenants=("doyen", "sealed", "zookeeper"), drop=drop) as mesh:
         result = run(_measure(mesh, timers, minutes * 60, takeovers))
-    if as_json:
-        print_json(result)
-    else:
-        _print(result, drop, timers)
-    if not result.holds:
-        sys.exit(1)
+    report(result, as_json, lambda found: _print(found, drop, timers))
 
 
 async def _measure(mesh: Mesh, timers: MeshTimers, seconds: float, takeovers: int) -> Beside:
@@ -83,7 +76,6 @@ def _print(result: Beside, drop: float, timers: MeshTimers) -> None:
             f"{name} / zookeeper: "
             + " · ".join(f"{key} {r.ratio:.2f} ({r.low:.2f}–{r.high:.2f})" for key, r in found.items())
         )
-    print_verdict(result.holds)
 
 
 def print_figures(name: str, figures: Figures) -> None:
