@@ -150,6 +150,7 @@ class World:
         self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
+        self.wall_offsets: dict[int, Duration] = {}  # By node: how far the clock that people read is off.
         self.began_to_lead = 0
         self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
         self.hearings: list[Hearing] = []  # Told of every message that an election hears.
@@ -225,7 +226,7 @@ class World:
                 restored=node.restored,
                 durable=self.durable,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
-                wall=lambda: to_seconds(self.sim.now),
+                wall=lambda: to_seconds(self.sim.now + self.wall_offsets.get(node.index, 0)),
             ),
         )
 
