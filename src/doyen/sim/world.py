@@ -47,7 +47,8 @@ class WatchedSimulation(Simulation):
     """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network,
+        self.network_changed_at: Instant = 0  # and when to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
@@ -65,7 +66,7 @@ class WatchedSimulation(Simulation):
 
     def network_changed(self) -> None:
         super().network_changed()
-        self.disturbed_at = self.now
+        self.disturbed_at = self.network_changed_at = self.now
 
     def start(self, node: SimNode) -> None:
         super().start(node)
