@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from doyen.election.announce.kind import Announce as Announce
     from doyen.election.announce.kind import AnnounceAtOnce as AnnounceAtOnce
     from doyen.election.announce.kind import AnnounceEarliest as AnnounceEarliest
-    from doyen.election.by_key_kind import ByKey as ByKey
+    from doyen.election.by_key.kind import ByKey as ByKey
     from doyen.election.ctolerant.kind import Base as Base
     from doyen.election.ctolerant.kind import Hybrid as Hybrid
     from doyen.election.ctolerant.kind import Local as Local
@@ -45,7 +45,7 @@ _WHERE = {
     "doyen.node.campaign": ("Campaign", "Term"),
     "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
     "doyen.election.ctolerant.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
-    "doyen.election.by_key_kind": ("ByKey",),
+    "doyen.election.by_key.kind": ("ByKey",),
     "doyen.election.pole.kind": ("Pole",),
     "doyen.election.spanning.kind": ("Spanning",),
     "doyen.membership.heartbeat.kind": ("Heartbeat",),

@@ -5,17 +5,30 @@ does what it was asked to, and its inputs (`start`, `on_…`, commands) write to
 outermost call counts, so that a machine which calls its own methods looks the same as one that does not.
 """
 
+import io
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import asdict
 from tape import Tape
 
-from doyen.core.clock import parse_duration
+import doyen
+from doyen.cli import main
+from doyen.core.clock import format_duration, parse_duration
+from doyen.core.config import is_duration, options
 from doyen.core.host import Host, Port
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
+from doyen.core.seeds import SeedsChanged
+from doyen.election.spanning import LeaderUnreachable
+from doyen.node.config import NodeConfig
+from doyen.node.layers import configure
+from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership
 from doyen.testing import Cluster
 
 COMMANDS: Final = ("resign", "leave", "stand", "say")
@@ -147,6 +160,82 @@ def break_link(cluster: Cluster, at: str, member: str, *, gone: bool) -> None:
     cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LinkBroken(NodeId(member), life, gone))
 
 
+def change_seeds(cluster: Cluster, at: str, *seeds: str) -> None:
+    """Notify a node that the seeds have changed."""
+    addresses = tuple(Address(NodeId(seed), 0) for seed in seeds)
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], SeedsChanged(addresses))
+
+
+def unreachable(cluster: Cluster, at: str, leader: str) -> None:
+    """Notify a node of a spanning election that its leader cannot be reached."""
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LeaderUnreachable(NodeId(leader)))
+
+
+def keep_number(cluster: Cluster, name: str, number: int) -> None:
+    """Put the number that an election keeps on the disk of a node that is down."""
+    cluster.sim.by_name[NodeId(name)].disk[ELECTION] = msgspec.msgpack.encode(number)
+
+
 def fired(cluster: Cluster) -> dict[str, int]:
     """Return how often the network and the nodes did harm, by the kind of harm."""
     return {kind: count for kind, count in sorted(cluster.sim.network.faults.items()) if count}
+
+
+# The configuration.
+
+
+def node_fields() -> dict[str, Any]:
+    """Return every field of a node's configuration by its dotted name, with a value that it takes."""
+    given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
+    config = configure(given, environment={})
+    own = [(option, asdict(config)[option.name]) for option in options(NodeConfig) if option.name != "tables"]
+    below = [
+        (option, asdict(table)[option.path[1]])
+        for name, table in config.tables.items()
+        for option in options(type(table), (name,))
+    ]
+    return {
+        option.name: format_duration(value) if is_duration(option.type) else value for option, value in [*own, *below]
+    }
+
+
+def choices() -> dict[str, str]:
+    """Return the table of fields of each choice, by the name of its class."""
+    kinds: list[Any] = [*map(find_election, ELECTIONS), *map(find_membership, MEMBERSHIPS)]
+    return {kind.choice.__name__: kind.table.name for kind in kinds if kind.choice.__name__ in doyen.__all__}
+
+
+# Commands.
+
+
+def command_tree() -> Any:
+    """Return click's command of `doyen` itself."""
+    from doyen.cli.entry import app
+
+    return app
+
+
+def shut_off(patch: Any, folder: Path) -> None:
+    """Let commands see no node, no key and no setting but those of this folder."""
+    for name in [name for name in os.environ if name.startswith("DOYEN_")]:
+        patch.delenv(name)
+    patch.setenv("DOYEN_RUNTIME_DIR", str(folder / "runtime"))
+    patch.chdir(folder)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run a command line of `doyen` in this process; return its exit code, standard output and standard error."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code if isinstance(code, int) else 0, written(out), written(err)
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()

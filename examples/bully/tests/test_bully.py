@@ -1,4 +1,5 @@
 from bully.machine import Bully, BullyConfig, Coordinator, Elect, PatienceEnds
+
 from doyen.core import Member, NodeId, ViewChanged
 from doyen.core.view import ViewEditor
 from doyen.testing import Cluster, RecordingOut

@@ -41,7 +41,7 @@ ELECTIONS: Final = {
     "local": "doyen.election.ctolerant.kind:LOCAL",
     "spanning": "doyen.election.spanning.kind:SPANNING",
     "pole": "doyen.election.pole.kind:POLE",
-    "by-key": "doyen.election.by_key_kind:BY_KEY",
+    "by-key": "doyen.election.by_key.kind:BY_KEY",
 }
 MEMBERSHIPS: Final = {
     "swim": "doyen.membership.swim.kind:SWIM",

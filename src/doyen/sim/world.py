@@ -204,7 +204,8 @@ class World:
         """What the node's application says that it is worth, now and whenever it is asked."""
         self.standings[node.index] = self._scores[node.index] = score
         if node.host is not None:
-            self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
+            if not self._is_rated:
+                self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
             if NOTES in node.host.ports:
                 self.sim.command(node, NOTES, "say", score=float(score))
 
@@ -232,7 +233,7 @@ class World:
         )
 
     def _config_of(self, node: SimNode) -> NodeConfig:
-        standing, newcomer = self.standings[node.index], node.name not in self.sim.had_records
+        standing, newcomer = self._configured[node.index], node.name not in self.sim.had_records
         key = (float(standing or 0), standing is not None, newcomer or self.config.newcomer)
         if key not in self._configs:
             worth, eligible, newcomer = key
@@ -325,8 +326,7 @@ class World:
             return
         stack.observe(channel, fact, node.now())
         if isinstance(fact, ScoreWanted):
-            score = self._scores.get(node.index, self._configured[node.index])
-            self.sim.tell(node, ScoreGiven(fact.number, 0 if score is None else score), channel=channel)
+            self.sim.tell(node, ScoreGiven(fact.number, self._score_of(node)), channel=channel)
         if channel != ELECTION:
             return
         if isinstance(fact, LeaderElected | LeaderLost):
@@ -338,6 +338,20 @@ class World:
         named = self.named_by(node)
         if named != self.names[node.index]:
             self.names[node.index], self.named_at[node.index] = named, self.sim.now
+
+    @property
+    def _is_rated(self) -> bool:
+        """Whether the election goes by measured quality, whatever score is set."""
+        return self.kind.asks_oracle and self.config.oracle == "quality"
+
+    def _score_of(self, node: SimNode) -> Standing:
+        """Return what a node answers when an election asks for its score."""
+        if self._is_rated:
+            from doyen.node.quality import own_quality, rating_of
+
+            return own_quality(rating_of(self.config.attributes, self.config.measures))
+        score = self._scores.get(node.index, self._configured[node.index])
+        return 0 if score is None else score
 
     def regions(self) -> list[list[SimNode]]:
         """The nodes that are up, by whom they reach and are reached by: one member of a region stands for it."""

@@ -17,7 +17,8 @@ from doyen.election.by_key import ByKeyConfig, LeaderByKey
 from doyen.errors import ConfigError
 from doyen.membership.arbitration.central import CentralArbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig, Partition
-from doyen.membership.arbitration.machine import Arbitration, founding
+from doyen.membership.arbitration.machine import Arbitration
+from doyen.membership.arbitration.neighbourhood import founding
 from doyen.membership.ring import POINTS, Seat, seat
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -233,7 +234,7 @@ class Ring:
 
     def is_settled(self) -> bool:
         joining = (self.watch.machine(node.name) for node in self.joiners)
-        return self.watch.is_settled() and not any(j is not None and j.joiner.under_way for j in joining)
+        return self.watch.is_settled() and not any(j is not None and j.is_joining for j in joining)
 
     def run(self, duration: Duration) -> None:
         """In pieces, so that doors are looked at."""
@@ -319,7 +320,7 @@ class Ring:
 
     def stayed(self) -> int:
         """Members that were never forced out."""
-        return sum(machine.seat.life == 1 for machine in self.members())
+        return sum(machine.seat.incarnation == 1 for machine in self.members())
 
 
 def simulate(setting: ArbitrationSetting, seed: int, *, trace: Trace | None = None, build: Build = Arbitration) -> Run:

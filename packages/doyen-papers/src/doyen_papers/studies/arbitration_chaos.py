@@ -236,7 +236,7 @@ class _Ordeal:
             return ring.watch.lines[0]
         # Somebody whose every monitor died with it is never declared dead: nobody may take its keys, nor act beside it
         # where it may have owned the key before.
-        lost = {seat for m in members for seat in m.roster if seat.name in m.spread.lost}
+        lost = {seat for m in members for seat in m.roster if seat.name in m.lost}
         known = {*(m.seat for m in members), *lost}
         best = owner(point_of(KEY), known)
         assert best is not None

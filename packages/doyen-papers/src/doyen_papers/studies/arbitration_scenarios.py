@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import NodeId
+from doyen.membership.arbitration.admission import Admission
 from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.machine import Arbitration
@@ -25,7 +26,7 @@ from doyen.membership.arbitration.messages import (
     Verdict,
     Vote,
 )
-from doyen.membership.arbitration.pair import Pair
+from doyen.membership.arbitration.pair import Electorate, Pair
 from doyen.membership.ring import Name, Seat, neighbours
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay
@@ -328,23 +329,21 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 # Broken on purpose.
 
 
-class HalfIsEnough(Arbitration):
-    def majority(self, count: int, total: int) -> bool:
+class _HalfElects(Electorate):
+    def is_majority(self, count: int, total: int) -> bool:
         return 2 * count >= total
 
 
+class HalfIsEnough(Arbitration):
+    ELECTORATE = _HalfElects
+
+
 class OwnViewOfOthers(Arbitration):
-    """N_Q by P's own list."""
+    """Takes N_Q from P's own list."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        reflect = self.upgrades.reflect
-
-        def by_own_view(pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
-            known = {self.seat, *(other.seat for other in self.pairs.values())}
-            reflect(pair, version, tuple(neighbours(pair.seat, known, self.config.neighbours)))
-
-        self.upgrades.reflect = by_own_view  # type: ignore[method-assign]
+    def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
+        known = {self.seat, *(other.seat for other in self.pairs.values())}
+        super().reflect(pair, version, tuple(neighbours(pair.seat, known, self.config.neighbours)))
 
 
 class _Gated(Arbitrator):
@@ -358,8 +357,7 @@ class _Gated(Arbitrator):
 
 
 class GatedByUptime(Arbitration):
-    def build_arbitrator(self) -> Arbitrator:
-        return _Gated(self.config)
+    ARBITRATOR = _Gated
 
 
 class _OwnVersion(Arbitrator):
@@ -368,8 +366,7 @@ class _OwnVersion(Arbitrator):
 
 
 class StaleByOwnVersion(Arbitration):
-    def build_arbitrator(self) -> Arbitrator:
-        return _OwnVersion(self.config)
+    ARBITRATOR = _OwnVersion
 
 
 class NoRetransmission(Arbitration):
@@ -377,16 +374,18 @@ class NoRetransmission(Arbitration):
         super().__init__(place, replace(config, resends=0), *arguments, **more)
 
 
+class _NeverUnlocks(Admission):
+    def locked_until(self, now: Instant) -> Instant:
+        return now + 10**15
+
+
 class UnboundedLock(Arbitration):
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.door.until = lambda now: now + 10**15  # type: ignore[method-assign]
+    ADMISSION = _NeverUnlocks
 
 
 class AcksAfterSuspecting(Arbitration):
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.leases.may_ack = lambda pair: True  # type: ignore[method-assign]
+    def may_ack(self, pair: Pair) -> bool:
+        return True
 
 
 class Broken(Struct, frozen=True):

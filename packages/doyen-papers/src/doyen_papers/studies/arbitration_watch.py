@@ -249,7 +249,7 @@ class Watch:
 
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
-        self.lives[me[0]] = fact.seat.life + 1
+        self.lives[me[0]] = fact.seat.incarnation + 1
         if self.config.announced and (fact.why == "asked" or self.config.partition != "collapse"):
             self.left_aloud.add(me)
         if self.votes_promised:
@@ -270,7 +270,7 @@ class Watch:
 
     def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
         self.joins.append(fact)
-        self.lives[me[0]] = fact.seat.life
+        self.lives[me[0]] = fact.seat.incarnation
 
     def _on_aborted(self, me: Name, fact: UpgradeAborted, now: Instant) -> None:
         self.aborts += 1
@@ -330,11 +330,11 @@ class Watch:
         members = self.members()
         here = {machine.seat.name for machine in members}
         for machine in members:
-            current = machine.neighbourhood.current.members
+            current = machine.neighbours
             pairs = {pair.name: pair for pair in machine.pairs.values() if not _is_probe(machine, pair)}
             if not here.issuperset(pairs):
                 return False  # Somebody has yet to find out.
-            if {seat.name for seat in machine.neighbourhood.desired()} != set(pairs):
+            if {seat.name for seat in machine.desired} != set(pairs):
                 return False
             for pair in pairs.values():
                 if pair.stage is not Stage.ACTIVE or not pair.watching:
@@ -346,7 +346,7 @@ class Watch:
 
 def _is_probe(machine: Arbitration, pair: Pair) -> bool:
     """Whether somebody out of reach is back."""
-    return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.spread.lost
+    return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.lost
 
 
 _HANDLERS: Final[dict[type, Callable[[Watch, Name, Any, Instant], None]]] = {
