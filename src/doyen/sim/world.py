@@ -47,7 +47,8 @@ class WatchedSimulation(Simulation):
     """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network,
+        self.network_changed_at: Instant = 0  # and when to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
@@ -65,7 +66,7 @@ class WatchedSimulation(Simulation):
 
     def network_changed(self) -> None:
         super().network_changed()
-        self.disturbed_at = self.now
+        self.disturbed_at = self.network_changed_at = self.now
 
     def start(self, node: SimNode) -> None:
         super().start(node)
@@ -150,6 +151,7 @@ class World:
         self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
+        self.wall_offsets: dict[int, Duration] = {}  # By node: how far the clock that people read is off.
         self.began_to_lead = 0
         self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
         self.hearings: list[Hearing] = []  # Told of every message that an election hears.
@@ -226,7 +228,7 @@ class World:
                 restored=node.restored,
                 durable=self.durable,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
-                wall=lambda: to_seconds(self.sim.now),
+                wall=lambda: to_seconds(self.sim.now + self.wall_offsets.get(node.index, 0)),
             ),
         )
 

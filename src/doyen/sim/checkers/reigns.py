@@ -6,7 +6,7 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Announce
-from doyen.election.ctolerant import CTolerant
+from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.sim.checkers.base import Checker, Life, is_own, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World
@@ -92,21 +92,23 @@ class ReignsAlternate(Checker):
 class TermsAreUnique(Checker):
     name = "unique"
     rule = (
-        "no term (number and name) is acted under twice: in two reigns of one incarnation (unless leaders are told "
-        "tentatively, as churn-tolerant elections do), or, where a record of the election was kept, in two incarnations"
+        "no term (number and name) is acted under twice: in two reigns of one incarnation, or, where a record of the "
+        "election was kept, in two incarnations; churn-tolerant elections tell leaders tentatively, and may"
     )
 
     def attach(self) -> None:
         self._used: dict[Term, Life] = {}  # The node and the incarnation that acts or acted under it.
         self.on_leadership(self._on_fact)
 
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return not isinstance(world.config.table(world.kind.table), CTolerantConfig)
+
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected) and is_own(node, fact):
             life, before = life_of(node), self._used.get(fact.term)
             # Without a record a later incarnation may count from 1 again.
-            forgot = before is not None and before[1] < self.world.remembers_since[node.index]
-            tentative = before == life and isinstance(self.world.machine(node), CTolerant)
-            if before is not None and not forgot and not tentative:
+            if before is not None and before[1] >= self.world.remembers_since[node.index]:
                 self.fail(f"{node.name} acts under {fact.term}, which was used before")
             self._used[fact.term] = life
 

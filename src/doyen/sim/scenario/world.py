@@ -5,6 +5,7 @@ from functools import partial
 from math import cos, dist, pi, sin
 from typing import Any
 
+from doyen.core.clock import Duration
 from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
@@ -84,6 +85,9 @@ class ScenarioWorld:
 
     def set_score(self, node: SimNode, score: float) -> None:
         self.world.set_score(node, score)
+
+    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
+        self.world.wall_offsets[node.index] = self.world.wall_offsets.get(node.index, 0) + by
 
     def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
         """A new node, linked to those given; where nodes have places it stands near the first of them."""
