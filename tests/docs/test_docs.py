@@ -62,3 +62,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_there_is_something_to_check() -> None:
     assert len(commands()) > 20
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    for page in sorted(folder.glob("0*.md")):
+        assert f"]({page.name})" in index, page.name

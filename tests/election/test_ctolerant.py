@@ -20,14 +20,14 @@ from doyen.election.ctolerant.messages import (
     Ask,
     AskDue,
     AttemptBegan,
-    BackOffOver,
+    BackOffEnds,
     BeginDue,
     BootstrapDue,
     CannotElect,
     Confirm,
-    ConfirmDue,
+    ConfirmOverdue,
     Decided,
-    DoubtDue,
+    EchoOverdue,
     ElectionId,
     FinalOverdue,
     Leader,
@@ -311,11 +311,11 @@ def test_settled_7_too_few_known_is_a_clear_state_with_back_off() -> None:
     (shortage,) = told(effects, CannotElect)
     assert str(shortage) == "cannot elect safely: knows 2 of 5 needed"
     assert bench.machine.shortage == shortage
-    assert SetTimer(BackOffOver(1, 1), at=seconds(1)) in effects
-    assert bench.fire(BackOffOver(1, 1), seconds(1)) == [SetTimer(BackOffOver(1, 2), at=seconds(3))]
+    assert SetTimer(BackOffEnds(1, 1), at=seconds(1)) in effects
+    assert bench.fire(BackOffEnds(1, 1), seconds(1)) == [SetTimer(BackOffEnds(1, 2), at=seconds(3))]
     for tries in range(2, 12):
-        (timer,) = bench.fire(BackOffOver(1, tries), seconds(100))
-    assert timer == SetTimer(BackOffOver(1, 12), at=seconds(130))  # Never more than back_off_max.
+        (timer,) = bench.fire(BackOffEnds(1, tries), seconds(100))
+    assert timer == SetTimer(BackOffEnds(1, 12), at=seconds(130))  # Never more than back_off_max.
     effects = bench.put(*(Member(node=name) for name in names(0, 1, 2)))
     assert len(sent(effects, Query)) == 5
     assert bench.machine.shortage is None
@@ -661,8 +661,8 @@ def test_leader_of_a_dead_leaders_earlier_term() -> None:
     fresh.status(0, Status.FAILED)
     (_, question) = sent(fresh.hear(2, Leader(record(0, number=1))), Ask)[0]
     assert question.echo  # Is it really dead?  It is asked, and does not answer:
-    assert sent(fresh.fire(DoubtDue(election(1), 1), seconds(5)), Ask)
-    effects = fresh.fire(DoubtDue(election(1), 1), seconds(11))
+    assert sent(fresh.fire(EchoOverdue(election(1), 1), seconds(5)), Ask)
+    effects = fresh.fire(EchoOverdue(election(1), 1), seconds(11))
     assert told(effects, LeaderLost) == [LeaderLost(Term(1, NodeId("0")), "dead")]
     assert {q.election.number for _, q in sent(fresh.fire(BeginDue(1), seconds(12)), Query)} == {2}
 
@@ -933,7 +933,7 @@ def test_a_confirmation_of_another_election_or_leader_confirms_nothing() -> None
 def test_who_misses_the_confirmation_asks_the_leader() -> None:
     bench = Bench(variant="optimistic")
     bench.hear(0, Leader(record(0, final=False), 1))
-    ((to, question),) = sent(bench.fire(ConfirmDue(election(1), 1, seconds(1)), seconds(2)), Ask)
+    ((to, question),) = sent(bench.fire(ConfirmOverdue(election(1), 1, seconds(1)), seconds(2)), Ask)
     assert (to, question.echo) == (NodeId("0"), False)  # It answers once it is final.
     bench.hear(0, Leader(record(0, sequence=2)))
-    assert bench.fire(ConfirmDue(election(1), 1, seconds(1)), seconds(4)) == []
+    assert bench.fire(ConfirmOverdue(election(1), 1, seconds(1)), seconds(4)) == []

@@ -61,10 +61,8 @@ class LowestHash(CTolerant):
 class NoFinalFlag(CTolerant):
     """Any LEADER will do."""
 
-    def _accept(self, record: Record, now: int) -> None:
-        super()._accept(record, now)
-        if self._awaited is not None and self._awaited.number <= record.election.number:
-            self._awaited = None
+    def ends(self, record: Record) -> bool:
+        return True
 
 
 class _CountsAll(Initiator):

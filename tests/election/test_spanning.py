@@ -284,9 +284,9 @@ def returned(
         if state is not None:
             machine.on_message(peer, state, S)
     if machine.phase is Phase.RETURNING:
-        from doyen.election.spanning.messages import ReturnOverdue
+        from doyen.election.spanning.messages import EnquiryEnds
 
-        machine.on_timer(ReturnOverdue(), 2 * S)
+        machine.on_timer(EnquiryEnds(), 2 * S)
     return machine, sent(out)
 
 

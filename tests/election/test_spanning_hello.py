@@ -8,7 +8,7 @@ from doyen.core.ids import Address, NodeId
 from doyen.core.link import LinkChanged
 from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, SpanningConfig
 from doyen.election.spanning.hello import Greeting, GreetingDue, Hello, HelloConfig
-from doyen.election.spanning.messages import Enquire, ReturnOverdue, State
+from doyen.election.spanning.messages import Enquire, EnquiryEnds, State
 from doyen.errors import ConfigError
 from doyen.testing import RecordingOut
 
@@ -19,7 +19,7 @@ CONFIG = HelloConfig(interval=ms(100), silence=ms(350))
 
 def hello() -> tuple[Hello, RecordingOut]:
     out = RecordingOut()
-    machine = Hello(A, CONFIG, out, neighbours={B: THERE}, life=5)
+    machine = Hello(A, CONFIG, out, neighbours={B: THERE}, incarnation=5)
     machine.start(0)
     assert out.take() == [Send(THERE, Greeting(5, None)), SetTimer(GreetingDue(), ms(100))]
     return machine, out
@@ -37,8 +37,8 @@ def test_a_link_is_up_once_both_ends_hear_each_other() -> None:
     assert machine.up == [B]
 
 
-def test_silence_a_deaf_neighbour_and_a_new_life_are_a_link_down() -> None:
-    for then in ("silence", "deaf", "new life"):
+def test_silence_a_deaf_neighbour_and_a_new_incarnation_are_a_link_down() -> None:
+    for then in ("silence", "deaf", "new incarnation"):
         machine, out = hello()
         machine.on_message(B, Greeting(7, 5), ms(10))
         out.take()
@@ -52,7 +52,7 @@ def test_silence_a_deaf_neighbour_and_a_new_life_are_a_link_down() -> None:
             machine.on_message(B, Greeting(8, 5), ms(60))
         told = [effect for effect in out.take() if isinstance(effect, Emit)]
         assert told[0] == Emit(LinkChanged(B, False)), then
-        assert told[1:] == ([Emit(LinkChanged(B, True))] if then == "new life" else [])
+        assert told[1:] == ([Emit(LinkChanged(B, True))] if then == "new incarnation" else [])
 
 
 def test_strangers_are_not_greeted_back() -> None:
@@ -75,15 +75,15 @@ def starting() -> tuple[Spanning, RecordingOut]:
     out = RecordingOut()
     machine = Spanning(A, PATIENT, out, standing=0.9, returning=True)
     machine.start(0)
-    assert out.take() == [SetTimer(ReturnOverdue(), 10 * S)]
+    assert out.take() == [SetTimer(EnquiryEnds(), 10 * S)]
     return machine, out
 
 
 def test_who_starts_without_links_waits_for_one_and_adopts_the_leader() -> None:
     machine, out = starting()
     machine.on_link_changed(LinkChanged(B, True), 9 * S)
-    assert out.take() == [Send(B, Enquire(None)), SetTimer(ReturnOverdue(), 11 * S)]
-    machine.on_timer(ReturnOverdue(), 10 * S)  # The answer is still under way.
+    assert out.take() == [Send(B, Enquire(None)), SetTimer(EnquiryEnds(), 11 * S)]
+    machine.on_timer(EnquiryEnds(), 10 * S)  # The answer is still under way.
     assert machine.phase is Phase.RETURNING
     machine.on_message(B, LED, 11 * S)
     assert machine.leader == LED.leader  # A better one than it does not start an election.
@@ -94,5 +94,5 @@ def test_who_finds_no_link_leads_itself_in_the_end() -> None:
     machine.on_link_changed(LinkChanged(B, True), S)
     machine.on_link_changed(LinkChanged(B, False), 2 * S)
     assert machine.phase is Phase.RETURNING
-    machine.on_timer(ReturnOverdue(), 10 * S)
+    machine.on_timer(EnquiryEnds(), 10 * S)
     assert machine.leader == Candidate(0.9, A)

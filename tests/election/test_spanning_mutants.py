@@ -6,26 +6,30 @@ the machine itself passes on the very same seeds.  `pytest -s` prints how many i
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from doyen.core.clock import Instant, seconds
 from doyen.core.ids import NodeId
+from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
-from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, healing, machine, orphan, returning
+from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, links, machine, returning
 from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.messages import (
     Ack,
+    Agm,
     CoParentsOverdue,
     DeclarationOverdue,
     Eim,
     Ldm,
+    Message,
     Mqfm,
+    PulseDue,
     Timer,
     message_count,
+    newer,
 )
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen_papers.studies import spanning as study
@@ -131,40 +135,40 @@ def replaced(mutant: type[Spanning]) -> Patch:
     return lambda patch: patch.setattr(study, "Spanning", mutant)
 
 
-class WaitsForCoParentsForEver(Spanning):
+def gathering(mutant: type[Gathering]) -> Patch:
+    return lambda patch: patch.setattr(machine, "Gathering", mutant)
+
+
+class WaitsForCoParentsForEver(Gathering):
     """[MADM Alg. 12] The prose rule."""
 
-    def _on_overdue(self, g: Gathering, timer: Timer, now: Instant) -> None:
-        if not isinstance(timer, CoParentsOverdue):
-            super()._on_overdue(g, timer, now)
+    def on_timer(self, timer: Timer, now: Instant) -> bool:
+        return not isinstance(timer, CoParentsOverdue) and super().on_timer(timer, now)
 
 
-class TellsCoParentsAsLine41Says(Spanning):
+class TellsCoParentsAsLine41Says(Gathering):
     """Only if they have not all told it first."""
 
-    def evaluate(self, now: Instant) -> None:
-        g = self.gathering
-        if g is not None and not g.pending and not g.missing and g.co_parents and g.co_parents_heard:
-            g.told = True
-        super().evaluate(now)
+    def is_complete(self, now: Instant) -> bool:
+        if not self.pending and not self.missing and self.co_parents and self.co_parents_heard:
+            self.co_parents_notified = True
+        return super().is_complete(now)
 
 
-class TellsCoParentsWhatParentsHear(Spanning):
-    def say(self, peer: NodeId, message: Any) -> None:
-        g = self.gathering
-        if g is not None and isinstance(message, Mqfm) and not message.up:
-            message = Mqfm(message.election, g.best(), False)
-        super().say(peer, message)
+class TellsCoParentsWhatParentsHear(Gathering):
+    def best_below(self) -> Candidate:
+        best = super().best_below()
+        for other in self.co_parent_reports.values():
+            best = other if other.beats(best) else best
+        return best
 
 
-class WaitsForNoCoParent(Spanning):
+class WaitsForNoCoParent(Gathering):
     """Every node is done as soon as its children are, so co-parents' words come too late to be passed on."""
 
-    def _on_co_parent(self, sender: NodeId, now: Instant) -> None:
-        if self.gathering is not None:
-            self.gathering.co_wait_over = True
-            self.gathering.pending.discard(sender)
-            self.evaluate(now)
+    def on_co_parent(self, sender: NodeId) -> None:
+        self.co_parents_overdue = True
+        self.pending.discard(sender)
 
 
 class KnowsAWinnerAlready(Spanning):
@@ -172,10 +176,12 @@ class KnowsAWinnerAlready(Spanning):
 
     last: NodeId | None = None
 
-    def _on_ldm(self, sender: NodeId, message: Ldm, now: Instant) -> None:
-        if self.last != message.leader.node:
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Ldm):
+            if self.last == message.leader.node:
+                return
             self.last = message.leader.node
-            super()._on_ldm(sender, message, now)
+        super().on_message(sender, message, now)
 
 
 class ForgetsToFreeze(Spanning):
@@ -188,83 +194,94 @@ class ForgetsToFreeze(Spanning):
 class NeverGivesUp(Spanning):
     """No re-initiation when no LDM comes."""
 
-    def _on_overdue(self, g: Gathering, timer: Timer, now: Instant) -> None:
+    def on_timer(self, timer: Timer, now: Instant) -> None:
         if not isinstance(timer, DeclarationOverdue):
-            super()._on_overdue(g, timer, now)
+            super().on_timer(timer, now)
 
 
 class AnswersAsALeafTwice(Spanning):
     """A leaf sends ACK too."""
 
-    def _on_eim(self, sender: NodeId, message: Eim, now: Instant) -> None:
-        if self.links == [sender] and machine.newer(message.election, self.election):
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Eim) and self.links.peers == [sender] and newer(message.election, self.election):
             self.out.send(sender, Ack(message.election))
-        super()._on_eim(sender, message, now)
+        super().on_message(sender, message, now)
 
 
-class KeepsToItself(Spanning):
-    """Does not flood the declaration."""
+class KeepsToItself(links.Links):
+    """Does not pass the declaration on."""
 
-    def _on_ldm(self, sender: NodeId, message: Ldm, now: Instant) -> None:
-        if self.gathering is not None and message.election == self.election:
-            self.become_settled(message.election, message.leader, now)
-        else:
-            super()._on_ldm(sender, message, now)
+    def send_all(self, message: Message, *, but: NodeId | None = None) -> None:
+        if but is None or not isinstance(message, Ldm):
+            super().send_all(message, but=but)
 
 
 class AgreesToNothing(Spanning):
     """Sends no AGM."""
 
-    def _on_eim(self, sender: NodeId, message: Eim, now: Instant) -> None:
-        if message.election == self.election:
-            self._on_co_parent(sender, now)
-        else:
-            super()._on_eim(sender, message, now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Eim) and message.election == self.election:
+            message = Agm(message.election)
+        super().on_message(sender, message, now)
 
 
 class ListensToTheDead(Spanning):
     """Reports of any election count in the present one."""
 
-    def _on_mqfm(self, sender: NodeId, message: Mqfm, now: Instant) -> None:
-        if self.gathering is not None:
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Mqfm) and self.gathering is not None:
             message = Mqfm(self.gathering.election, message.best, message.up)
-        super()._on_mqfm(sender, message, now)
-
-
-class RepeatsItsSequence(Spanning):
-    def begin(self, now: Instant) -> None:
-        self.sequence_max = max(self.sequence_max - 1, 0)
-        super().begin(now)
+        super().on_message(sender, message, now)
 
 
 class UsurpsOnReturn(Spanning):
-    def become_settled(self, election: ElectionId, winner: Candidate, now: Instant) -> None:
-        back = self.phase is Phase.RETURNING
-        super().become_settled(election, winner, now)
-        if back and Candidate(self.standing, self.me).beats(winner):
-            self.begin(now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        returning = self.phase is Phase.RETURNING
+        super().on_message(sender, message, now)
+        self.usurp(returning, now)
+
+    def on_timer(self, timer: Timer, now: Instant) -> None:
+        returning = self.phase is Phase.RETURNING
+        super().on_timer(timer, now)
+        self.usurp(returning, now)
+
+    def usurp(self, returning: bool, now: Instant) -> None:
+        if returning and self.leader is not None and Candidate(self.standing, self.me).beats(self.leader):
+            self.initiate(now)
 
 
 class IgnoresNewLinks(Spanning):
     """Ends of a link that comes up do not compare."""
 
-    def _gain(self, peer: NodeId, now: Instant) -> None:
-        self.links = sorted([*self.links, peer], key=order)
+    def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
+        if fact.up:
+            self.links.gain(fact.peer, now)
+        else:
+            super().on_link_changed(fact, now)
 
 
 class DropsNobody(Spanning):
     """Waits for children that are gone."""
 
-    def _lose(self, peer: NodeId, now: Instant) -> None:
-        g = self.gathering
-        if g is not None and g.parent != peer:
-            self.links.remove(peer)
+    def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
+        if not fact.up and self.gathering is not None and self.gathering.parent != fact.peer:
+            self.links.lose(fact.peer)
         else:
-            super()._lose(peer, now)
+            super().on_link_changed(fact, now)
 
-    def _on_overdue(self, g: Gathering, timer: Timer, now: Instant) -> None:
-        if isinstance(timer, DeclarationOverdue):
-            super()._on_overdue(g, timer, now)
+    def on_timer(self, timer: Timer, now: Instant) -> None:
+        if self.gathering is None or isinstance(timer, DeclarationOverdue | PulseDue):
+            super().on_timer(timer, now)
+
+
+class SeeksNoOtherParent(Gathering):
+    def seek_parent(self, now: Instant) -> bool:
+        self.parent = None
+        return False
+
+
+def sequence_used_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "ElectionId", lambda sequence, *rest: ElectionId(max(sequence - 1, 1), *rest))
 
 
 def ties_to_the_first_heard(patch: pytest.MonkeyPatch) -> None:
@@ -286,15 +303,8 @@ def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
     def newer(one: ElectionId | None, other: ElectionId | None) -> bool:
         return one is not None and (other is None or order(one.initiator) < order(other.initiator))
 
-    for module in (machine, healing, returning):
+    for module in (machine, links, returning):
         patch.setattr(module, "newer", newer)
-
-
-def no_other_parent(patch: pytest.MonkeyPatch) -> None:
-    def stay(node: Spanning, g: Gathering, now: Instant) -> None:
-        g.parent = None
-
-    patch.setattr(orphan, "seek_parent", stay)
 
 
 class Mutant(Struct, frozen=True):
@@ -304,20 +314,20 @@ class Mutant(Struct, frozen=True):
 
 
 MUTANTS = [
-    Mutant("co-parents are waited for without bound", replaced(WaitsForCoParentsForEver), quiet),
-    Mutant("Algorithm 12 line 41 as printed", replaced(TellsCoParentsAsLine41Says), quiet),
-    Mutant("co-parents hear what parents hear", replaced(TellsCoParentsWhatParentsHear), quiet),
-    Mutant("co-parents are not told", replaced(WaitsForNoCoParent), quiet),
+    Mutant("co-parents are waited for without bound", gathering(WaitsForCoParentsForEver), quiet),
+    Mutant("Algorithm 12 line 41 as printed", gathering(TellsCoParentsAsLine41Says), quiet),
+    Mutant("co-parents hear what parents hear", gathering(TellsCoParentsWhatParentsHear), quiet),
+    Mutant("co-parents are not told", gathering(WaitsForNoCoParent), quiet),
     Mutant("LDM deduped on the winner", replaced(KnowsAWinnerAlready), failing),
     Mutant("quality not frozen", replaced(ForgetsToFreeze), changing),
     Mutant("ties not by the lowest id", ties_to_the_first_heard, quiet),
     Mutant("ids compared as text", ids_as_text, quiet),
     Mutant("elections ordered without a sequence", order_without_sequence, failing),
-    Mutant("a sequence used again", replaced(RepeatsItsSequence), failing),
-    Mutant("no other parent is sought", no_other_parent, single_links),
+    Mutant("a sequence used again", sequence_used_again, failing),
+    Mutant("no other parent is sought", gathering(SeeksNoOtherParent), single_links),
     Mutant("no re-initiation", replaced(NeverGivesUp), failing),
     Mutant("a leaf sends ACK too", replaced(AnswersAsALeafTwice), quiet),
-    Mutant("the declaration is not passed on", replaced(KeepsToItself), quiet),
+    Mutant("the declaration is not passed on", lambda patch: patch.setattr(machine, "Links", KeepsToItself), quiet),
     Mutant("no AGM", replaced(AgreesToNothing), quiet),
     Mutant("reports of other elections count", replaced(ListensToTheDead), quiet),
     Mutant("who returns and is better usurps", replaced(UsurpsOnReturn), returning_late),

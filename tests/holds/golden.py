@@ -33,3 +33,13 @@ def lost(golden: Any, found: Any, where: str = "") -> list[str]:
     if isinstance(golden, list) and isinstance(found, list):
         return [f"{where}: {item!r} is gone" for item in golden if item not in found]
     return [] if golden == found else [f"{where}: was {golden!r}, is {found!r}"]
+
+
+def changed(golden: Any, found: Any, where: str = "") -> list[str]:
+    """Return what is other than it was; a new key of a dictionary is no change, a new item of a list is one."""
+    if isinstance(golden, dict) and isinstance(found, dict):
+        return [text for key in golden for text in changed(golden[key], found.get(key), f"{where} {key}".strip())]
+    if isinstance(golden, list) and isinstance(found, list) and len(golden) == len(found):
+        pairs = zip(golden, found, strict=True)
+        return [text for i, (a, b) in enumerate(pairs) for text in changed(a, b, f"{where}[{i}]")]
+    return [] if golden == found else [f"{where}: was {golden!r}, is {found!r}"]

@@ -5,17 +5,24 @@ does what it was asked to, and its inputs (`start`, `on_…`, commands) write to
 outermost call counts, so that a machine which calls its own methods looks the same as one that does not.
 """
 
+import io
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from tape import Tape
 
-from doyen.core.clock import parse_duration
+from doyen.cli import main
+from doyen.core.clock import format_duration, parse_duration
 from doyen.core.host import Host, Port
-from doyen.core.ids import Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
+from doyen.core.seeds import SeedsChanged
+from doyen.election.spanning import LeaderUnreachable
 from doyen.testing import Cluster
 
 COMMANDS: Final = ("resign", "leave", "stand", "say")
@@ -147,6 +154,86 @@ def break_link(cluster: Cluster, at: str, member: str, *, gone: bool) -> None:
     cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LinkBroken(NodeId(member), life, gone))
 
 
+def change_seeds(cluster: Cluster, at: str, *seeds: str) -> None:
+    """Notify a node that the seeds have changed."""
+    addresses = tuple(Address(NodeId(seed), 0) for seed in seeds)
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], SeedsChanged(addresses))
+
+
+def unreachable(cluster: Cluster, at: str, leader: str) -> None:
+    """Notify a node of a spanning election that its leader cannot be reached."""
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LeaderUnreachable(NodeId(leader)))
+
+
+def keep_number(cluster: Cluster, name: str, number: int) -> None:
+    """Put the number that an election keeps on the disk of a node that is down."""
+    cluster.sim.by_name[NodeId(name)].disk[ELECTION] = msgspec.msgpack.encode(number)
+
+
 def fired(cluster: Cluster) -> dict[str, int]:
     """Return how often the network and the nodes did harm, by the kind of harm."""
     return {kind: count for kind, count in sorted(cluster.sim.network.faults.items()) if count}
+
+
+# The configuration.
+
+
+def node_fields() -> dict[str, Any]:
+    """Return every field of a node's configuration by its dotted name, with a value that it takes."""
+    from doyen.agent.config import NodeConfig
+    from doyen.agent.layers import configure
+
+    from doyen.core.config import is_duration, options
+
+    given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
+    config = configure(given, environment={}, called=lambda option: option.name)
+    found: dict[str, Any] = {}
+    for option in options(NodeConfig):
+        value: Any = config
+        for name in option.path:
+            value = getattr(value, name)
+        found[option.name] = format_duration(value) if is_duration(option.type) else value
+    return found
+
+
+def choices() -> dict[str, str]:
+    """Return the table of fields of each choice, by the name of its class."""
+    from doyen.api.choices import Election, Membership
+
+    return {kind.__name__: kind.table for role in (Election, Membership) for kind in role.__subclasses__()}
+
+
+# Commands.
+
+
+def command_tree() -> Any:
+    """Return click's command of `doyen` itself."""
+    from doyen.cli.entry import app
+
+    return app
+
+
+def shut_off(patch: Any, folder: Path) -> None:
+    """Let commands see no node, no key and no setting but those of this folder."""
+    for name in [name for name in os.environ if name.startswith("DOYEN_")]:
+        patch.delenv(name)
+    patch.setenv("DOYEN_RUNTIME_DIR", str(folder / "runtime"))
+    patch.chdir(folder)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run a command line of `doyen` in this process; return its exit code, standard output and standard error."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code if isinstance(code, int) else 0, written(out), written(err)
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()

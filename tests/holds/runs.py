@@ -60,6 +60,9 @@ class Stage:
             "stand": reach.stand,
             "slow disk": reach.set_disk_delay,
             "break link": reach.break_link,
+            "change seeds": reach.change_seeds,
+            "unreachable": reach.unreachable,
+            "keep number": reach.keep_number,
         }
         if fault in mine:
             return mine[fault](self.cluster, *arguments, **named)
@@ -267,6 +270,40 @@ def storm(stage: Stage) -> None:
     stage.run(2)
 
 
+# Scripts for a few stacks only.
+
+
+def long(stage: Stage) -> None:
+    """Two members go, one in order and one by a crash, and are forgotten; one that resigned stands again."""
+    stage.run(3)
+    if stage.can_resign:
+        stage.do("resign", stage.leader())
+    stage.run(2)
+    stage.do("leave", stage.other())
+    stage.run(2)
+    stage.do("crash", stage.other(), disk="kept")
+    stage.run(70)
+    stage.do("change seeds", stage.leader(), *stage.cluster.names)
+    stage.run(5)
+
+
+def worn_out(stage: Stage) -> None:
+    """Of two members that come back, one remembers the greatest number there is."""
+    stage.run(2)
+    first = stage.leader()
+    stage.do("unreachable", stage.other(), first)
+    stage.run(1)
+    second = stage.other()
+    stage.do("crash", first, disk="kept")
+    stage.do("crash", second, disk="kept")
+    stage.run(0.5)
+    stage.do("keep number", second, 2**53 - 2)
+    stage.do("restart", second)
+    stage.run(3)
+    stage.do("restart", first)
+    stage.run(6)
+
+
 NOISY: Final = {"loss": 0.2, "duplicates": 0.1, "jitter": "4ms"}
 SCRIPTS: Final[dict[str, tuple[Callable[[Stage], None], dict[str, Any]]]] = {
     "calm": (calm, {}),
@@ -285,6 +322,13 @@ SCRIPTS: Final[dict[str, tuple[Callable[[Stage], None], dict[str, Any]]]] = {
     "link": (link, {}),
     "storm": (storm, {"jitter": "2ms"}),
     "noisy-storm": (storm, NOISY),
+}
+
+
+SPECIAL: Final[dict[str, tuple[Callable[[Stage], None], dict[str, Any]]]] = {
+    "long": (long, {}),
+    "worn-out": (worn_out, {}),
+    "far": (storm, {"delay": "40ms", "jitter": "30ms", "loss": 0.05}),
 }
 
 
@@ -314,7 +358,7 @@ class Recorded(Struct, frozen=True):
 
 def record(run: Run, *, verbose: bool = False) -> Recorded:
     """Play a run and return its tapes."""
-    script, network = SCRIPTS[run.script]
+    script, network = (SCRIPTS | SPECIAL)[run.script]
     tapes: reach.Tapes = {}
     with reach.listening(tapes, verbose=verbose):
         cluster = Cluster(run.nodes, seed=run.seed, **network, **run.fields)
@@ -351,6 +395,61 @@ def stacks() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "hybrid+swim+missing_max=1", fixed
 
 
+def special() -> Iterator[tuple[str, dict[str, Any], int, tuple[str, ...]]]:
+    """Yield stacks with settings other than the preset's: their names, fields, sizes and scripts."""
+    rough = ("storm", "noisy-storm", "far", "partition", "crash-lost")
+    asking: dict[str, Any] = {"query_timeout": "40ms", "leader_count": 2, "ageing_after": "300ms", "bye_from_all": True}
+    shaped: dict[str, Any] = {"timer": "exponential", "rank_map": "likely", "bye_loss": 0.2}
+    for name, table in (("asking", asking), ("shaped", shaped), ("both", asking | shaped)):
+        fields: dict[str, Any] = {"election": "announce", "membership": "none", "announce": table}
+        yield f"announce+none+{name}", fields, 5, (*rough, "leave", "score", "crash-kept")
+    for kind in CHURN_TOLERANT:
+        fields = {"election": kind, "membership": "swim", "ctolerant": {"missing_max": 2, "resign_cool_down": "1s"}}
+        yield f"{kind}+swim+missing_max=2", fields, 6, (*rough, "resign")
+    for each_side, size in ((1, 8), (2, 9)):
+        fields = {"election": "spanning", "membership": "heartbeat", "links_each_side": each_side}
+        yield f"spanning+heartbeat+links={each_side}", fields, size, (*rough, "resign", "pause", "one-way", "worn-out")
+    tight = {"election": "spanning", "membership": "swim", "spanning": {"hop_delay": "3ms", "diameter_max": 2}}
+    yield "spanning+swim+tight", {**tight, "links_each_side": 1}, 7, (*rough, "slow", "noise", "worn-out")
+    rings: dict[str, dict[str, Any]] = {
+        "narrow": {"neighbours": 1},
+        "central": {"arbiters": "central"},
+        "majority": {"partition": "majority", "expected_size": 8},
+        "split": {"partition": "split", "neighbours": 2},
+        "printed": {
+            "resends": 0,
+            "announced": False,
+            "double_majority": False,
+            "abort_silent": False,
+            "early_upgrades": False,
+            "slotted_join": True,
+            "rejoin": False,
+        },
+    }
+    for name, table in rings.items():
+        fields = {"election": "by-key", "membership": "ring", "ring": table}
+        yield f"by-key+ring+{name}", fields, 8, (*rough, "leave", "crash-kept", "pause", "one-way")
+    kept = {"failed_kept": "8s", "unhealthy_half_life": "10s"}
+    forgetful: dict[str, dict[str, Any]] = {
+        "swim": kept | {"left_kept": "4s", "tombstone_kept": "10s"},
+        "medley": {"unhealthy_half_life": "10s"},
+        "heartbeat": kept,
+        "ring": {},
+    }
+    for membership, table in forgetful.items():
+        long_lived: dict[str, Any] = {"election": "hybrid", "membership": membership}
+        yield f"hybrid+{membership}+long", long_lived, 4, ("long",)
+        if table:
+            yield f"hybrid+{membership}+forgetful", {**long_lived, membership: table}, 5, ("long", "storm")
+    restless = {"resign_interval": "200ms", "resign_rounds": 2, "cool_down": "500ms"}
+    for oracle in ("score", "consensus", "latency"):
+        fields = {"election": "pole", "membership": "none", "oracle": oracle, "pole": restless}
+        yield f"pole+none+restless+oracle={oracle}", fields, 5, ("score", "one-way", "slow", "far", "noisy-storm")
+    for preset in ("lan", "wan", "iot"):
+        for election in ("le-s", "hybrid", "spanning", "pole", "by-key"):
+            yield f"{election}+{preset}", {"election": election, "preset": preset}, 4, ("crash-kept", "far")
+
+
 def all_runs() -> list[Run]:
     """Return all runs: on each stack a storm and three further scripts in turn, then what any part has not met yet."""
     found: dict[str, Run] = {}
@@ -373,4 +472,8 @@ def all_runs() -> list[Run]:
         for script in names:
             if not met.issuperset((part, script) for part in parts(fields)):
                 add(stack, script, fields)
+    for stack, fields, size, scripts in special():
+        for script in scripts:
+            run = Run(stack, script, size, 100 + len(found), fields)
+            found[run.name] = run
     return list(found.values())

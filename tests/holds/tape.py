@@ -68,3 +68,13 @@ class Tape:
         """Return the digest, then the counts of inputs, then those of effects."""
         counts = (".".join(str(self.counts[kind]) for kind in kinds) for kinds in (INPUTS, EFFECTS))
         return " ".join((self._digest.hexdigest(), *counts))
+
+
+def merged(tapes: list[Tape]) -> str:
+    """Return one digest of several tapes, and the sums of their counts."""
+    total = Tape()
+    for tape in tapes:
+        total._digest.update(str(tape).encode())
+        for kind, count in tape.counts.items():
+            total.counts[kind] += count
+    return str(total)

@@ -86,7 +86,7 @@ def test_every_election_is_seen_to_take_in_and_give_out_all_that_it_can(
 ) -> None:
     found = counts(kept, "election", of("election", election))
     assert [kind for kind in seen.split() if not found[kind]] == []
-    assert {run.script for run in RUNS.values() if run.fields["election"] == election} == set(SCRIPTS)
+    assert {run.script for run in RUNS.values() if run.fields["election"] == election} >= set(SCRIPTS)
 
 
 @pytest.mark.parametrize("membership", LISTS)
@@ -94,8 +94,8 @@ def test_every_membership_is_seen_under_every_election_and_fault(kept: dict[str,
     found = counts(kept, "membership", of("membership", membership))
     seen = "start message timer command send set_timer emit"
     assert [kind for kind in seen.split() if not found[kind]] == []
-    runs = [run for run in RUNS.values() if run.fields["membership"] == membership]
-    assert {run.script for run in runs} == set(SCRIPTS)
+    runs = [run for run in RUNS.values() if run.fields.get("membership") == membership]
+    assert {run.script for run in runs} >= set(SCRIPTS)
     elections = {
         *ANNOUNCING,
         *CHURN_TOLERANT,

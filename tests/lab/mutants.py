@@ -140,5 +140,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "run":
         from doyen.cli import main
 
-        main()
+        main(sys.argv[1:])  # In this process: the command's own would become a fresh interpreter, without the bug.
     sys.exit(witness.main())

@@ -14,10 +14,11 @@ import pytest
 from doyen.core.clock import ms
 from doyen_lab.iproute import existing_namespaces
 from doyen_lab.proving.combination import COMBINATIONS, Combination
-from doyen_lab.proving.ground import WITNESS, Ground
+from doyen_lab.proving.ground import Ground
 from doyen_lab.proving.judge import CHECKS
 from doyen_lab.proving.runner import Result, pairs, prove
 from doyen_lab.proving.scenarios import CUT_OFF, SCENARIOS, Scenario
+from doyen_lab.proving.witness import WITNESS
 
 pytestmark = pytest.mark.alone
 MUTANTS = Path(__file__).with_name("mutants.py")

@@ -12,7 +12,7 @@ from doyen_lab.proving.soak import decisions, growth, soak
 
 
 def agent(label: str, *sizes: tuple[float, int]) -> Life:
-    made = Life(label, label, 1, Path("nowhere"), durable=False)
+    made = Life(label, label)
     for at_s, rss in sizes:
         made.add(Record(kind="status", at=seconds(at_s), rss=rss))
     return made

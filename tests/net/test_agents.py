@@ -87,7 +87,7 @@ def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path
             await agent.start()
         await until(lambda: {agent.reign.leader for agent in agents if agent.reign} == {"c"})
         for agent in agents:
-            agent.observers.append(lambda _, fact, now: lost.append(fact) if isinstance(fact, LeaderLost) else None)
+            agent.driver.watch(lambda _, fact, now: lost.append(fact) if isinstance(fact, LeaderLost) else None)
         for keys in ([old, new], [new, old], [new]):
             write_keys(path, keys)
             seals = [agent.driver.seal for agent in agents]

@@ -1,18 +1,31 @@
 """A node that rates itself: said by flags, environment or file; and the oracle alone decides who leads by it."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doyen.core.clock import ms
+from doyen.core.rank import ScoreGiven
+from doyen.election.pole import PoleConfig
 from doyen.errors import ConfigError
+from doyen.node import quality
+from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
 from doyen.node.node import Node
 from doyen.node.quality import rating_of
 from doyen.score.probes import Unmeasured, load_per_core
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.005)
+
 
 NAMES = ("ant", "bee", "cat")
 POLE: dict[str, Any] = {"group": "g", "election": "pole", "voters": NAMES, "volatile": True}
@@ -67,6 +80,42 @@ def test_what_makes_no_rating_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         NodeConfig(**POLE, attributes=attributes, measures=measures)
+
+
+def test_a_machine_is_measured_when_asked_and_what_was_given_is_kept_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements reach the election as inputs, so that they can be recorded: the machine itself reads nothing."""
+    free_gib = [8.0]
+    monkeypatch.setattr(quality, "PROBES", {"memory": lambda: free_gib[0]})
+    given: list[tuple[int, float]] = []
+
+    async def main() -> None:
+        agent = Agent(
+            NodeConfig(
+                **POLE | {"voters": ("ant",), "tables": {"pole": PoleConfig(resign_interval=ms(20))}},
+                name="ant",
+                oracle="quality",
+                attributes=("memory:0:16:1",),
+            )
+        )
+        await agent.start()
+        election: Any = agent.driver.host.ports["election"].machine
+        on_score_given = election.on_score_given
+
+        def listen(fact: ScoreGiven, now: int) -> None:
+            given.append((fact.number, fact.value))
+            on_score_given(fact, now)
+
+        election.on_score_given = listen
+        assert election.scores.look(1, None) == (0.5,)  # It was asked at the start.
+        agent.give_score("election", 0, 99.0)  # The oracle alone decides.
+        await asyncio.sleep(0.06)
+        assert given == []  # Nothing has changed.
+        free_gib[0] = 4.0
+        await until(lambda: bool(given))
+        assert given == [(0, 0.25)] and election.scores.look(1, None) == (0.25,)
+        await agent.leave()
+
+    asyncio.run(main())
 
 
 @pytest.mark.live

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from doyen.node.events import Event
 from doyen.node.layers import by_path, configure
 from doyen.node.node import Node
-from doyen.node.told import Told
 
 pytestmark = pytest.mark.live
 NAMES = ("ant", "bee", "cat")
 
 
-def told_by_a_group(runtime: Path, **fields: Any) -> dict[str, list[Told]]:
+def told_by_a_group(runtime: Path, **fields: Any) -> dict[str, list[Event]]:
     """What each of three told until all name one leader, that one left, and the others name the next."""
-    lines: dict[str, list[Told]] = {name: [] for name in NAMES}
+    lines: dict[str, list[Event]] = {name: [] for name in NAMES}
 
     async def agree(nodes: dict[str, Node]) -> str:
         async with asyncio.timeout(30):
@@ -42,9 +42,9 @@ def told_by_a_group(runtime: Path, **fields: Any) -> dict[str, list[Told]]:
                 seeds = tuple(node.address for node in nodes.values())
                 given = {"group": "why", "name": name, "preset": "local", "seeds": seeds, "standing": float(rank)}
                 config = configure(by_path(given | fields), environment={})
-                nodes[name] = await stack.enter_async_context(
-                    Node(config, tell=lines[name].append, leave_on_sigterm=False)
-                )
+                node = Node(config, leave_on_sigterm=False)
+                node.listeners.append(lines[name].append)
+                nodes[name] = await stack.enter_async_context(node)
             first = await agree(nodes)
             await nodes.pop(first).leave()
             await agree(nodes)
@@ -58,8 +58,8 @@ def test_whoever_decided_says_what_was_compared(election: str, tmp_path: Path, m
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
     more = {"voters": NAMES, "volatile": True} if election == "pole" else {}
     lines = told_by_a_group(tmp_path, election=election, **more)
-    elected = [line for told in lines.values() for line in told if line.event == "elected"]
-    lost = [line for told in lines.values() for line in told if line.event == "lost"]
+    elected = [line for told in lines.values() for line in told if line.kind == "elected"]
+    lost = [line for told in lines.values() for line in told if line.kind == "lost"]
     assert elected and lost
     for line in elected + lost:
         assert line.reason and line.term, line
@@ -68,8 +68,9 @@ def test_whoever_decided_says_what_was_compared(election: str, tmp_path: Path, m
     for reign in reigns:
         decided = [line for line in elected if (line.term, line.leader) == reign and line.leader in line.compared]
         if election == "by-key":
-            assert "left" in {line.member_status for told in lines.values() for line in told}, "it said farewell"
-            assert any("closest to the key" in (line.reason or "") for line in elected if line.leader == line.name)
+            assert "left" in {line.state for told in lines.values() for line in told}, "it said farewell"
+            mine = [line for name, told in lines.items() for line in told if line.leader == name]
+            assert any("closest to the key" in line.reason for line in mine)
         else:
             assert decided, (reign, elected)
     if election in ("announce", "spanning"):

@@ -38,9 +38,9 @@ def test_lemma_walk_throughs_and_theorems_hold(name: str) -> None:
 
 def test_a_wrong_machine_would_be_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Theorem 1's check can fail: with one answer fewer than c+1 somebody else is elected."""
-    from doyen.election.ctolerant.initiator import Initiator
+    from doyen.election.ctolerant.standpoint import Standpoint
 
-    monkeypatch.setattr(Initiator, "_asked", lambda self: max(1, self._point.missing_max()))
+    monkeypatch.setattr(Standpoint, "asked_count", lambda self: max(1, self.missing_max()))
     broken = run_task(
         elections(Point(), "base").__class__(Asked(question="theorem1"), "machine"),
         Budget(runs=40, seed=1, jobs=1, engine="machine"),

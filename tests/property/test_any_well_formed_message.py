@@ -77,7 +77,7 @@ MACHINES: dict[str, Build] = {
     "ctolerant": _ctolerant("hybrid"),
     "ctolerant, gossip": _ctolerant("base", fan_out=2),
     "spanning": _spanning,
-    "hello": lambda out, rng: Hello(ME, HelloConfig(), out, neighbours=dict.fromkeys(NAMES), life=1),
+    "hello": lambda out, rng: Hello(ME, HelloConfig(), out, neighbours=dict.fromkeys(NAMES), incarnation=1),
     "swim": lambda out, rng: Swim(ME, SwimConfig(), out, rng, seeds=[Address("h", 1)]),
     "medley": lambda out, rng: Medley(ME, MedleyConfig(), out, rng, distance=lambda node: 1.0),
     "heartbeat": lambda out, rng: Heartbeat(ME, HeartbeatConfig(), out, rng, seeds=[Address("h", 1)]),

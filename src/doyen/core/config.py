@@ -42,14 +42,14 @@ class Option(Struct, frozen=True):
 
 
 def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
-    """Every leaf, in order; tables within tables are walked."""
+    """Every leaf, in order; tables within tables are walked, free ones left out."""
     found: list[Option] = []
     hints, docs = field_types(kind), field_docs(kind)
     for field in msgspec.structs.fields(kind):
         path, hint = (*prefix, field.name), hints[field.name]
         if is_table(hint):
             found += options(hint, path)
-        else:
+        elif not is_free_table(hint):
             default = field.default if field.default is not msgspec.NODEFAULT else None
             found.append(Option(path, hint, default, docs.get(field.name, "")))
     return found
@@ -80,8 +80,10 @@ def load(
         here, hint, item = (*path, key), hints[key], table_item(hints[key])
         if is_table(hint):
             values[key] = load(hint, value, where, here, flags=flags)
-        elif field_types(kind)[key] == dict[str, Any]:
-            values[key] = value  # Made already.
+        elif is_free_table(hint):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{_spot(where, here)} must be a table, not {shown(value)}")
+            values[key] = dict(value)
         elif item is not None and isinstance(value, list | tuple):
             values[key] = tuple(
                 entry
@@ -192,6 +194,11 @@ def shown(value: Any) -> str:
 
 def is_table(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Struct)
+
+
+def is_free_table(hint: Any) -> bool:
+    """Whether the hint is of a table whose fields somebody else knows."""
+    return get_origin(hint) is dict
 
 
 def is_duration(hint: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import FOREVER, Duration, Instant, ms
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.machine import Machine
@@ -222,6 +222,10 @@ def _nothing(config: Any) -> None:
     return None
 
 
+def _never(config: Any) -> Duration:
+    return FOREVER
+
+
 def _same(config: Any) -> Any:
     return config
 
@@ -246,6 +250,7 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     resigns: bool = True  # Whether its machine hears `Resign`.
     stands_again: bool = False  # Whether its machine hears `Stand` once a cool-down is over.
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
+    compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
     asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
 
 

@@ -6,49 +6,53 @@ import logging
 import os
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
+from doyen.core.kinds import ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
-from doyen.core.view import ViewChanged
+from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import TransportError
+from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
+from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
-from doyen.node.attachments import Attachments, attach, check, record, seal_of
+from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
 from doyen.node.config import NodeConfig
+from doyen.node.events import Event
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
-from doyen.node.told import Told as Told
-from doyen.node.told import encode_told as encode_told
+
+if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
+    from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
-
-Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
 
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 
 class Agent:
-    """A running node.  `tell` gets a `Told` for everything worth knowing; `observers` every fact."""
+    """A running node: its driver, its machines, and what is attached to them.  `listeners` get every event."""
 
     def __init__(
         self,
         config: NodeConfig,
-        tell: Callable[[Told], None] | None = None,
+        listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        self.config, self._tell = config, tell
+        self.config = config
+        self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
         self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
@@ -56,14 +60,18 @@ class Agent:
             self.udp.check_peer(seed)
         check(config)
         self.attached = Attachments()
-        self.observers: list[Observer] = []
-        self.answers_scores = True  # With its configured standing; an application may know better.
+        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        self.ask_score: Callable[[str, int], None] | None = None
+        self.round_trip_s: float | None = None  # The mean of the membership's pings.
+        self._rating: SelfRating | None = None
+        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
+        self.recorder: Recorder | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
         self.driver = Driver(
             self.name,
-            least if storage is None else storage.begin_life(least),
+            least if storage is None else storage.begin_incarnation(least),
             Codec(config.group),
             UdpTransport(self.udp),
             peers=self.seeds,
@@ -78,6 +86,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
             self.stack = Stack(
                 self.config,
                 Site(
@@ -86,15 +95,22 @@ class Agent:
                     address=self.address,
                     seeds=self.seeds,
                     add=driver.add,
-                    rng=lambda channel: Random(),
-                    restored=driver.restored,
+                    rng=(lambda channel: Random()) if recorder is None else recorder.rng,
+                    restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
                 ),
             )
-            record(driver, self.config)
+            if recorder is not None:
+                recorder.begin(lambda: self.stack.view)
+            if self.config.oracle == "quality":
+                from doyen.node.quality import SelfRating  # Few rate themselves.
+
+                self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
-            self.attached = await attach(driver, self.stack, self.config, self.address)
+            if self._rating is not None:
+                self._rating.start()
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
         except BaseException:
             driver.close()
             raise
@@ -116,6 +132,21 @@ class Agent:
         """The group's own election, if it has one."""
         return self.stack.reigns.get("")
 
+    def add_election(self, name: str, kind: ElectionKind) -> Reign:
+        """Begin one more election on the running node."""
+        begun = {"election": name, "kind": kind.name}
+        return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
+
+    def is_rated(self, channel: str) -> bool:
+        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        reign = self.stack.reign_on(channel)
+        return self._rating is not None and reign is not None and reign.kind.asks_oracle
+
+    def give_score(self, channel: str, number: int, value: float) -> None:
+        """Give an election the application's own score, unless it goes by measured quality."""
+        if self.driver.running and not self.is_rated(channel):
+            self.driver.tell(ScoreGiven(number, value), channel=channel)
+
     async def leave(self) -> None:
         """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
         driver = self.driver
@@ -133,79 +164,76 @@ class Agent:
         finally:
             driver.close()
 
-    # What it tells.
-
-    def status(self) -> None:
-        reigns = self.stack.reigns.values()
-        for reign in reigns:
-            self.told("status", reign, leader=reign.expected, term=reign.term_max)
-        if not reigns:
-            self.told("status", None)
-
-    def told(self, event: str, reign: Reign | None = None, **fields: Any) -> None:
-        if self._tell is None:
-            return
-        reign = reign or self.reign
-        self._tell(
-            Told(
-                event,
-                self.name,
-                time.time(),
-                self.driver.clock(),
-                status="" if reign is None else reign.status,
-                election="" if reign is None else reign.name,
-                sent=self.driver.transport.sent_count,
-                received=self.driver.received_count,
-                refused=dict(self.driver.refused),
-                members=self.member_counts(),
-                **fields,
-            )
-        )
-
-    def member_counts(self) -> dict[str, int]:
-        view = self.stack.view
-        return {} if view is None else dict(Counter(member.status.value for member in view.members.values()))
+    # What happens.
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        """Follow a fact, once: the election's state first, then everybody who listens."""
         remark = self.stack.observe(channel, fact, now)
         reign = self.stack.reign_on(channel)
         match fact:
             case LeaderElected(term) if reign is not None:
+                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, reign.why)
                 why = reign.why
-                named: dict[str, Any] = {"leader": term.leader, "term": term.number}
-                self.told("elected", reign, reason=why.text, compared=why.compared, **named)
-                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, why)
-            case LeaderLost(term, reason):
-                self.told("lost", reign, leader=term.leader, term=term.number, reason=reason)
+                named: dict[str, Any] = {"leader": term.leader, "term": term.number, "compared": why.compared}
+                self._tell("elected", now, election=reign.name, reason=str(why), **named)
+            case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case ViewChanged(view, changed):
-                if self._tell is not None:
-                    for node in changed:
-                        self._tell_of_member(view.members.get(node), node)
+                for node in changed:
+                    self._on_member(view.members.get(node), node, now)
             case MemberSuspected(member, by):
-                self.told("suspected", member=member, by=(by,))
-            case ScoreWanted(number) if self.answers_scores:
-                standing = self.config.standing if self.config.eligible else -STANDING_MAX
-                self.driver.tell(ScoreGiven(number, standing), channel=channel)
+                self._tell("accused", now, member=member, by=(by,))
+            case NotesChanged(changed):
+                for node in changed:
+                    self._tell("changed", now, member=node)
+            case RoundTripEstimated(mean, _):
+                self.round_trip_s = to_seconds(mean)
+            case ScoreWanted(number):
+                self._answer(channel, number)
         if remark is not None and remark.kind == "shortage":
-            self.told("cannot elect", reign, reason=remark.text)
+            self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:
                 log.warning("%s: %s", self.name, remark.text)
-        for observe in self.observers:
-            observe(channel, fact, now)
 
-    def _tell_of_member(self, member: Any, node: NodeId) -> None:
+    def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:
-            self.told("member", member=node, member_status="forgotten")
+            self.since.pop(node, None)
+            self._tell("forgotten", now, member=node, state="forgotten")
             return
-        self.told(
-            "member",
+        before = self.since.get(node)
+        if before is not None and before[0] is member.status:
+            kind = "updated"
+        else:
+            self.since[node] = (member.status, now)
+            back = before is None or before[0] in (Status.FAILED, Status.LEFT)
+            kind = "joined" if back and member.status is Status.ALIVE else member.status.value
+        by = self.stack.accusers(node)
+        self._tell(
+            kind,
+            now,
             member=node,
-            member_status=member.status.value,
+            state=member.status.value,
+            by=by,
             incarnation=member.incarnation,
-            by=self.stack.accusers(node),
             address=None if member.address is None else str(member.address),
+            reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
+
+    def _answer(self, channel: str, number: int) -> None:
+        if self._rating is not None and self.is_rated(channel):
+            self._rating.answer(channel, number)
+        elif self.ask_score is not None:
+            self.ask_score(channel, number)
+        else:
+            standing = self.config.standing if self.config.eligible else -STANDING_MAX
+            self.driver.tell(ScoreGiven(number, standing), channel=channel)
+
+    def _tell(self, kind: str, now: Instant, **fields: Any) -> None:
+        if self.listeners:
+            event = Event(kind=kind, at=time.time(), clock=now, **fields)
+            for listen in self.listeners:
+                listen(event)
 
 
 def udp_config(config: NodeConfig) -> UdpConfig:

@@ -1,8 +1,9 @@
 """What a running node has besides its machines: a seal, a hold on its leader, ways to find others, HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -12,6 +13,11 @@ from doyen.net.driver import Driver
 from doyen.net.sealed import Seal
 from doyen.node.config import NodeConfig
 from doyen.node.stack import Stack
+
+if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
+
+T = TypeVar("T")
 
 
 class Attachments(Struct):
@@ -44,18 +50,30 @@ def seal_of(config: NodeConfig) -> Seal | None:
     return Seal(load_keyring(Path(config.key_file)), config.group)
 
 
-def record(driver: Driver, config: NodeConfig) -> None:
-    """Once the machines are there, before the driver starts."""
-    if config.record:
-        from doyen.net.recorder import Recorder
+def recorder_of(
+    driver: Driver, config: NodeConfig, address: Address | None, seeds: tuple[Address, ...]
+) -> "Recorder | None":
+    """Return the recorder of a node, if it is to have one; before its machines are built."""
+    if not config.record:
+        return None
+    from doyen.net.recording.recorder import Recorder
+    from doyen.node.rebuilt import origin_of
 
-        Recorder.attach(driver, Path(config.record), config.record_max)
+    return Recorder(driver, Path(config.record), config.record_max, origin_of(driver, config, address, seeds))
 
 
-async def attach(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Attachments:
+def grown(recorder: "Recorder | None", what: Mapping[str, str], build: Callable[[], T]) -> T:
+    """Add machines to a running node; `what` is how `rebuilt.Rebuilt` knows them."""
+    return build() if recorder is None else recorder.add(what, build)
+
+
+async def attach(
+    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None" = None
+) -> Attachments:
     """Once the driver runs."""
     made = Attachments()
-    made.discovery = _discovery(driver, stack, config, address)  # Before anything is awaited: others call already.
+    # Before anything is awaited: others call already.
+    made.discovery = _discovery(driver, stack, config, address, recorder)
     keyring = None if driver.seal is None else driver.seal.keyring
     if keyring is not None and keyring.path is not None:
         from doyen.net.keywatch import watch_key_file
@@ -80,16 +98,20 @@ def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: S
     return [*map(str, made.discovery.seeds), *made.discovery.sought]
 
 
-def _discovery(driver: Driver, stack: Stack, config: NodeConfig, address: Address | None) -> Any:
+def _discovery(
+    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None"
+) -> Any:
     """Only where there is something to find: names, a file, or members that do not multicast themselves."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
         return None
     found = _discover(driver, config)
     if calls and address is not None:
-        from doyen.net.discovery import CHANNEL, Beacon, DiscoveryConfig
+        from doyen.net.beacon import CHANNEL, Beacon
+        from doyen.net.discovery import DiscoveryConfig
 
-        driver.add(CHANNEL, lambda port: Beacon(driver.host.node, address, DiscoveryConfig(), port))
+        build = partial(Beacon, driver.host.node, address, DiscoveryConfig())
+        grown(recorder, {"beacon": str(address)}, partial(driver.add, CHANNEL, build))
     return found
 
 

@@ -6,21 +6,35 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from doyen.core.clock import Instant
 
 BACKLOG_MAX: Final = 1000
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fact.  `kind`: elected, lost, joined, alive, suspected, failed, left, changed, stopped."""
+    """Something that happened in the group, as this node saw it.
+
+    kind: elected, lost; joined, alive, suspected, failed, left, updated, forgotten: a member's state, or something else
+    about it; accused: somebody suspects it; changed: it says something new of itself; shortage: why nobody can be
+    elected; stopped: this node has ended.
+    """
 
     kind: str
     at: float  # Wall clock, in seconds.
+    clock: Instant = 0  # CLOCK_BOOTTIME: the same for all processes of one machine.
     election: str = ""
     leader: str | None = None
     term: int | None = None
     member: str | None = None
+    state: str = ""  # The member's: alive, suspected, failed, left, forgotten.
+    by: tuple[str, ...] = ()  # Who suspects the member.
+    incarnation: int | None = None
+    address: str | None = None
     reason: str = ""
-    dropped: int = 0  # So many before it were dropped: its reader is too slow.
+    compared: dict[str, str] = {}  # elected: the values that were compared, by member, as far as this node knows.
+    dropped: int = 0  # How many events before this one were dropped, because their reader is too slow.
 
 
 class MemberInfo(Struct, frozen=True, kw_only=True):
@@ -71,8 +85,7 @@ class Subscription:
             while self._waiting:
                 event = self._waiting.popleft()
                 if self._dropped:
-                    fields = {name: getattr(event, name) for name in event.__struct_fields__}
-                    event, self._dropped = Event(**fields | {"dropped": self._dropped}), 0
+                    event, self._dropped = replace(event, dropped=self._dropped), 0
                 yield event
             if self._closed:
                 return

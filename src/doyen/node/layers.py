@@ -91,10 +91,42 @@ def configure(
     overlay(merged, tree)
     if file is None:  # Whatever is wrong or missing can only be mended where it was given.
         named = {option.path: called(option) for option in known} | named
+    return _load_all(known_tables, merged, where, (), named)
+
+
+def from_tables(
+    said: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    where: str = "",
+    path: tuple[str, ...] = (),
+    flags: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+) -> NodeConfig:
+    """Return the configuration that a table gives which holds what a node's own file holds: preset < defaults < table.
+
+    Complaints name `where` and the table at `path`, or the flag of `flags` that the value came from.
+    """
+    known_tables = _tables_of({}, said, {}, {})
+    merged: dict[str, Any] = {}
+    overlay(merged, _preset_of(known_tables, said, defaults))
+    overlay(merged, defaults)
+    overlay(merged, said)
+    return _load_all(known_tables, merged, where, path, flags)
+
+
+def _load_all(
+    known_tables: Mapping[str, Table],
+    merged: dict[str, Any],
+    where: str,
+    path: tuple[str, ...],
+    flags: Mapping[tuple[str, ...], str],
+) -> NodeConfig:
     made = {
-        name: load(table.config, merged.pop(name), where, (name,), flags=named) for name, table in known_tables.items()
+        name: load(table.config, merged.pop(name), where, (*path, name), flags=flags)
+        for name, table in known_tables.items()
     }
-    return load(NodeConfig, merged | {"tables": made}, where, flags=named, known=known)
+    known = node_options(known_tables)
+    return load(NodeConfig, merged | {"tables": made}, where, path, flags=flags, known=known)
 
 
 def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:

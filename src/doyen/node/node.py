@@ -21,12 +21,9 @@ import msgspec
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
-from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted, shortest
-from doyen.core.view import Status, ViewChanged
+from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
-from doyen.membership.notes import NotesChanged, check_words
-from doyen.membership.swim.roundtrip import RoundTripEstimated
+from doyen.membership.notes import check_words
 from doyen.node.agent import Agent
 from doyen.node.arguments import NodeFields, chosen, path, several
 from doyen.node.campaign import Campaign, Leading, Term
@@ -39,9 +36,10 @@ from doyen.node.registry import ElectionName, MembershipName, find_election
 from doyen.node.scoring import EVERY_MIN, Score, Scorekeeper, as_function
 from doyen.node.sigterm import forget, leave_on_sigterm
 from doyen.node.stack import NOTES
-from doyen.node.told import Told
 
 log = logging.getLogger("doyen")
+
+QUIET = ("updated", "accused")  # Events that say too little to be told to an application.
 
 
 def join(
@@ -134,10 +132,9 @@ class Node:
         score: Callable[[], Any] | None = None,
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
-        tell: Callable[[Told], None] | None = None,
         control: bool = True,
     ) -> None:
-        self.config, self._tell, self._with_control = config, tell, control
+        self.config, self._with_control = config, control
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._scores: Scorekeeper | None = None
         if score is not None:
@@ -148,10 +145,9 @@ class Node:
         self._campaigns: dict[str, Campaign] = {}
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # A reader that is gone takes its own along.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._since: dict[str, tuple[Status, Instant]] = {}
+        self.listeners: list[Callable[[Event], None]] = []  # Called with every event; set before joining.
         self.left = False
         self._leaving: asyncio.Task[None] | None = None
-        self.round_trip_s: float | None = None  # Of the membership's pings, on average.
         self._agent: Agent | None = None
         self._process = 0
         self._loop: asyncio.AbstractEventLoop
@@ -162,9 +158,10 @@ class Node:
         if self._agent is not None:
             raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._agent = agent = Agent(self.config, self._tell, on_failure=self._on_failure)
-        agent.observers.append(self._on_fact)
-        agent.answers_scores = self._scores is None or not self.config.eligible
+        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure)
+        agent.listeners += self.listeners
+        if self._scores is not None and self.config.eligible:
+            agent.ask_score = self._scores.ask
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
@@ -228,7 +225,14 @@ class Node:
         if self._scores is not None:
             self._scores.close()
         failure = self.agent.driver.failure
-        self._put(Event(kind="stopped", at=time.time(), reason="" if failure is None else f"failed: {failure}"))
+        self._put(
+            Event(
+                kind="stopped",
+                at=time.time(),
+                clock=self.clock(),
+                reason="" if failure is None else f"failed: {failure}",
+            )
+        )
         for subscription in self._subscriptions:
             subscription.close()
         for campaign in self._campaigns.values():
@@ -308,7 +312,7 @@ class Node:
         shown = []
         for member in stack.members():
             note, due = stack.note(member.node), stack.refute_by(member.node)
-            since, trip = self._since.get(member.node), stack.round_trip(member.node)
+            since, trip = self.agent.since.get(member.node), stack.round_trip(member.node)
             shown.append(
                 MemberInfo(
                     name=member.node,
@@ -357,11 +361,11 @@ class Node:
             self.check_running()
             begun = name if kind is None else f"{name}={kind}"
             config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
-            reign = self.agent.stack.add_election(name, config.election_kinds()[name])
+            reign = self.agent.add_election(name, config.election_kinds()[name])
             self.config = config
             self._campaigns[name] = Campaign(self, reign)
             if self.config.eligible and self._scores is not None and self._scores.told is not None:
-                self.agent.driver.tell(ScoreGiven(0, shortest(self._scores.told)), channel=reign.channel)
+                self.agent.give_score(reign.channel, 0, shortest(self._scores.told))
         elif kind is not None and find_election(kind) is not self.agent.stack.reigns[name].kind:
             is_now = self.agent.stack.reigns[name].kind.name
             raise LocalProtocolError(f"the election {name!r} is {is_now} here, not {kind}")
@@ -401,57 +405,24 @@ class Node:
 
     # What happens.
 
-    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
-        campaign = self._campaign_on(channel)
-        match fact:
-            case LeaderElected(term):
-                if campaign is not None:
-                    campaign.stir()
-                self._tell_of_election("elected", channel, term, self._why(channel))
-            case LeaderLost(term, reason):
-                if campaign is not None:
-                    campaign.stir(reason)
-                self._tell_of_election("lost", channel, term, reason)
-            case ScoreWanted(number) if self._scores is not None and self.config.eligible:
-                self._scores.ask(channel, number)
-            case ViewChanged(view, changed):
-                for node in changed:
-                    self._on_member(view.members.get(node), node, now)
-            case RoundTripEstimated(mean, _):
-                self.round_trip_s = to_seconds(mean)
-            case NotesChanged(changed):
-                for node in changed:
-                    self._put(Event(kind="changed", at=time.time(), member=node))
+    def _on_event(self, event: Event) -> None:
+        if event.kind in ("elected", "lost"):
+            campaign = self._campaigns.get(event.election)
+            if campaign is not None:
+                campaign.stir(event.reason if event.kind == "lost" else "")
+        if event.kind not in QUIET:
+            self._put(event)
+
+    @property
+    def round_trip_s(self) -> float | None:
+        """The mean round trip of the membership's pings."""
+        return self.agent.round_trip_s
 
     def explain(self, election: str = "") -> Explanation:
         """Why this one leads, in words."""
         if election not in self.agent.stack.reigns:
             raise LocalProtocolError(f"this node takes part in no election {election!r}")
         return explain(self, self.agent.stack.reigns[election])
-
-    def _why(self, channel: str) -> str:
-        reign = self.agent.stack.reign_on(channel)
-        return "" if reign is None else str(reign.why)
-
-    def _campaign_on(self, channel: str) -> Campaign | None:
-        name = channel.removeprefix("election").removeprefix("/")
-        return self._campaigns.get(name) if channel.startswith("election") else None
-
-    def _tell_of_election(self, kind: str, channel: str, term: TermId, reason: str) -> None:
-        name = channel.removeprefix("election").removeprefix("/")
-        self._put(Event(kind=kind, at=time.time(), election=name, leader=term.leader, term=term.number, reason=reason))
-
-    def _on_member(self, member: Any, node: str, now: Instant) -> None:
-        before = self._since.get(node)
-        if member is None:
-            self._since.pop(node, None)
-        elif before is None or before[0] is not member.status:
-            self._since[node] = (member.status, now)
-            back = before is None or before[0] in (Status.FAILED, Status.LEFT)
-            kind = {Status.ALIVE: "joined" if back else "alive"}.get(member.status, member.status.value)
-            by = self.agent.stack.accusers(member.node)
-            reason = f"by {', '.join(by)}" if by and member.status is Status.SUSPECTED else ""
-            self._put(Event(kind=kind, at=time.time(), member=node, reason=reason))
 
     def _put(self, event: Event) -> None:
         for subscription in self._subscriptions:
@@ -471,13 +442,12 @@ class Node:
         if not driver.running:
             return
         for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
-            driver.tell(ScoreGiven(0, shortest(value)), channel=reign.channel)
+            self.agent.give_score(reign.channel, 0, shortest(value))
         if NOTES in self.agent.stack.machines:
             driver.command(NOTES, "say", score=value)
 
     def _answer_score(self, channel: str, number: int, value: float) -> None:
-        if self.agent.driver.running:
-            self.agent.driver.tell(ScoreGiven(number, value), channel=channel)
+        self.agent.give_score(channel, number, value)
 
     # Small things.
 

@@ -4,10 +4,15 @@ attribute    name:min:max:weight[:cost]      e.g. memory:0:64:0.5, load:0:4:0.5:
 measure      name=number                     what no probe knows, or knows less well
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from doyen.core.clock import FOREVER, to_seconds
+from doyen.core.rank import ScoreGiven
 from doyen.errors import ConfigError
+from doyen.net.driver import Driver
+from doyen.node.config import NodeConfig
 from doyen.score.probes import Probe, Rating, battery_share, cpu_capacity_ghz, fixed, load_per_core, memory_free_gib
 from doyen.score.topsis import Attribute, weights_complaint
 
@@ -42,6 +47,49 @@ def rating_of(attributes: tuple[str, ...], measures: tuple[str, ...]) -> Rating:
         return Rating(found, {**PROBES, **known})
     except ConfigError as error:
         raise ConfigError(str(error).removeprefix("rating: "), field="attributes") from None
+
+
+def own_quality(rating: Rating) -> float:
+    """Measure this machine, and return its quality factor in steps of `QUANTUM`."""
+    return round(rating() / QUANTUM) * QUANTUM + 0.0  # No -0.0.
+
+
+class SelfRating:
+    """Gives elections the quality of this machine: measured anew when one asks, and once per comparison of leaders.
+
+    Machines read no files, so each measurement reaches them as an input, `ScoreGiven`.
+    """
+
+    def __init__(self, driver: Driver, config: NodeConfig, channels: Callable[[], Iterable[str]]) -> None:
+        self._driver, self._channels = driver, channels
+        self._rating = rating_of(config.attributes, config.measures)
+        kinds = [kind for kind in config.election_kinds().values() if kind.asks_oracle]
+        self._every = min((kind.compares_every(config.table(kind.table)) for kind in kinds), default=FOREVER)
+        self._given: dict[str, float] = {}  # The last value given, by channel.
+        self._refresh: asyncio.TimerHandle | None = None
+        driver.on_close(self._close)
+
+    def start(self) -> None:
+        """Keep what was given fresh, where the election compares leaders at all."""
+        if self._every < FOREVER and self._driver.running:
+            self._refresh = asyncio.get_running_loop().call_later(to_seconds(self._every), self._give_again)
+
+    def answer(self, channel: str, number: int) -> None:
+        """Measure, and answer a `ScoreWanted` of that number."""
+        self._given[channel] = value = own_quality(self._rating)
+        self._driver.tell(ScoreGiven(number, value), channel=channel)
+
+    def _give_again(self) -> None:
+        value = own_quality(self._rating)
+        for channel in self._channels():
+            if self._given.get(channel) != value:
+                self._given[channel] = value
+                self._driver.tell(ScoreGiven(0, value), channel=channel)
+        self.start()
+
+    def _close(self) -> None:
+        if self._refresh is not None:
+            self._refresh.cancel()
 
 
 def _attribute(text: str) -> Attribute:

@@ -205,9 +205,9 @@ class Stack:
     def _scorer(self) -> Any:
         """Return one of [POLE]'s oracles, or None; those that compare round trips have them measured between voters."""
         config, site = self.config, self.site
-        if config.oracle == "score":
+        if config.oracle in ("score", "quality"):  # The world is asked.
             return None
-        from doyen.score.oracles import MEASURED, ORACLES, Oracle, quality_oracle, quantised
+        from doyen.score.oracles import MEASURED, ORACLES, quantised
         from doyen.score.pingpong import PingPong, PingPongConfig
         from doyen.score.vectors import Fixed, Scorer
 
@@ -220,16 +220,8 @@ class Stack:
                 lambda port: PingPong(site.node, PingPongConfig(), port, rng, voters=voters, rate=rate),
             )
         measured = self.machines.get(ORACLE)
-        oracle: Oracle
-        if config.oracle == "quality":
-            from doyen.node.quality import QUANTUM, rating_of
-
-            rating = rating_of(config.attributes, config.measures)
-            oracle = quantised(quality_oracle(rating.attributes, lambda: rating.measure()[0]), QUANTUM)
-        else:
-            oracle = quantised(ORACLES[config.oracle], QUANTUM_MS)
         return Scorer(
-            oracle,
+            quantised(ORACLES[config.oracle], QUANTUM_MS),
             site.node,
             sorted(voters),
             vectors=None if measured is None else measured.vectors,

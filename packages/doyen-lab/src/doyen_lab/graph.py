@@ -13,7 +13,7 @@ def full_mesh(size: int) -> list[Edge]:
 
 
 def grid(rows: int, columns: int) -> list[Edge]:
-    """Host r·columns + c stands in row r, column c; neighbours are above, below, left and right."""
+    """Return the links of a grid: host r·columns + c has neighbours above, below, left and right of row r, column c."""
     if rows < 1 or columns < 1:
         raise ConfigError(f"{rows}×{columns} is no grid: give 1 or more rows and columns")
     right = [(r * columns + c, r * columns + c + 1) for r in range(rows) for c in range(columns - 1)]
@@ -22,7 +22,7 @@ def grid(rows: int, columns: int) -> list[Edge]:
 
 
 def check_edges(size: int, edges: Iterable[Edge]) -> list[Edge]:
-    """Each once, the lesser end first; raises `ConfigError` for what is no link between two of these hosts."""
+    """Return each link once, the lesser end first; raise `ConfigError` for what links no two of these hosts."""
     found = set()
     for a, b in edges:
         if not (0 <= a < size and 0 <= b < size) or a == b:
@@ -32,7 +32,7 @@ def check_edges(size: int, edges: Iterable[Edge]) -> list[Edge]:
 
 
 def next_hops(size: int, edges: Sequence[Edge]) -> list[list[int | None]]:
-    """`[a][b]`: the neighbour of a on a shortest way to b (the lowest, where several are), None where there is none.
+    """Return, as `[a][b]`, the lowest neighbour of a on a shortest way to b, or None where there is no way.
 
     The way from a to b and the way back may differ, as on any network of static routes.
     """
@@ -57,7 +57,7 @@ def next_hops(size: int, edges: Sequence[Edge]) -> list[list[int | None]]:
 
 
 def way(hops: list[list[int | None]], a: int, b: int) -> list[Edge] | None:
-    """The links from a to b, in order; None where there is no way."""
+    """Return the links from a to b, in order; None where there is no way."""
     links: list[Edge] = []
     while a != b:
         step = hops[a][b]

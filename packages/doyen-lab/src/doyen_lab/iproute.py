@@ -33,7 +33,7 @@ QUIET = {  # What Linux would say by itself on a new interface: off, before it c
 
 
 def new_prefix() -> str:
-    """Names carry the id of the process that made them, so that what a killed one left can be told."""
+    """Return a prefix for names that holds this process's id, so that what a killed one left is known by it."""
     return f"doyen{os.getpid()}-{next(_LAB_NO)}"
 
 
@@ -61,7 +61,7 @@ def ip(*arguments: str, lines: Sequence[str] = ()) -> str:
 
 
 def batch(lines: Sequence[str], *, namespace: str | None = None) -> None:
-    """Many commands of one process: a start costs more than the work."""
+    """Run many commands in one process of `ip`: its start costs more than the work."""
     ip(*(("-n", namespace) if namespace else ()), "-batch", "-", lines=lines)
 
 
@@ -78,7 +78,7 @@ def existing_namespaces() -> list[str]:
 
 
 def delete_namespaces(names: Sequence[str]) -> None:
-    """One by one: a namespace that somebody else removed meanwhile must not keep the others."""
+    """Delete namespaces one by one: one that somebody else removed meanwhile must not keep the others."""
     there = set(existing_namespaces())
     for name in names:
         if name in there:
@@ -86,21 +86,21 @@ def delete_namespaces(names: Sequence[str]) -> None:
 
 
 def remove_leftovers() -> list[str]:
-    """Removes the namespaces of processes that are no more, and says which they were."""
+    """Remove the namespaces of processes that have ended; return their names."""
     left = [name for name in existing_namespaces() if (made := _NAME.fullmatch(name)) and not _lives(int(made[1]))]
     delete_namespaces(left)
     return left
 
 
 def enter(namespace: str) -> None:
-    """For the calling thread only."""
+    """Move the calling thread, and nothing else, into that namespace."""
     with open(_NETNS / namespace, "rb") as inside:
         if ctypes.CDLL(None, use_errno=True).setns(inside.fileno(), _CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
 
 
 def within(namespace: str, make: Callable[[], T]) -> T:
-    """What `make` makes inside: a socket stays in the namespace it was made in, whoever uses it."""
+    """Return what `make` makes inside: a socket stays in the namespace where it was made, whoever uses it."""
 
     def made() -> T:
         enter(namespace)
@@ -112,9 +112,9 @@ def within(namespace: str, make: Callable[[], T]) -> T:
 
 @contextmanager
 def room_for_neighbours(entries: int) -> Iterator[None]:
-    """All namespaces share one kernel table of neighbours; when it overflows, living hosts look dead.
+    """Make room in the kernel's table of neighbours, which all namespaces share: where it overflows, hosts look dead.
 
-    Raised for as long as this lasts, and put back, unless somebody else has raised it further meanwhile.
+    The table shrinks again in the end, unless somebody else has raised it further meanwhile.
     """
     changed: list[tuple[Path, str, str]] = []
     for folder in _NEIGHBOURS.values():

@@ -8,44 +8,35 @@ import asyncio
 import select
 import sys
 import time
-from types import TracebackType
 
 from doyen.core.clock import Duration, ms
+from doyen.testing.processes import Processes
 
 NAP: Duration = ms(5)
 
 
 class Lateness:
-    """The control process, from outside; an async context manager."""
-
-    pid: int
+    """The control process, seen from outside; use it as an async context manager."""
 
     async def __aenter__(self) -> "Lateness":
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            __name__,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # It ends when its input does, Ctrl-C or not.
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._process = await Processes().launch(
+            "lateness",
+            [sys.executable, "-m", __name__],
+            on_line=lambda line, at: self._answers.put_nowait(line),
+            has_input=True,
         )
-        self.pid = self._process.pid
         await self.worst()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+    async def __aexit__(self, *_: object) -> None:
+        self._process.close_input()  # It ends when its input does, Ctrl-C or not.
         await self._process.wait()
 
     async def worst(self) -> Duration:
-        """The worst since the last time it was asked."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(b"\n")
-        await self._process.stdin.drain()
-        return int(await self._process.stdout.readline())
+        """Return the worst lateness since the last time that it was asked."""
+        self._process.write(b"\n")
+        return int(await self._answers.get())
 
 
 def main() -> None:

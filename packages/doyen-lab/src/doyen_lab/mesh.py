@@ -49,7 +49,7 @@ class HopCounters(Struct, frozen=True):
 
 
 class Mesh:
-    """For as long as the `with` lasts; whatever ends it, all is removed."""
+    """A grid of hosts for as long as the `with` lasts; whatever ends it, all is removed."""
 
     def __init__(
         self, rows: int = 4, columns: int = 4, *, tenants: Sequence[str] = ("doyen",), drop: float = 0.0
@@ -149,7 +149,7 @@ class Mesh:
     # Faults.
 
     def cut(self, tenant: str, i: int, *, inward: bool = True, outward: bool = True) -> None:
-        """Silently: the guest's interface stays up, but nothing comes in, or nothing goes out, or neither."""
+        """Cut a guest off silently: its interface stays up, but nothing comes in, or nothing goes out, or neither."""
         self._cut("-A", tenant, i, inward, outward)
 
     def mend(self, tenant: str, i: int, *, inward: bool = True, outward: bool = True) -> None:
@@ -169,7 +169,7 @@ class Mesh:
         return len(found)
 
     def hop_counters(self, tenant: str) -> HopCounters:
-        """Sums what routers sent to other routers for this tenant."""
+        """Sum what routers sent to other routers for this tenant."""
         net = f"{_HOSTS}.{self.tenants.index(tenant)}.0/24"
         packets = size = 0
         for router in self.routers:
@@ -180,8 +180,30 @@ class Mesh:
         return HopCounters(packets, size)
 
 
+class Guests:
+    """One tenant's guests, as a network of their own; the mesh itself is entered and left by whoever made it."""
+
+    def __init__(self, mesh: Mesh, tenant: str) -> None:
+        self.mesh, self.tenant, self.nodes = mesh, tenant, mesh.guests[tenant]
+
+    def __enter__(self) -> "Guests":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cut(self, i: int) -> None:
+        self.mesh.cut(self.tenant, i)
+
+    def mend(self, i: int) -> None:
+        self.mesh.mend(self.tenant, i)
+
+    def hop_counters(self) -> HopCounters:
+        return self.mesh.hop_counters(self.tenant)
+
+
 def _mac(own: int, other: int) -> str:
-    """Of the end at `own` of its link with `other`."""
+    """Return the address of the end at `own` of its link with `other`."""
     return f"02:00:00:00:{own:02x}:{other:02x}"
 
 

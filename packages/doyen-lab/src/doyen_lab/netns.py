@@ -22,12 +22,15 @@ Counters are those of the namespace's own end: every byte of a frame but its che
 import ipaddress
 import json
 import os
+import socket
 from contextlib import ExitStack
+from random import Random
 from types import TracebackType
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen_lab.iproute import (
     QUIET,
     batch,
@@ -40,7 +43,16 @@ from doyen_lab.iproute import (
     sysctl,
 )
 
-__all__ = ["NODES_MAX", "QUIET_AFTER_S", "Counters", "Namespace", "Namespaces", "remove_leftovers"]
+__all__ = [
+    "NODES_MAX",
+    "QUIET_AFTER_S",
+    "Counters",
+    "Loopback",
+    "Namespace",
+    "Namespaces",
+    "Network",
+    "remove_leftovers",
+]
 
 NODES_MAX = 250
 QUIET_AFTER_S = 3.0  # Joining reports of IGMPv3 and MLDv2: two, within a second each; and some.
@@ -73,23 +85,76 @@ class Namespace(Struct, frozen=True):
 
     @property
     def wrap(self) -> list[str]:
-        """What goes before a command to run it in here.  The process id stays the command's own."""
-        return ["ip", "netns", "exec", self.name]
+        """Return what goes before a command to run it in here; the process id stays the command's own."""
+        return ["ip", "netns", "exec", self.name] if self.name else []
 
     def counters(self) -> Counters:
-        """Read in the namespace, and without a packet of its own."""
+        """Read the interface's counters; no packet is sent for that."""
         shown = json.loads(ip("-n", self.name, "-s", "-j", "link", "show", "dev", self.interface))
         stats = shown[0]["stats64"]
         return Counters(stats["tx"]["bytes"], stats["tx"]["packets"], stats["rx"]["bytes"], stats["rx"]["packets"])
 
     @property
     def inode(self) -> int:
-        """The namespace's identity: /proc/PID/ns/net of every process in it has the same."""
+        """Return the namespace's identity, which /proc/PID/ns/net of every process in it has."""
         return os.stat(f"/run/netns/{self.name}").st_ino
 
 
+class Network(Protocol):
+    """Hosts that processes run on; each can be cut off silently, and mended."""
+
+    @property
+    def nodes(self) -> list[Namespace]: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def cut(self, i: int, /) -> None: ...
+    def mend(self, i: int, /) -> None: ...
+
+
+class Loopback:
+    """The machine's own loopback as a network: no root is needed, and no host can be cut off."""
+
+    def __init__(self, node_count: int) -> None:
+        self.nodes = [Namespace("", "lo", "127.0.0.1")] * node_count
+
+    def __enter__(self) -> "Loopback":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cut(self, i: int) -> None:
+        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
+
+    def mend(self, i: int) -> None:
+        raise LocalProtocolError("nobody is cut off on loopback")
+
+
+def free_ports(count: int) -> int:
+    """Return the first of `count` ports in a row that are free on loopback now."""
+    rng = Random(os.urandom(8))
+    for _ in range(100):
+        first = rng.randrange(20_000, 60_000 - count)
+        probes: list[socket.socket] = []
+        try:
+            for port in range(first, first + count):
+                probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                probes.append(probe)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        else:
+            return first
+        finally:
+            for probe in probes:
+                probe.close()
+    raise TransportError(f"no {count} free ports in a row on loopback")
+
+
 class Namespaces:
-    """So many hosts on one bridge, for as long as the `with` lasts; whatever ends it, they are removed."""
+    """`node_count` hosts on one bridge, for as long as the `with` lasts; whatever ends it, they are removed."""
 
     def __init__(self, node_count: int) -> None:
         if not 1 <= node_count <= NODES_MAX:
@@ -117,7 +182,7 @@ class Namespaces:
     # Faults.
 
     def cut(self, i: int) -> None:
-        """Silently: the bridge no longer forwards for it; its interface stays up, and nobody is told."""
+        """Cut a host off silently: the bridge no longer forwards for it, its interface stays up, and nobody is told."""
         self._plug(i, "nomaster")
 
     def mend(self, i: int) -> None:
@@ -145,14 +210,14 @@ class Namespaces:
 
 
 def host(prefix: str, i: int, interface: str) -> Namespace:
-    """The i-th host of a made-up network, by the addresses that it has there."""
+    """Return the i-th host of a made-up network, with the addresses that it has there."""
     return Namespace(
         f"{prefix}-n{i}", interface, str(IPV4[i + 1]), str(IPV6[i + 1]), f"{LINK_LOCAL[i + 1]}%{interface}"
     )
 
 
 def address_lines(node: Namespace) -> list[str]:
-    """For `ip -batch` in the namespace: its interfaces up, its addresses set."""
+    """Return the lines for `ip -batch` that bring a host's interfaces up and set its addresses."""
     where = f"dev {node.interface}"
     return [
         "link set lo up",

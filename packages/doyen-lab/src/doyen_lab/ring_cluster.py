@@ -7,11 +7,9 @@ processor woke late by at most a tenth of T_l at the 99th percentile of every ha
 import asyncio
 import os
 import signal
-import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from types import TracebackType
 
 import msgspec
 from msgspec import Struct
@@ -20,14 +18,16 @@ from doyen.core.clock import Duration, Instant
 from doyen.errors import TransportError
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
-from doyen_lab.ring_nursery import Brood, Told, seats
+from doyen.testing.processes import Processes
+from doyen_lab.netns import free_ports
+from doyen_lab.ring_nursery import Brood, RingTold, seats
 
-_TOLD = msgspec.json.Decoder(Told)
+_TOLD = msgspec.json.Decoder(RingTold)
 LATE_SHARE_MAX = 0.1  # Of T_l.
 
 
 class Kill(Struct, frozen=True, kw_only=True):
-    """What came of one group that was killed at once; times in T_l."""
+    """What came of one group of members that was killed at once; times are in T_l."""
 
     killed: tuple[str, ...]
     alive: int  # After it had settled.
@@ -44,7 +44,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 class RingCluster:
-    """An async context manager: nothing is left behind."""
+    """The processes of one ring; use it as an async context manager, and nothing is left behind."""
 
     def __init__(
         self, size: int, config: ArbitrationConfig, *, seed: int = 1, leader: bool = False, joiners: int = 0
@@ -56,61 +56,48 @@ class RingCluster:
         places = seats(self.brood)[:size]
         self.ring = sorted(places)
         self.pids: dict[str, int] = {}
-        self.told: list[Told] = []
-        self.ended: dict[str, int] = {}
+        self.told: list[RingTold] = []
+        self._processes = Processes()
         self._killed: set[str] = set()
 
     async def __aenter__(self) -> "RingCluster":
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "doyen_lab.ring_nursery",
-            msgspec.json.encode(self.brood).decode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
+        command = [sys.executable, "-m", "doyen_lab.ring_nursery", msgspec.json.encode(self.brood).decode()]
+        self._nursery = await self._processes.launch(
+            "nursery", command, on_line=lambda line, _: self._hear(_TOLD.decode(line)), has_input=True
         )
-        self._reader = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        await self._process.wait()
-        await self._reader
+    async def __aexit__(self, *_: object) -> None:
+        self._nursery.close_input()  # The nursery ends all when its input ends.
+        await self._nursery.wait()
 
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            told = _TOLD.decode(line)
-            self.told.append(told)
-            if told.event == "started":
-                self.pids[told.name] = told.pid
-            elif told.event == "ended":
-                self.ended[told.name] = told.status
+    def _hear(self, told: RingTold) -> None:
+        self.told.append(told)
+        if told.event == "started":
+            self.pids[told.name] = told.pid
+
+    async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until it holds; asked again after every line."""
+        await self._processes.changes.until(holds, timeout_s)
 
     async def until_started(self, timeout_s: float = 60.0) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
-                while len(self.pids) < self.size:
-                    if self._process.returncode is not None:
-                        raise TransportError(f"the nursery ended with {self._process.returncode}")
-                    await asyncio.sleep(0.05)
+            await self.until(lambda: len(self.pids) >= self.size or not self._nursery.alive, timeout_s)
         except TimeoutError:
             raise TransportError(f"only {len(self.pids)} of {self.size} started in {timeout_s:g} s") from None
+        if not self._nursery.alive:
+            raise TransportError(f"the nursery ended with {self._nursery.returncode}")
 
     def alive(self) -> list[str]:
-        """Of the ring: running, not killed, and not told that it left."""
+        """Return the founders that run, were not killed, and did not say that they left; in the order of the ring."""
         left = {told.name for told in self.told if told.event == "left"}
         return [s.node for s in self.ring if s.node in self.pids and s.node not in left | self._killed]
 
-    def departures(self) -> list[Told]:
+    def departures(self) -> list[RingTold]:
         return [told for told in self.told if told.event == "left" and told.name not in self._killed]
 
     def apart(self, count: int, rng: Random) -> list[str]:
-        """So many living members, no two of them neighbours."""
+        """Draw `count` living members, no two of them neighbours."""
         living = self.alive()
         for _ in range(1000):
             drawn = rng.sample(living, count)
@@ -121,7 +108,7 @@ class RingCluster:
         raise TransportError(f"{count} of {len(living)} cannot be apart")
 
     async def kill(self, names: Sequence[str], settle_leases: float = 9.0) -> Kill:
-        """SIGKILL, by process id, all at once; then the ring comes to rest."""
+        """Send SIGKILL to all of them at once, by their process ids, and let the ring come to rest."""
         lease = self.config.lease
         living = self.alive()
         monitors = {name: self._monitors(name, living) - set(names) for name in names}
@@ -158,40 +145,18 @@ class RingCluster:
         return next((t.clock for t in self.told if _says(t, "suspected", monitor, peer) and t.clock >= after), None)
 
     def _lateness(self, since: Instant, until: Instant) -> tuple[Duration, Duration]:
-        """The worst 99th percentile, and the worst nap, of the half seconds that touch this time."""
+        """Return the worst 99th percentile and the worst nap of the half seconds that touch this time."""
         found = [t for t in self.told if t.event == "lateness" and since <= t.clock and t.clock - 600_000_000 <= until]
         return max((t.nap_p99 for t in found), default=0), max((t.nap_worst for t in found), default=0)
 
     def lateness(self, since: Instant) -> Duration:
-        """The worst 99th percentile since then."""
+        """Return the worst 99th percentile since then."""
         return self._lateness(since, boot_time_ns())[0]
 
-    async def join(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"join\n")
-        await self._process.stdin.drain()
+    def join(self) -> None:
+        """Let one more process join the ring."""
+        self._nursery.write(b"join\n")
 
 
-def _says(told: Told, event: str, name: str, peer: str) -> bool:
+def _says(told: RingTold, event: str, name: str, peer: str) -> bool:
     return told.event == event and told.name == name and told.peer == peer
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free on loopback now."""
-    rng = Random(os.getpid() ^ boot_time_ns())
-    for _ in range(100):
-        first = rng.randrange(20_000, 60_000 - count)
-        probes: list[socket.socket] = []
-        try:
-            for port in range(first, first + count):
-                probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                probes.append(probe)
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        else:
-            return first
-        finally:
-            for probe in probes:
-                probe.close()
-    raise TransportError(f"no {count} free ports in a row on loopback")

@@ -48,7 +48,7 @@ REAP_EVERY_S = 0.02
 
 
 class Brood(Struct, frozen=True, kw_only=True):
-    """What to raise."""
+    """What the nursery is to start."""
 
     size: int
     port: int  # The first of as many.
@@ -58,7 +58,7 @@ class Brood(Struct, frozen=True, kw_only=True):
     joiners: int = 0  # So many more, which join when they are started by a line on standard input.
 
 
-class Told(Struct, kw_only=True, omit_defaults=True):
+class RingTold(Struct, kw_only=True, omit_defaults=True):
     event: str  # started, suspected, condemned, recovered, left, joined, leads, lost, lateness, ended
     clock: Instant
     name: str = ""
@@ -78,31 +78,31 @@ def seats(brood: Brood) -> list[Seat]:
     return [seat(name_of(i), address=f"127.0.0.1:{brood.port + i}") for i in range(brood.size + brood.joiners)]
 
 
-def tell(told: Told) -> None:
+def tell(told: RingTold) -> None:
     os.write(1, msgspec.json.encode(told) + b"\n")  # One write of a short line: lines of processes do not mix.
 
 
-def _told(name: str, fact: Any, now: Instant) -> Told | None:
+def _told(name: str, fact: Any, now: Instant) -> RingTold | None:
     match fact:
         case Suspected():
-            return Told(event="suspected", clock=now, name=name, peer=fact.peer.node)
+            return RingTold(event="suspected", clock=now, name=name, peer=fact.peer.node)
         case Condemned():
-            return Told(event="condemned", clock=now, name=name, peer=fact.peer.node)
+            return RingTold(event="condemned", clock=now, name=name, peer=fact.peer.node)
         case RecoveryStarted():
-            return Told(event="recovered", clock=now, name=name, peer=fact.peer.node)
+            return RingTold(event="recovered", clock=now, name=name, peer=fact.peer.node)
         case LeftRing():
-            return Told(event="left", clock=now, name=name, why=f"{fact.why} {fact.detail}".strip())
+            return RingTold(event="left", clock=now, name=name, why=f"{fact.why} {fact.detail}".strip())
         case JoinedRing():
-            return Told(event="joined", clock=now, name=name)
+            return RingTold(event="joined", clock=now, name=name)
         case LeaderElected() if fact.term.leader == name:
-            return Told(event="leads", clock=now, name=name)
+            return RingTold(event="leads", clock=now, name=name)
         case LeaderLost() if fact.term.leader == name:
-            return Told(event="lost", clock=now, name=name)
+            return RingTold(event="lost", clock=now, name=name)
     return None
 
 
 async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
-    """One member, until it is killed or leaves for good."""
+    """Run one member until it is killed or leaves for good; return its exit code."""
     places = seats(brood)
     me, founders = places[index], places[: brood.size]
     over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -115,7 +115,7 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
             over.set_result(2 if fact.why == "refused" else 0)
 
     def fail(error: BaseException) -> None:
-        tell(Told(event="left", clock=boot_time_ns(), name=me.node, why=f"failed: {error}"))
+        tell(RingTold(event="left", clock=boot_time_ns(), name=me.node, why=f"failed: {error}"))
         if not over.done():
             over.set_result(3)
 
@@ -142,7 +142,7 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
     if gate is not None:
         await asyncio.sleep(max(0, gate.wait() - boot_time_ns()) / 1e9)
     await driver.start()
-    tell(Told(event="started", clock=boot_time_ns(), name=me.node, pid=os.getpid()))
+    tell(RingTold(event="started", clock=boot_time_ns(), name=me.node, pid=os.getpid()))
     status = await over
     await asyncio.sleep(4 * brood.config.lease / 1e9 if brood.config.announced else 0)  # To say that it has left.
     driver.close()
@@ -150,7 +150,7 @@ async def live(brood: Brood, index: int, gate: "Gate | None") -> int:
 
 
 async def _warm_up(brood: Brood) -> None:
-    """A forked process pays for its first steps; better now than when a lease runs."""
+    """Take the first steps, which are slow in a forked process, before a lease runs."""
     heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     transport = UdpTransport(UdpConfig())
     await transport.open(lambda data, source: None if heard.done() else heard.set_result(None))
@@ -169,7 +169,7 @@ async def _warm_up(brood: Brood) -> None:
 
 
 class Gate:
-    """Founders begin together: each says that it is ready, and hears when."""
+    """Lets founders begin together: each says that it is ready, and reads when to begin."""
 
     def __init__(self) -> None:
         self._ready, self._say_ready = os.pipe()
@@ -194,7 +194,7 @@ def _fork(brood: Brood, index: int, gate: Gate | None) -> int:
             os.close(0)
             status = asyncio.run(live(brood, index, gate))
         except BaseException as error:
-            tell(Told(event="left", clock=boot_time_ns(), name=name_of(index), why=f"failed: {error!r}"))
+            tell(RingTold(event="left", clock=boot_time_ns(), name=name_of(index), why=f"failed: {error!r}"))
         finally:
             os._exit(status)
     return pid
@@ -223,7 +223,7 @@ def _nap(nursery: int) -> None:
             due += NAP
         if late and now - told_at >= TELL_EVERY:
             late.sort()
-            tell(Told(event="lateness", clock=now, nap_p99=late[int(0.99 * (len(late) - 1))], nap_worst=late[-1]))
+            tell(RingTold(event="lateness", clock=now, nap_p99=late[int(0.99 * (len(late) - 1))], nap_worst=late[-1]))
             told_at, late = now, []
 
 
@@ -261,10 +261,10 @@ def main() -> None:
 
 
 def _come_first() -> None:
-    """Before what else the machine does, all alike and the control too, if that is permitted.
+    """Take priority over what else the machine does, for all members and the control alike, if that is permitted.
 
-    Linux shares its processors between sessions first: without a word, 64 processes of one get as much as one of
-    another.
+    Linux shares its processors between sessions first: by default, 64 processes of one session get as much as one
+    process of another.
     """
     with suppress(OSError):
         os.nice(-10 - os.nice(0))
@@ -278,7 +278,9 @@ def _reap(children: dict[int, str]) -> None:
         if pid == 0:
             return
         name = children.pop(pid)
-        tell(Told(event="ended", clock=boot_time_ns(), name=name, pid=pid, status=os.waitstatus_to_exitcode(status)))
+        tell(
+            RingTold(event="ended", clock=boot_time_ns(), name=name, pid=pid, status=os.waitstatus_to_exitcode(status))
+        )
 
 
 if __name__ == "__main__":

@@ -35,12 +35,12 @@ class RealRun(Struct, frozen=True, kw_only=True):
 
 
 def config_for(lease: Duration, size: int) -> ArbitrationConfig:
-    """T_a is half of T_l; nobody comes back, so that survivors can be counted."""
+    """Return a configuration with T_a = T_l / 2 in which nobody comes back, so that survivors can be counted."""
     return ArbitrationConfig.practical(size, lease=lease, arbitration=lease // 2, neighbours=3, rejoin=False)
 
 
 def kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries_max: int = TRIES_MAX) -> RealRun:
-    """A ring of real processes loses groups of these sizes, one after another; again, if the machine was too late."""
+    """Kill groups of these sizes in a ring of real processes, one after another; again, if the machine was too late."""
     run = asyncio.run(_kill_groups(size, lease, groups, seed, 1))
     while not run.valid and run.tries < tries_max:
         run = asyncio.run(_kill_groups(size, lease, groups, seed + run.tries, run.tries + 1))

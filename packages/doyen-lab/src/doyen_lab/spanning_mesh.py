@@ -13,7 +13,6 @@ silently, processes killed; nobody is told but by hellos.
     returned    the killed node, the best of all, adopts the leader: it starts no election
 """
 
-import asyncio
 import signal
 import sys
 import tempfile
@@ -33,8 +32,8 @@ from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import boot_time_ns
 from doyen.score.probes import regions
-from doyen.testing.processes import LocalCluster, MemberState
-from doyen_lab.spanning_node import MeshTold, Plan
+from doyen_lab.contest.entrant import Entrant
+from doyen_lab.spanning_node import MeshTold, SpanningPlan
 from doyen_lab.switch import Switch
 
 PORT: Final = 7700
@@ -50,7 +49,7 @@ Pairs = Iterable[tuple[str, str]]
 
 
 class Step(Struct, frozen=True):
-    """What was done, and what came of it."""
+    """One step of the course: what was done, and what came of it."""
 
     what: str
     leaders: dict[str, str]  # By region: its members, in order, joined by commas.
@@ -58,7 +57,7 @@ class Step(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """One process at the end: that it is one, and where."""
+    """One process at the end of the course, and where it ran."""
 
     name: str
     pid: int
@@ -77,35 +76,45 @@ class MeshRun(Struct, frozen=True, kw_only=True):
     link_packets: dict[str, int]  # By link, both directions.
 
 
-class MeshCluster(LocalCluster):
-    """Processes of `spanning_node`, one per namespace."""
+class SpanningMesh(Entrant):
+    """Processes of `spanning_node`, one per host, on a network that carries packets between neighbours only."""
 
-    def __init__(self, network: Switch, plans: Mapping[str, Plan]) -> None:
-        super().__init__("mesh", None)
-        self.network, self.plans = network, plans
+    def __init__(self, network: Switch, folder: Path, names: Sequence[str], world: "_World") -> None:
+        super().__init__("mesh", network, folder, names=names)
+        self.switch, self.world = network, world
+        self._neighbours = {name: sorted(world.linked(name), key=order) for name in names}
         self.up: dict[str, frozenset[str]] = {}
         self.kinds: dict[str, dict[str, int]] = {}
 
-    async def start(self, name: str, *flags: str, wrap: Sequence[str] = ()) -> MemberState:
-        plan = msgspec.json.encode(self.plans[name]).decode()
+    def command(self, name: str) -> list[str]:
         self.up[name] = frozenset()
-        return await self.launch(name, [*wrap, sys.executable, "-m", "doyen_lab.spanning_node", plan])
+        plan = SpanningPlan(
+            group=self.label,
+            name=NodeId(name),
+            bind=self._address(name),
+            neighbours={NodeId(other): self._address(other) for other in self._neighbours[name]},
+            quality=self.world.quality[name],
+            spanning=CONFIG,
+            hello=HELLO,
+            state=str(self.folder / name / "state"),
+        )
+        return [sys.executable, "-m", "doyen_lab.spanning_node", msgspec.json.encode(plan).decode()]
 
-    async def _read(self, member: MemberState) -> None:
-        assert member.process.stdout is not None
-        async for line in member.process.stdout:
-            told = _TOLD.decode(line)
-            self.up[member.name], self.kinds[member.name] = frozenset(told.up), told.kinds
-            self._hear(member, told)
-        await member.process.wait()
-        self._tell_change()
+    def _address(self, name: str) -> Address:
+        return Address(self.hosts[name].ipv4, PORT)
+
+    def hear(self, name: str, line: str, at: Instant) -> None:
+        told = _TOLD.decode(line)
+        self.up[name], self.kinds[name] = frozenset(told.up), told.kinds
+        if told.event in ("elected", "lost"):
+            self.ledger.say(name, told.leader if told.event == "elected" else None, told.clock)
 
     async def counted(self) -> dict[str, int]:
-        """Messages that the living have sent so far, pulses apart."""
+        """Return the messages that the living have sent so far, pulses apart."""
         self.kinds.clear()
-        for member in self.alive():
-            member.process.send_signal(signal.SIGUSR2)
-        await self.until(lambda: all(member.name in self.kinds for member in self.alive()), PATIENCE_S)
+        for name in self.rest():
+            self.process_of(name).send_signal(signal.SIGUSR2)
+        await self.ledger.until(lambda: all(name in self.kinds for name in self.rest()), PATIENCE_S)
         total: dict[str, int] = {}
         for kinds in self.kinds.values():
             for kind, count in kinds.items():
@@ -114,21 +123,16 @@ class MeshCluster(LocalCluster):
         return total
 
     async def agree(self, wanted: Mapping[tuple[str, ...], str], since: Instant) -> float:
-        """Until every region names its leader, and still does two pulses later; seconds since `since`."""
+        """Wait until every region names its leader, and still does two pulses later; return seconds since `since`."""
 
-        def named() -> bool:
-            return all(self.members[name].leader == leader for members, leader in wanted.items() for name in members)
+        def look() -> tuple[str, Instant] | None:
+            found = [(self.ledger.known(members), leader) for members, leader in wanted.items()]
+            if any(known is None or known[0] != leader for known, leader in found):
+                return None
+            return "", max(known[1] for known, _ in found if known is not None)
 
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                await self.until(named, PATIENCE_S)
-                at = max(self.members[name].since for members in wanted for name in members)
-                try:
-                    async with asyncio.timeout(CALM_S):
-                        while named():
-                            await self._change()
-                except TimeoutError:
-                    return max(0.0, (at - since) / 1e9)
+        _, at = await self.ledger.steady(look, CALM_S, PATIENCE_S)
+        return max(0.0, (at - since) / 1e9)
 
 
 class _World:
@@ -155,52 +159,29 @@ class _World:
 
 
 async def run_mesh(edges: Sequence[tuple[str, str]], quality: Mapping[str, float], *, parted: Sequence[str]) -> MeshRun:
-    """The whole course; `parted` is the region that is cut off for a while."""
+    """Play the whole course; `parted` is the region that is cut off for a while."""
     names = sorted(quality, key=order)
     index = {name: i for i, name in enumerate(names)}
     pairs = [(index[a], index[b]) for a, b in edges]
-    with (
-        tempfile.TemporaryDirectory(prefix="doyen-mesh-") as state,
-        Switch(len(names), edges=pairs, relay=False, multicast=False) as network,
-    ):
-        world = _World(edges, quality)
-        plans = {name: _plan(name, world, network, index, Path(state)) for name in names}
-        cluster = MeshCluster(network, plans)
-        async with cluster:
-            course = _Course(cluster, world, network, index)
-            return await course.run(parted)
-
-
-def _plan(name: str, world: _World, network: Switch, index: Mapping[str, int], state: Path) -> Plan:
-    def address(of: str) -> Address:
-        return Address(network.nodes[index[of]].ipv4, PORT)
-
-    return Plan(
-        group="mesh",
-        name=NodeId(name),
-        bind=address(name),
-        neighbours={NodeId(other): address(other) for other in sorted(world.linked(name), key=order)},
-        quality=world.quality[name],
-        spanning=CONFIG,
-        hello=HELLO,
-        state=str(state / name),
-    )
+    with tempfile.TemporaryDirectory(prefix="doyen-mesh-") as folder:
+        network = Switch(len(names), edges=pairs, relay=False, multicast=False)
+        async with SpanningMesh(network, Path(folder), names, _World(edges, quality)) as group:
+            return await _Course(group).run(parted)
 
 
 class _Course:
-    def __init__(self, cluster: MeshCluster, world: _World, network: Switch, index: Mapping[str, int]) -> None:
-        self.cluster, self.world, self.network, self.index = cluster, world, network, index
+    def __init__(self, group: SpanningMesh) -> None:
+        self.group, self.world, self.network = group, group.world, group.switch
+        self.index = {name: i for i, name in enumerate(group.names)}
         self.steps: list[Step] = []
 
     async def run(self, parted: Sequence[str]) -> MeshRun:
-        cluster, world = self.cluster, self.world
-        begun = boot_time_ns()
-        for name in self.index:
-            await self._start(name)
-        await cluster.until_started()
+        group, world = self.group, self.world
+        begun = await group.start_all()
         await self._links_up()
-        at = await cluster.agreement(PATIENCE_S, unchanged_s=CALM_S)
-        self.steps.append(Step("started", {",".join(self.index): str(cluster.agreed())}, (at - begun) / 1e9))
+        at = await group.settled(PATIENCE_S, CALM_S)
+        named = str(group.ledger.named_by(group.names[0]))
+        self.steps.append(Step("started", {",".join(self.index): named}, (at - begun) / 1e9))
         messages = await self._counted_election()
 
         leader = world.best(world.alive)
@@ -209,7 +190,7 @@ class _Course:
         await self._links_up()
         await self._step("links cut", boot_time_ns())
 
-        at = cluster.kill(leader)
+        at = await group.kill(leader)
         world.alive.discard(leader)
         heir = world.best(world.alive)
         self._cut(heir, min(world.linked(heir), key=order))  # Meanwhile.
@@ -227,45 +208,44 @@ class _Course:
         await self._step("healed", at)
 
         before, at = world.leaders(), boot_time_ns()
-        await self._start(leader)
+        await group.start_member(leader)
         world.alive.add(leader)
         await self._links_up()
         (named,) = before.values()
         await self._step("returned", at, {tuple(sorted(world.alive, key=order)): named})
         return self._result(messages)
 
-    async def _start(self, name: str) -> None:
-        await self.cluster.start(name, wrap=self.network.nodes[self.index[name]].wrap)
-
     async def _links_up(self) -> None:
-        """All links that should be are, as their ends see it."""
-
-        def as_should_be() -> bool:
-            return all(self.cluster.up[name] == self.world.linked(name) for name in self.world.alive)
-
+        """Wait until both ends of every link hold it for what it is."""
+        group, world = self.group, self.world
         try:
-            await self.cluster.until(as_should_be, PATIENCE_S)
+            await group.ledger.until(
+                lambda: all(group.up[name] == world.linked(name) for name in world.alive), PATIENCE_S
+            )
         except TimeoutError:
-            raise TransportError(f"links did not come up within {PATIENCE_S:g} s: {self.cluster.up}") from None
+            raise TransportError(f"links did not come up within {PATIENCE_S:g} s: {group.up}") from None
 
     async def _step(self, what: str, since: Instant, wanted: dict[tuple[str, ...], str] | None = None) -> None:
         wanted = wanted or self.world.leaders()
         try:
-            took_s = await self.cluster.agree(wanted, since)
+            took_s = await self.group.agree(wanted, since)
         except TimeoutError:
             raise TransportError(
-                f"{what}: not agreed within {PATIENCE_S:g} s on {wanted}: {self.cluster.who_names_whom()}"
+                f"{what}: not agreed within {PATIENCE_S:g} s on {wanted}: {self.group.who_names_whom()}"
             ) from None
         self.steps.append(Step(what, {",".join(members): leader for members, leader in wanted.items()}, took_s))
 
     async def _counted_election(self) -> dict[str, int]:
-        cluster, at = self.cluster, boot_time_ns()
-        before = await cluster.counted()
-        initiator = cluster.members[min(self.world.alive, key=order)]
-        initiator.process.send_signal(signal.SIGUSR1)
-        await cluster.until(lambda: all(member.since > at for member in cluster.alive()), PATIENCE_S)
+        group, at = self.group, boot_time_ns()
+        before = await group.counted()
+        log_before = len(group.ledger.log)
+        group.process_of(group.names[0]).send_signal(signal.SIGUSR1)
+        await group.ledger.until(
+            lambda: {member for member, named, _ in group.ledger.log[log_before:] if named} >= {*group.names},
+            PATIENCE_S,
+        )
         await self._step("elected", at)
-        after = await cluster.counted()
+        after = await group.counted()
         return {kind: after[kind] - before.get(kind, 0) for kind in sorted(after) if after[kind] > before.get(kind, 0)}
 
     # Faults.
@@ -298,7 +278,7 @@ class _Course:
         )
 
     def _host(self, name: str) -> Host:
-        node, pid = self.network.nodes[self.index[name]], self.cluster.members[name].pid
+        node, pid = self.group.hosts[name], self.group.process_of(name).pid
         counters = node.counters()
         inode = Path(f"/proc/{pid}/ns/net").stat().st_ino
         return Host(name, pid, node.name, inode, counters.tx_packets, counters.rx_packets)

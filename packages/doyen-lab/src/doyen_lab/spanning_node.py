@@ -33,8 +33,8 @@ from doyen.node.told import Told
 ELECTION, LINKS = "election", "links"
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What one process is to be."""
+class SpanningPlan(Struct, frozen=True, kw_only=True):
+    """What one process is told at its start."""
 
     group: str
     name: NodeId
@@ -47,7 +47,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class MeshTold(Told, frozen=True, omit_defaults=True):
-    """One line."""
+    """One line that a process writes."""
 
     up: tuple[str, ...] = ()  # Neighbours to which there is a link.
     kinds: dict[str, int] = {}  # Messages of the election sent so far, by name.
@@ -68,7 +68,7 @@ class Tap:
 
 
 class MeshNode:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SpanningPlan) -> None:
         self.plan, self.kinds = plan, Counter[str]()
         life = Incarnation(time.time_ns())
         self.driver = driver = Driver(
@@ -80,7 +80,7 @@ class MeshNode:
             observer=self._on_fact,
         )
         self.hello: Hello = driver.add(
-            LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, life=life)
+            LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, incarnation=life)
         )
         self.machine: Spanning = driver.add(
             ELECTION,
@@ -89,7 +89,7 @@ class MeshNode:
                 plan.spanning,
                 Tap(port, self.kinds),
                 standing=plan.quality,
-                life=life,
+                incarnation=life,
                 returning=True,
                 restored=driver.restored(ELECTION, Spanning.RECORD) or 0,
             ),
@@ -135,4 +135,4 @@ class MeshNode:
 
 if __name__ == "__main__":
     logging.getLogger("doyen").setLevel(logging.ERROR)  # Nobody reaches these namespaces: no key is needed.
-    asyncio.run(MeshNode(msgspec.json.decode(sys.argv[1], type=Plan)).run())
+    asyncio.run(MeshNode(msgspec.json.decode(sys.argv[1], type=SpanningPlan)).run())

@@ -32,7 +32,7 @@ from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen_lab.graph import Edge, check_edges, full_mesh
 from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new_prefix, remove_leftovers, sysctl
 from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
-from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, Plan
+from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
 
 __all__ = ["Link", "LinkCounters", "Switch", "Traffic"]
 
@@ -49,7 +49,7 @@ class Traffic(Struct, frozen=True):
 
     @property
     def packets(self) -> int:
-        """At every hop: a packet that crosses three links counts three times."""
+        """How many packets there were at every hop: one that crosses three links counts three times."""
         return sum(link.packets for link in self.links.values())
 
     @property
@@ -62,7 +62,7 @@ class Traffic(Struct, frozen=True):
 
 
 class Switch:
-    """So many hosts and the links between them, for as long as the `with` lasts; whatever ends it, all is removed."""
+    """`node_count` hosts and the links between them while the `with` lasts; whatever ends it, all is removed."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Switch:
         self.nodes: list[Namespace] = [host(prefix, i, INTERFACE) for i in range(node_count)]
         self.edges = full_mesh(node_count) if edges is None else check_edges(node_count, edges)
         self._links = {direction: link for a, b in self.edges for direction in ((a, b), (b, a))}
-        self._plan = Plan(
+        self._plan = SwitchPlan(
             namespaces=[node.name for node in self.nodes],
             interface=INTERFACE,
             addresses=[_packed(node) for node in self.nodes],
@@ -119,43 +119,42 @@ class Switch:
 
     @property
     def pid(self) -> int:
-        """The forwarding process's."""
+        """The id of the forwarding process."""
         return self._running().pid
 
     # What links do.
 
     def link(self, a: int, b: int) -> Link:
-        """The direction from a to b, as it is now."""
+        """Return the direction from a to b, as it is now."""
         self._check_linked(a, b)
         return self._links[a, b]
 
     def set(self, a: int, b: int, *, both: bool = True, **fields: Any) -> None:
-        """Changes some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
-        self._check_linked(a, b)
-        self._change([(a, b), (b, a)] if both else [(a, b)], fields)
+        """Change some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
+        self._change(self._between(a, b, both), fields)
 
     def set_all(self, **fields: Any) -> None:
         self._change(list(self._links), fields)
 
-    def cut(self, a: int, b: int, *, both: bool = True) -> None:
-        """Silently: nobody is told.  With `both=False` b still reaches a, but hears nothing from it."""
-        self.set(a, b, both=both, up=False)
+    def cut(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        """Cut a from b, or from everybody, silently.  With `both=False` a still hears the others, but is not heard."""
+        self._change(self._between(a, b, both), {"up": False})
 
-    def mend(self, a: int, b: int, *, both: bool = True) -> None:
-        self.set(a, b, both=both, up=True)
+    def mend(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        self._change(self._between(a, b, both), {"up": True})
 
     def isolate(self, *nodes: int) -> None:
-        """Cuts every link between these hosts and all others; among themselves they go on."""
+        """Cut every link between these hosts and all others; among themselves they go on."""
         inside = set(nodes)
         self._change([(a, b) for a, b in self._links if (a in inside) != (b in inside)], {"up": False})
 
     def partition(self, *groups: Sequence[int]) -> None:
-        """Cuts every link between different groups; hosts in no group are one more group."""
+        """Cut every link between different groups; hosts in no group are one more group."""
         part = {node: i for i, group in enumerate(groups) for node in group}
         self._change([(a, b) for a, b in self._links if part.get(a) != part.get(b)], {"up": False})
 
     def heal(self) -> None:
-        """Mends every cut; delays and losses stay."""
+        """Mend every cut; delays and losses stay."""
         self._change([edge for edge, link in self._links.items() if not link.up], {"up": True})
 
     def traffic(self) -> Traffic:
@@ -173,6 +172,13 @@ class Switch:
             check_link(link)
         self._ask(Change(links=[(a, b, link) for (a, b), link in changed.items()]))
         self._links |= changed  # Once the loop has answered, packets meet the new links.
+
+    def _between(self, a: int, b: int | None, both: bool) -> list[Edge]:
+        """Return the directions from a to b, or to all that a is linked to; with `both` also those back."""
+        there = [edge for edge in self._links if edge[0] == a] if b is None else [(a, b)]
+        for edge in there:
+            self._check_linked(*edge)
+        return there + ([(to, here) for here, to in there] if both else [])
 
     def _check_linked(self, a: int, b: int) -> None:
         if (a, b) not in self._links:

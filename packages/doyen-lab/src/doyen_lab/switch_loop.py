@@ -53,7 +53,7 @@ class LinkCounters(Struct):
     refused: int = 0  # While it was cut.
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class SwitchPlan(Struct, frozen=True, kw_only=True):
     """What the loop is told at its start."""
 
     namespaces: list[str]
@@ -80,9 +80,9 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Loop:
-    """Forwards until its standard input ends."""
+    """Forwards packets until its standard input ends."""
 
-    def __init__(self, plan: Plan, devices: Sequence[int]) -> None:
+    def __init__(self, plan: SwitchPlan, devices: Sequence[int]) -> None:
         self.devices, self.plan = devices, plan
         self.rng = Random(plan.seed)
         size = len(devices)
@@ -98,7 +98,7 @@ class Loop:
         self._number = count()
 
     def _trees(self, size: int) -> list[dict[int, list[int]]]:
-        """`[source][here]`: whom a packet for all is passed on to.  [One copy per host, along shortest ways.]"""
+        """Return, as `[source][here]`, to whom a multicast is passed on: one copy per host, along shortest ways."""
         trees: list[dict[int, list[int]]] = []
         for source in range(size):
             tree: dict[int, list[int]] = {i: [] for i in range(size)}
@@ -155,7 +155,7 @@ class Loop:
             self.enter(packet, host, time.monotonic_ns())
 
     def enter(self, packet: bytes, source: int, now: int) -> None:
-        """A packet that a host sent."""
+        """Take a packet that a host sent."""
         version = packet[0] >> 4
         if version == 4:
             goal, many, ttl = packet[16:20], packet[16] >= 224, packet[8]
@@ -191,7 +191,7 @@ class Loop:
             heappush(self._pending, (at, next(self._number), packet, step, goal, 0))
 
     def _spread(self, packet: bytes, source: int, here: int, ttl: int, now: int) -> None:
-        """To neighbours, and, with a TTL above 1 and if the switch relays, to theirs."""
+        """Pass a multicast on to neighbours, and, with a TTL above 1 and if the switch relays, to theirs."""
         for step in self.children[source][here]:
             at = self._cross(here, step, len(packet), now)
             if at is not None:
@@ -199,7 +199,7 @@ class Loop:
                 heappush(self._pending, (at, next(self._number), packet, step, ~source, left))
 
     def _cross(self, here: int, step: int, size: int, now: int) -> int | None:
-        """When it comes out at the other end, or None."""
+        """Return when a packet comes out at the other end of a link, or None."""
         link, counters = self.links[here, step], self.counters[here, step]
         counters.packets += 1
         counters.bytes += size
@@ -232,7 +232,7 @@ class Loop:
 
 
 def _is_mld(packet: bytes) -> bool:
-    """Reports of IPv6 groups joined: ICMPv6, usually behind a hop-by-hop header with a router alert."""
+    """Whether it reports an IPv6 group joined: ICMPv6, usually behind a hop-by-hop header with a router alert."""
     at, kind = 40, packet[6]
     if kind == 0 and len(packet) > 41:
         kind, at = packet[40], 40 + 8 * (packet[41] + 1)
@@ -240,7 +240,7 @@ def _is_mld(packet: bytes) -> bool:
 
 
 def open_device(namespace: str, interface: str) -> int:
-    """A TUN device within a namespace; it lasts as long as the descriptor."""
+    """Open a TUN device within a namespace; it lasts as long as the descriptor."""
     enter(namespace)
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", interface.encode(), _IFF_TUN | _IFF_NO_PI))
@@ -251,7 +251,7 @@ def main() -> None:
     with suppress(OSError):
         os.nice(-10)  # A network that waits for the hosts' processor would be measured as one that delays.
     with open(0, "rb", buffering=0, closefd=False) as control:  # Unbuffered: what follows the first line is the loop's.
-        plan = msgspec.json.decode(control.readline(), type=Plan)
+        plan = msgspec.json.decode(control.readline(), type=SwitchPlan)
     devices = [open_device(namespace, plan.interface) for namespace in plan.namespaces]
     loop = Loop(plan, devices)
     os.write(1, msgspec.json.encode(Answer()) + b"\n")

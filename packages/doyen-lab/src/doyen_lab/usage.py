@@ -47,7 +47,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class Mean(Struct, frozen=True):
-    """Of one quantity over the samples of a time."""
+    """The mean of one quantity over the samples of a time."""
 
     mean: float
     sd: float | None  # None: fewer than two samples.
@@ -72,7 +72,7 @@ class Meter:
     """Samples one system's processes."""
 
     def __init__(self, pids: Sequence[int], interface: str | Sequence[str], began_at: Instant) -> None:
-        """`interface`: of every process's namespace, or one each."""
+        """Measure these processes; `interface` is that of every process's namespace, or there is one for each."""
         self._pids, self._began_at = list(pids), began_at
         self._interfaces = [interface] * len(self._pids) if isinstance(interface, str) else list(interface)
         self._before = self._look()

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from doyen.core.clock import ms, seconds
+from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
 from doyen.core.kinds import (
@@ -102,12 +102,18 @@ class Announced(Account):
 
 
 def worst_case(config: AnnounceConfig, around: Around) -> WorstCase:
+    patience = (
+        config.listen_timeout if config.listen_timeout < FOREVER else 0
+    )  # Nobody is given up: nothing to wait for.
     failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
     return WorstCase(
         detection=config.listen_timeout + around.delay,
         failover=failover,
-        # Two leaders hear each other, and the lesser one yields.
-        settling=2 * (config.announce_interval + config.suppress_interval) + failover,
+        # A leader that is gone is given up, the next one is drawn, and of two the lesser one hears the better.
+        settling=patience
+        + (config.suppress_interval or config.announce_interval)
+        + config.query_timeout
+        + 2 * config.announce_interval,
         because="a delay of its last word, T_L, then T_S and a delay [LE §5.5]",
     )
 

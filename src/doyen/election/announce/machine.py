@@ -58,7 +58,6 @@ class Announce(NoLease):
         "_announce_no",
         "_bar",
         "_claim",
-        "_common_seed",
         "_durable",
         "_election_no",
         "_floor",
@@ -74,6 +73,7 @@ class Announce(NoLease):
         "_rng",
         "_table",
         "_wait_no",
+        "common_seed",
         "config",
         "me",
         "place",
@@ -101,7 +101,7 @@ class Announce(NoLease):
         self.me, self.config = me, config
         self.standing, self.place = standing, place
         self._durable = restored is not None
-        self._out, self._rng, self._common_seed = out, rng, common_seed
+        self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
         self._claim: Claim | None = None  # Mine, while I contend or lead.
@@ -311,7 +311,7 @@ class Announce(NoLease):
     def _draw(self, spread: Duration) -> Duration:
         if spread == 0:
             return 0
-        config, seed = self.config, self._common_seed + self.term_number  # The same on all who lost one leader.
+        config, seed = self.config, self.common_seed + self.term_number  # The same on all who lost one leader.
         if config.rank_map == "none" and config.timer == "uniform":
             return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)

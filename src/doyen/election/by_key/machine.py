@@ -42,6 +42,8 @@ class LeaderByKey(NoLease):
         self._claiming = False
         self._granted: set[NodeId] = set()
         self._highest = 0  # The highest number of a term that was heard of.
+        self._heard: NodeId | None = None  # Who led under it.
+        self._present: frozenset[NodeId] = frozenset()  # By the ring's list of members.
 
     def start(self, now: Instant) -> None:
         """Do nothing: the first fact of the ring begins the election."""
@@ -89,19 +91,34 @@ class LeaderByKey(NoLease):
     def _hear(self, number: int, leader: NodeId) -> None:
         if self._highest < number <= self._highest + TERM_LEAP_MAX:  # One lie must not use up all terms.
             self._highest = number
-            if not self.is_leader and leader != self.me:
-                self.term = Term(number, leader)
-                self._out.emit(LeaderElected(self.term))
+            self._name(leader)
+        elif number == self._highest:
+            # The latest reign that there was: so hears who has left the ring, come back, and names nobody.
+            self._heard = leader
+            self._name_again()
+
+    def _name(self, leader: NodeId) -> None:
+        self._heard = leader
+        if not self.is_leader and leader != self.me:
+            self.term = Term(self._highest, leader)
+            self._out.emit(LeaderElected(self.term))
+
+    def _name_again(self) -> None:
+        """Whoever led last still does, as far as is known, if it is of the ring."""
+        if self.term is None and self._heard in self._present:
+            assert self._heard is not None
+            self._name(self._heard)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         term = self.term
+        self._present = frozenset(member.node for member in fact.view.present())
         if term is None:
-            return
-        if self.is_leader:
+            self._name_again()
+        elif self.is_leader:
             for node in fact.changed:
-                if node != self.me and node in fact.view and fact.view[node].present:
+                if node != self.me and node in self._present:
                     self._out.send(node, Reign(term.number))
-        elif term.leader not in fact.view or not fact.view[term.leader].present:
+        elif term.leader not in self._present:
             self._stop("silent")
 
     # Claims.
@@ -134,7 +151,7 @@ class LeaderByKey(NoLease):
             self._out.send(sender, Answer(message.number, granted, self._highest))
         elif self._claiming and message.number == self._number:
             if self._highest < message.term <= self._highest + TERM_LEAP_MAX:
-                self._highest = message.term
+                self._highest, self._heard = message.term, None
             if message.granted:
                 self._granted.add(sender)
                 if all(seat.node in self._granted for seat in self._next):
@@ -143,7 +160,7 @@ class LeaderByKey(NoLease):
     def _become_leader(self) -> None:
         assert self.owns and not self.is_leader
         self._claiming = False
-        self._highest += 1
+        self._highest, self._heard = self._highest + 1, None
         self.term = Term(self._highest, self.me)
         self._out.emit(LeaderElected(self.term))
         self._out.emit(ReignBegan(self.point, self._highest))

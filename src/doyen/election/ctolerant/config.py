@@ -12,31 +12,31 @@ Exclusion = Literal["union", "top"]
 TimeoutFrom = Literal["config", "auto"]
 DeadLeader = Literal["ask", "next-term"]
 
-TIMEOUT_MIN: Final[Duration] = ms(5)  # Of a measured TIMEOUT: scheduling takes as long.
-BOUND_MAX: Final = 100_000  # Of c, f, x and y: more members than any group has.
+TIMEOUT_MIN: Final[Duration] = ms(5)  # The least measured TIMEOUT: scheduling takes as long.
+BOUND_MAX: Final = 100_000  # The most that c, f, x and y can be: more members than any group has.
 
 
 class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which of the four protocols, for how many missing and stale entries, and how patient."""
+    """The variant of the protocol, how many missing and stale entries it tolerates, and how long it waits."""
 
-    variant: Variant = "hybrid"  #: Optimistic and hybrid tell early; preferred and hybrid avoid the unhealthy.
+    variant: Variant = "hybrid"  #: Optimistic and hybrid name a leader early; preferred and hybrid avoid the unhealthy.
     missing_max: int | Literal["auto"] = "auto"  #: c.  Low: a wrong leader.  High: 2 messages each.  auto: estimated.
     failure_max: int = 0  #: f.  Low: a wait of response_timeout per silent node.  High: 2 messages each.
     candidate_count: int = 5  #: x.  Low: no healthy candidate, another attempt.  High: longer messages.
     unhealthy_count: int = 5  #: y.  Low: an unhealthy leader.  High: nobody is left, another attempt.
-    exclusion: Exclusion = "union"  #: Of all unhealthy lists; `top`: the y greatest sums, as in the authors' figures.
+    exclusion: Exclusion = "union"  #: union: all on any unhealthy list; top: the y greatest sums, as in the figures.
     response_timeout: Duration = ms(500)  #: TIMEOUT, some round trips.  Short: needless queries.  Long: slow retries.
-    timeout: TimeoutFrom = "config"  #: Whence TIMEOUT; auto: twice what the membership measures, once it has.
+    timeout: TimeoutFrom = "config"  #: Where TIMEOUT comes from; auto: twice what the membership measures.
     notify_retry_max: int = 3  #: NOTIFYLEADERs repeated before an attempt is begun anew; the paper repeats none.
-    resend_interval: Duration = ms(250)  #: LEADER is repeated to who has not acknowledged it.  About a round trip.
-    fan_out: int = 0  #: LEADER is gossiped to so many members at a time by whoever hears it; 0: the leader tells all.
-    dead_leader: DeadLeader = "ask"  #: A LEADER of one held dead: it is asked; next-term: answered by term+1 at once.
-    resign_cool_down: Duration = seconds(60)  #: Who resigned is passed over for so long.
-    final_timeout: Duration = seconds(10)  #: Patience with an election that has no final LEADER.  Short: rival ones.
-    begin_spread: Duration = ms(500)  #: Who misses a leader begins within this, by chance.  Short: rival initiators.
+    resend_interval: Duration = ms(250)  #: Between repetitions of LEADER that is not acknowledged.  A round trip.
+    fan_out: int = 0  #: Members to whom each receiver of LEADER passes it on; 0: the leader sends it to all.
+    dead_leader: DeadLeader = "ask"  #: ask: a leader named by LEADER but held dead is asked; next-term: term+1 begins.
+    resign_cool_down: Duration = seconds(60)  #: How long a member that resigned is passed over.
+    final_timeout: Duration = seconds(10)  #: The longest wait for a final LEADER.  Short: rival elections.
+    begin_spread: Duration = ms(500)  #: A member without a leader begins within this, at random.  Short: rivals.
     back_off_max: Duration = seconds(30)  #: Longest wait between attempts while too few members are known.
-    ask_interval: Duration = seconds(10)  #: One member is asked for its leader, sooner after news; inf is off.
-    bootstrap_after: Duration = seconds(2)  #: Who hears of no leader for so long begins an election; inf is off.
+    ask_interval: Duration = seconds(10)  #: Between questions to one member for its leader; inf is off.
+    bootstrap_after: Duration = seconds(2)  #: When a member without a leader begins an election; inf is off.
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -69,7 +69,7 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def paper(cls, variant: Variant = "hybrid", missing_max: int = 4) -> "CTolerantConfig":
-        """[CTOL §VI] x = y = 5, TIMEOUT 500, c from Table I; an operator begins, nobody asks; LEADER is repeated."""
+        """Return the setting of [CTOL §VI]: x = y = 5, TIMEOUT 500, c from Table I; only operators begin."""
         return cls(
             variant=variant,
             missing_max=missing_max,
@@ -85,5 +85,5 @@ class CTolerantConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def wan(cls, group_size: int) -> "CTolerantConfig":
-        """Round trips of 300 ms and a few percent of loss."""
+        """Return the preset for round trips of 300 ms and a few percent of loss."""
         return cls(response_timeout=seconds(1), resend_interval=ms(500), final_timeout=seconds(15))

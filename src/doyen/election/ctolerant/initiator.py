@@ -20,7 +20,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.election.ctolerant.messages import (
     AttemptBegan,
-    BackOffOver,
+    BackOffEnds,
     CannotElect,
     Decided,
     ElectionId,
@@ -37,14 +37,16 @@ from doyen.election.ctolerant.tally import Tally
 
 
 class Role(Enum):
+    """What a node does as an initiator."""
+
     IDLE = "idle"
-    WAITING = "waiting"  # Cannot elect safely: knows too few.
+    WAITING = "waiting"  # Too few members are known for a safe election.
     COLLECTING = "collecting"
-    NOTIFIED = "notified"  # The final choice was told to the would-be leader.
+    NOTIFIED = "notified"  # The would-be leader was notified of the final choice.
 
 
 class Initiator:
-    """One election at a time, in as many attempts as it takes."""
+    """Conducts one election at a time, in as many attempts as it takes."""
 
     __slots__ = (
         "_asked_count",
@@ -76,16 +78,16 @@ class Initiator:
         self._needed = 1  # c+1 of this attempt.
         self._asked_count = 1  # c+f+1.
         self._x = self._y = 0
-        self._sequence = 0  # Of the last NOTIFYLEADER in this election,
-        self._heard_sequence = 0  # and of the last LEADER that answered one.
-        self._chosen: NodeId | None = None  # Whom it went to.
-        self._deadline: Instant = 0  # No new RESPONSE by then: ask more.
-        self._tries = 0  # In vain, for want of members.
+        self._sequence = 0  # That of the last NOTIFYLEADER in this election,
+        self._heard_sequence = 0  # and that of the last LEADER that answered one.
+        self._chosen: NodeId | None = None  # The member that was notified.
+        self._deadline: Instant = 0  # Without a new RESPONSE by then more members are asked.
+        self._tries = 0  # Attempts in vain, for want of members.
 
     # Inputs.
 
     def begin(self, now: Instant) -> None:
-        """A new election, above all that were heard of."""
+        """Begin an election above all that were heard of."""
         point, config = self._point, self._point.config
         point.number += 1
         self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
@@ -96,7 +98,7 @@ class Initiator:
         self._attempt(x, y, now)
 
     def appoint(self, leader: NodeId, now: Instant) -> None:
-        """A new election whose outcome is known: the leader hands over."""
+        """Begin an election whose outcome is known, as the leader hands over."""
         point = self._point
         point.number += 1
         self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
@@ -106,11 +108,11 @@ class Initiator:
         self._notify(leader, True, now)
 
     def stop(self) -> None:
-        """A better election is under way, or this one is over."""
+        """End the election: a better one is under way, or this one is over."""
         self.role, self.shortage = Role.IDLE, None
 
     def counts(self, response: Response) -> bool:
-        """Late answers to an earlier attempt do not: they were made from an earlier view, or for another x and y."""
+        """Whether a response is to the present attempt; others stem from an earlier view, or another x and y."""
         return response.attempt == self.attempt
 
     def on_response(self, sender: NodeId, response: Response, now: Instant) -> None:
@@ -131,7 +133,7 @@ class Initiator:
             self._notify(leaders[0], False, now)
 
     def on_record(self, record: Record, now: Instant) -> None:
-        """A LEADER was accepted: is it the answer to my NOTIFYLEADER?"""
+        """Note that a LEADER was accepted, and end if it is the answer to the final NOTIFYLEADER."""
         if self.role is Role.IDLE or record.election != self.election:
             return
         self._heard_sequence = max(self._heard_sequence, record.sequence)
@@ -139,7 +141,7 @@ class Initiator:
             self.stop()
 
     def on_view(self, changed: tuple[NodeId, ...], now: Instant) -> None:
-        if self.role is Role.WAITING and len(self._point.known()) >= self._asked():
+        if self.role is Role.WAITING and len(self._point.known()) >= self._point.asked_count():
             self._attempt(self._x, self._y, now)
         elif self.role is Role.NOTIFIED and self._chosen in changed and self._point.is_dead(self._chosen):
             self._attempt(self._x, self._y, now)  # It will not answer: no need to wait for the timeout.
@@ -170,7 +172,7 @@ class Initiator:
         else:
             self._tell(self._chosen, final, timer.repeat + 1, now)
 
-    def on_back_off_over(self, timer: BackOffOver, now: Instant) -> None:
+    def on_back_off_ends(self, timer: BackOffEnds, now: Instant) -> None:
         if self.role is Role.WAITING and (timer.number, timer.tries) == (self._number, self._tries):
             self._attempt(self._x, self._y, now)
 
@@ -180,13 +182,10 @@ class Initiator:
     def _number(self) -> int:
         return 0 if self.election is None else self.election.number
 
-    def _asked(self) -> int:
-        return self._point.missing_max() + self._point.config.failure_max + 1
-
     def _attempt(self, x: int, y: int, now: Instant) -> None:
         assert self.election is not None
         self._x, self._y = x, y
-        self._asked_count, self._needed = self._asked(), self._point.missing_max() + 1
+        self._asked_count, self._needed = self._point.asked_count(), self._point.missing_max() + 1
         known = self._point.known()
         if len(known) < self._asked_count:
             self._become_waiting(now)
@@ -206,16 +205,16 @@ class Initiator:
         self._out.set_timer(ResponseOverdue(self._number, self.attempt), self._deadline)
 
     def _become_waiting(self, now: Instant) -> None:
-        """A state that can be seen, and that ends by itself; not an endless loop."""
+        """Wait, in a state that can be seen and that ends by itself, instead of an endless loop."""
         config = self._point.config
         self.role = Role.WAITING
         self._tries += 1
-        shortage = CannotElect(len(self._point.known()), self._asked())
+        shortage = CannotElect(len(self._point.known()), self._point.asked_count())
         if shortage != self.shortage:
             self.shortage = shortage
             self._out.emit(shortage)
         wait: Duration = min(self._point.timeout * 2 ** min(self._tries, 30), config.back_off_max)
-        self._out.set_timer(BackOffOver(self._number, self._tries), now + wait)
+        self._out.set_timer(BackOffEnds(self._number, self._tries), now + wait)
 
     def _become_notified(self, leader: NodeId, now: Instant) -> None:
         assert self.role is Role.COLLECTING
@@ -227,7 +226,7 @@ class Initiator:
         point = self._point
         wishes = point.wishes()
         query = Query(self.election, self.attempt, self._x, self._y, wishes)
-        if wishes:  # Others than those whose answers are needed should know them.
+        if wishes:  # More members than those whose answers are needed should know them.
             count = max(count, WISHES_MAX)
         for node in self._rng.sample(known, min(count, len(known))):
             self._out.send(node, query)

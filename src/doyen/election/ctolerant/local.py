@@ -1,6 +1,6 @@
-"""The baseline that needs no messages: each node takes the lowest hash of its own view.  [CTOL §I]
+"""An election without messages: each node names the lowest hash of its own view.  [CTOL §I]
 
-It shows what weak views do to elections that trust them: split leaders, for as long as views differ.
+It is a baseline, and shows what weak views do to elections that trust them: split leaders, as long as views differ.
 """
 
 from typing import Any, ClassVar
@@ -17,17 +17,17 @@ from doyen.election.ctolerant.standpoint import Rank, hash_rank
 
 
 class Nothing(Struct, frozen=True, array_like=True, tag=True):
-    """Never sent."""
+    """A message that is never sent: a machine must name its kinds."""
 
 
 class Local(NoLease):
-    """Names the best member it knows, at once."""
+    """Names the best member of its own view, as soon as the view changes."""
 
     MESSAGES: ClassVar[Any] = Nothing
 
     def __init__(self, me: NodeId, out: Out, *, rank: Rank = hash_rank) -> None:
         self.me, self._out, self.rank = me, out, rank
-        self.considered: frozenset[NodeId] = frozenset()  # Among whom it chose last.
+        self.considered: frozenset[NodeId] = frozenset()  # The members among which the last choice was made.
         self.term: Term | None = None
 
     @property

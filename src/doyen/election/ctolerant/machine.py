@@ -1,16 +1,17 @@
 """Elections that tolerate weak views: c missing entries, f stale ones, and churn while they run.  [CTOL]
 
 Any node may begin one: it asks c+f+1 members for the lowest hash each knows, so that at least one of c+1 answers knows
-the lowest of all, and notifies it; that node tells everybody.  Four variants of one machine:
+the lowest of all, and notifies it; that node announces itself to everybody.  Four variants of one machine:
 
     base        decides when c+1 answers are in
-    optimistic  tells after each answer that changes the leader, then confirms
+    optimistic  notifies after each answer that changes the leader, then confirms
     preferred   answers also list the y most unhealthy members, who are not elected
     hybrid      both
 
 Every node is a member: it answers, accepts the greatest LEADER (`acceptance`), and watches that what was begun ends.
-Who initiates: the node whose view says that the leader is gone; one that hears of no leader after its start; an
-operator (`initiate`).  This is a weak election: two sides of a partition have a leader each, and heal by term.
+An election is initiated by a node whose view says that the leader is gone, by one that hears of no leader after its
+start, or by an operator (`initiate`).  This is a weak election: two sides of a partition have a leader
+each, and heal by term.
 
 Deviation [CTOL §III-B]: a node that holds a tentative leader for too long, or has heard of an election whose initiator
   died before a final LEADER, begins the next term.
@@ -19,7 +20,7 @@ Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in th
   if no final LEADER comes.
 Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
   answered by the next term: views err, and one that errs must not unseat a living leader.
-Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; who misses them asks.
+Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks.
 Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
   reached, one that returns, and two halves that meet again agree without an election.
 """
@@ -42,14 +43,14 @@ from doyen.election.ctolerant.messages import (
     MESSAGES,
     Ask,
     AskDue,
-    BackOffOver,
+    BackOffEnds,
     BeginDue,
     BootstrapDue,
     CannotElect,
     Confirm,
     ConfirmAgain,
-    ConfirmDue,
-    DoubtDue,
+    ConfirmOverdue,
+    EchoOverdue,
     ElectionId,
     FinalOverdue,
     Leader,
@@ -72,7 +73,7 @@ from doyen.membership.reliable import GossipMulticast, ReliableMulticast, Resend
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
-ASK_AFTER: Final = 4  # Times response_timeout: who holds a tentative leader for so long asks it whether it is final.
+ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
 class CTolerant(NoLease):
@@ -98,7 +99,7 @@ class CTolerant(NoLease):
         self.me, self.config = me, config
         self._out, self._rng, self._ranks_differ, self._durable = out, rng, ranks_differ, durable
         self._kept = 0 if restored is None else restored.number  # The term on the disk,
-        self._floor = self._kept  # and as an earlier life left it: whatever is older is over.
+        self._floor = self._kept  # and as an earlier incarnation left it: whatever is older is over.
         self.point = Standpoint(me, incarnation, config, rank, health, self._kept)
         self.initiator = Initiator(self.point, out, rng)
         self.multicast: ReliableMulticast | GossipMulticast = (
@@ -107,8 +108,8 @@ class CTolerant(NoLease):
             else ReliableMulticast(out, config.resend_interval, self.point.presence)
         )
         self.held: Record | None = None
-        self._told: Term | None = None  # The term under which `LeaderElected` was last told, unless lost since.
-        self._awaited: ElectionId | None = None  # Heard of, and no final LEADER yet.
+        self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
+        self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
         self._confirmed: tuple[NodeId, Confirm] | None = None  # The last confirmation heard.
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
@@ -158,18 +159,18 @@ class CTolerant(NoLease):
                 self.initiator.on_leader_overdue(timer, now)
             case ResendDue():
                 self.multicast.on_timer(timer, now)
-            case BackOffOver():
-                self.initiator.on_back_off_over(timer, now)
+            case BackOffEnds():
+                self.initiator.on_back_off_ends(timer, now)
             case FinalOverdue():
                 self._on_final_overdue(timer, now)
             case ConfirmAgain():
                 self._on_confirm_again(timer, now)
-            case ConfirmDue():
-                self._on_confirm_due(timer, now)
+            case ConfirmOverdue():
+                self._on_confirm_overdue(timer, now)
             case BeginDue():
                 self._on_begin_due(timer, now)
-            case DoubtDue():
-                self._on_doubt_due(timer, now)
+            case EchoOverdue():
+                self._on_echo_overdue(timer, now)
             case AskDue():
                 self._on_ask_due(timer, now)
             case StandAgain():
@@ -207,9 +208,10 @@ class CTolerant(NoLease):
         self.initiator.begin(now)
 
     def resign(self, now: Instant, to: NodeId | None = None, cool_down: Duration | None = None) -> None:
-        """The command of a leader that goes on as a member: to that one, or to the best of the others.
+        """Stop leading, go on as a member, and hand over: to that member, or to the best of the others.
 
-        Elections pass it over for so long, `resign_cool_down` unless said, or until it is told to `stand`."""
+        Elections pass this node over for `cool_down` (`resign_cool_down` unless given), or until `stand`.
+        """
         if to is not None or self.is_leader:
             self.check_heir(to)
         if not self.is_leader:
@@ -231,7 +233,7 @@ class CTolerant(NoLease):
         self.point.check_heir(to)
 
     def stand(self, now: Instant) -> None:
-        """The command of one that resigned, and may lead again."""
+        """Let elections consider this node again after its resignation."""
         self.point.resigned = False
 
     # Queries.
@@ -254,7 +256,7 @@ class CTolerant(NoLease):
 
     @property
     def shortage(self) -> CannotElect | None:
-        """Why no election can be held now, if so."""
+        """Return why no election can be held now; None if one can."""
         return self.initiator.shortage
 
     # The member's part.
@@ -276,12 +278,12 @@ class CTolerant(NoLease):
         record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
         before = self.held
         if self.point.passes_on(now):
-            self.initiate(now)  # Whoever began did not know that I do not wish to: I ask for another.
+            self.initiate(now)  # The initiator did not know that this node does not wish to lead.
         elif self.accepts(record):
             told = before is not None and (before.election, before.leader) == (record.election, self.me)
             self._accept(record, now)
             if told and before is not None and record.final:
-                # They know who leads, and need only hear that it stays so; who has not acknowledged gets it all.
+                # Members know who leads, and need only hear that it is final; who has not acknowledged gets it all.
                 self._confirm(Confirm(record.election, before.sequence, record.sequence), now)
             else:
                 self.multicast.publish(lambda number: Leader(record, number), self.point.audience(), now)
@@ -289,7 +291,7 @@ class CTolerant(NoLease):
             self._out.send(sender, Leader(self.held))  # Its LEADER was lost, or it is behind.
 
     def _confirm(self, confirm: Confirm, now: Instant) -> None:
-        """As often as the LEADER had to be repeated so far: on a good network, once."""
+        """Multicast a confirmation as often as the LEADER had to be repeated so far: on a good network, once."""
         record, initiator = self.held, confirm.election.initiator
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
@@ -309,7 +311,7 @@ class CTolerant(NoLease):
         if message.number:
             self._out.send(sender, LeaderAck(message.number))
         if record.leader == self.me and record.leader_incarnation != self.point.incarnation:
-            # I led in an earlier life, and that reign ended with it.
+            # An earlier incarnation of this node led, and that reign ended with it.
             if self.accepts(record):
                 self._hear_of(record.election, now)
                 self._plan_to_begin(now, 0)
@@ -327,7 +329,7 @@ class CTolerant(NoLease):
             if self.point.is_dead(record.leader):
                 self._doubted_since = now
                 self._doubt(now)
-        elif self.held is None:  # An earlier life of mine knew a later term; now nobody else does.
+        elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
             self._plan_to_begin(now, self.config.begin_spread)
         elif message.number and self.held != record:
             self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
@@ -344,8 +346,8 @@ class CTolerant(NoLease):
             if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
                 self._accept(replace(held, sequence=confirm.final, final=True), now)
 
-    def _on_confirm_due(self, timer: ConfirmDue, now: Instant) -> None:
-        """Tentative for long: perhaps the confirmation was lost."""
+    def _on_confirm_overdue(self, timer: ConfirmOverdue, now: Instant) -> None:
+        """Ask a leader that has been tentative for long: perhaps its confirmation was lost."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
             self._out.send(held.leader, self._question())
@@ -370,13 +372,17 @@ class CTolerant(NoLease):
     def accepts(self, record: Record) -> bool:
         return record.election.number >= self._floor and supersedes(record, self.held)
 
+    def ends(self, record: Record) -> bool:
+        """Whether the election of a record is over, and is no longer waited for."""
+        return record.final
+
     def _accept(self, record: Record, now: Instant) -> None:
-        """The sole writer of `held`."""
+        """Hold a record; no other method writes `held`."""
         before, told = self.held, self._told
         self._keep(record.election.number)
         self.held = record
         self._hear_of(record.election, now)
-        if record.final:
+        if self.ends(record):
             if self._awaited is not None and self._awaited.number <= record.election.number:
                 self._awaited = None
         else:
@@ -384,7 +390,9 @@ class CTolerant(NoLease):
                 self._await_final(record.election, now)
             if record.leader != self.me:
                 wait = min(ASK_AFTER * self.point.timeout, self.config.final_timeout // 4)
-                self._out.set_timer(ConfirmDue(record.election, record.sequence, wait), now + wait + self._some(wait))
+                self._out.set_timer(
+                    ConfirmOverdue(record.election, record.sequence, wait), now + wait + self._some(wait)
+                )
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()
         if told is not None and told.leader == self.me != record.leader:
@@ -398,7 +406,7 @@ class CTolerant(NoLease):
         self._ask_soon(now)
 
     def _lose(self, reason: str) -> None:
-        """The leader is gone; its record stays, as the least that counts."""
+        """Note that the leader is gone; its record stays, as the least that counts."""
         if self._told is not None:
             told, self._told = self._told, None
             self._out.emit(LeaderLost(told, reason))
@@ -406,7 +414,7 @@ class CTolerant(NoLease):
     # What was begun must end.
 
     def _hear_of(self, election: ElectionId, now: Instant) -> None:
-        """Of an election, however: if it is the best so far, mine stops, and its end is awaited."""
+        """Note an election: if it is the best so far, this node's own stops, and the better one's end is awaited."""
         point = self.point
         point.number = max(point.number, election.number)
         if not election.outranks(point.best):
@@ -427,7 +435,7 @@ class CTolerant(NoLease):
             self.initiate(now)
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
-        """Soon, unless somebody else does first."""
+        """Plan to begin an election within `spread`, unless another node does first."""
         if self._begin_at is None and self.initiator.role is Role.IDLE:
             self._begin_at = now + self._some(spread)
             self._out.set_timer(BeginDue(self.point.number), self._begin_at)
@@ -439,14 +447,14 @@ class CTolerant(NoLease):
                 self.initiate(now)
 
     def _doubt(self, now: Instant) -> None:
-        """The view says that the leader is dead; whoever passed its name on may be late, or the view may err."""
+        """Ask a leader that the view holds dead: the one that passed its name on may be late, or the view may err."""
         held = self.held
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
         wait = self.point.timeout
-        self._out.set_timer(DoubtDue(held.election, held.sequence), now + wait + self._some(wait))
+        self._out.set_timer(EchoOverdue(held.election, held.sequence), now + wait + self._some(wait))
 
-    def _on_doubt_due(self, timer: DoubtDue, now: Instant) -> None:
+    def _on_echo_overdue(self, timer: EchoOverdue, now: Instant) -> None:
         held = self.held
         if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
             return
@@ -479,7 +487,7 @@ class CTolerant(NoLease):
         return Ask(echo=echo) if self.held is None else Ask(self.held.election, self.held.sequence, echo)
 
     def _ask_soon(self, now: Instant) -> None:
-        """News spread fast: the next questions come soon, then ever more slowly."""
+        """Ask soon after news, which so spread fast, and then ever more slowly."""
         if self.config.ask_interval < FOREVER:
             self._ask_no += 1
             self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
@@ -500,7 +508,7 @@ class CTolerant(NoLease):
         return int(self._rng.random() * span)
 
     def _keep(self, number: int) -> None:
-        """On the disk, before anybody hears of it."""
+        """Make a term durable before any message carries it."""
         if number > self._kept and self._durable:
             self._kept = number
             self._out.persist(Memory(number))

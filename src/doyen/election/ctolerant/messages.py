@@ -1,10 +1,10 @@
-"""What churn-tolerant elections say, wait for and tell.  [CTOL Alg. 1–4]
+"""The messages, timers and events of churn-tolerant elections.  [CTOL Alg. 1–4]
 
     initiator ──Query──▶ c+f+1 members ──Response──▶ initiator ──NotifyLeader──▶ would-be leader ──Leader──▶ all
 
 Deviation [CTOL Alg. 1–4]: every message carries the election it belongs to, (term, initiator, incarnation); queries
   and responses also an attempt, NOTIFYLEADER and LEADER a sequence and whether it is final.  Without them a late
-  message of an earlier attempt, election or life counts as news.
+  message of an earlier attempt, election or incarnation counts as news.
 """
 
 from typing import Any, Final, TypeAlias
@@ -21,7 +21,7 @@ LISTED_MAX: Final = 512  # Entries in a list on the wire; a datagram ends it soo
 
 
 class ElectionId(Struct, frozen=True, gc=False, array_like=True):
-    """One election.  Of two, the one with the higher term counts; then the lower initiator's; then its later life's."""
+    """The name of one election.  The higher term counts; then the lower initiator; then its later incarnation."""
 
     number: int
     initiator: NodeId
@@ -41,13 +41,13 @@ class ElectionId(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Query(Struct, frozen=True, array_like=True, tag="Q"):
-    """Whom do you know?  Your x lowest hashes, without your y most unhealthy."""
+    """Asks for the receiver's x lowest hashes, without its y most unhealthy members."""
 
     election: ElectionId
     attempt: int
     candidate_count: int  # x
     unhealthy_count: int  # y
-    without: tuple[NodeId, ...] = ()  # Who does not wish to lead.
+    without: tuple[NodeId, ...] = ()  # Members that do not wish to lead.
 
     def __post_init__(self) -> None:
         _check(len(self.without) <= LISTED_MAX and all(0 < len(node) <= NAME_MAX for node in self.without), "without")
@@ -55,14 +55,14 @@ class Query(Struct, frozen=True, array_like=True, tag="Q"):
 
 
 class Response(Struct, frozen=True, array_like=True, tag="R"):
-    """Best candidate first.  `better` names an election that the asker should know of: then this is a refusal."""
+    """Lists the best candidates first; or refuses, and names a `better` election that the initiator should know of."""
 
     election: ElectionId
     attempt: int
     candidates: tuple[NodeId, ...]
     excluded: tuple[tuple[NodeId, int], ...] = ()  # The most unhealthy first, with their counts.
     better: ElectionId | None = None
-    ranks: tuple[int | float, ...] = ()  # Of the candidates, where the asker cannot compute them itself.
+    ranks: tuple[int | float, ...] = ()  # Those of the candidates, where the initiator cannot compute them itself.
 
     def __post_init__(self) -> None:
         _check(len(self.candidates) <= LISTED_MAX and len(self.excluded) <= LISTED_MAX, "list")
@@ -72,7 +72,7 @@ class Response(Struct, frozen=True, array_like=True, tag="R"):
 
 
 class NotifyLeader(Struct, frozen=True, gc=False, array_like=True, tag="N"):
-    """You lead: for now, or finally."""
+    """Notifies the receiver that it leads, tentatively or finally."""
 
     election: ElectionId
     sequence: int
@@ -80,13 +80,13 @@ class NotifyLeader(Struct, frozen=True, gc=False, array_like=True, tag="N"):
 
 
 class Record(Struct, frozen=True, gc=False, array_like=True):
-    """Who leads, by which decision of which election."""
+    """A leader, and the decision of an election by which it leads."""
 
     election: ElectionId
     sequence: int
     final: bool
     leader: NodeId
-    leader_incarnation: int  # Of the life that was notified; a later life of that name does not lead.
+    leader_incarnation: int  # The one that was notified; a later incarnation does not lead.
 
     def __post_init__(self) -> None:
         _check(0 < len(self.leader) <= NAME_MAX, "leader")
@@ -97,18 +97,20 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
-    """From the leader itself (`number` wants an ack), or passed on by who holds it (0)."""
+    """Announces a leader: sent by the leader itself, or passed on by a member that holds the record."""
 
     record: Record
-    number: int = 0
+    number: int = 0  # An ack with this number is wanted; 0: none.
 
 
 class LeaderAck(Struct, frozen=True, gc=False, array_like=True, tag="A"):
+    """Acknowledges the LEADER with this number."""
+
     number: int
 
 
 class Confirm(Struct, frozen=True, gc=False, array_like=True, tag="C"):
-    """From a leader that was told tentatively: it is final.  To all, a few times; who misses it asks."""
+    """Announces that the sender, a tentative leader, is final; multicast a few times, then answered on request."""
 
     election: ElectionId
     tentative: int  # The sequence that members hold,
@@ -116,18 +118,18 @@ class Confirm(Struct, frozen=True, gc=False, array_like=True, tag="C"):
 
 
 class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
-    """Whom do you hold?  Says what the asker holds, so that whoever is behind learns of it."""
+    """Asks for the receiver's leader, and says which record the sender holds, so that either learns of a newer one."""
 
     election: ElectionId | None = None
     sequence: int = 0
-    echo: bool = False  # Answer even if there is nothing new: are you there?
+    echo: bool = False  # An answer is wanted even if there is nothing new, to see that the receiver lives.
 
 
 Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
 
 
 def term_number(message: Message) -> int:
-    """Of the latest election that it speaks of; 0 if of none."""
+    """Return the term of the latest election that a message speaks of; 0 if it speaks of none."""
     match message:
         case Leader():
             return message.record.election.number
@@ -141,7 +143,7 @@ def term_number(message: Message) -> int:
 
 
 class Memory(Struct, frozen=True):
-    """What outlives the process: a term never goes back."""
+    """The record on disk: a term never goes back, over restarts too."""
 
     number: int
 
@@ -150,61 +152,82 @@ class Memory(Struct, frozen=True):
 
 
 class ResponseOverdue(Struct, frozen=True, gc=False):
+    """The initiator asks as many further members as have not answered."""
+
     number: int
     attempt: int
 
 
 class LeaderOverdue(Struct, frozen=True, gc=False):
+    """The initiator repeats its NOTIFYLEADER, or begins another attempt."""
+
     number: int
     sequence: int
     repeat: int
 
 
-class BackOffOver(Struct, frozen=True, gc=False):
+class BackOffEnds(Struct, frozen=True, gc=False):
+    """The initiator, which knew too few members, tries again."""
+
     number: int
     tries: int
 
 
 class FinalOverdue(Struct, frozen=True, gc=False):
+    """The node begins the next term, as this election has brought no final LEADER."""
+
     election: ElectionId
 
 
 class ConfirmAgain(Struct, frozen=True, gc=False):
+    """The leader repeats its confirmation."""
+
     confirm: Confirm
-    left: int
+    left: int  # Repetitions, this one included.
 
 
-class ConfirmDue(Struct, frozen=True, gc=False):
+class ConfirmOverdue(Struct, frozen=True, gc=False):
+    """The node asks its tentative leader whether it is final."""
+
     election: ElectionId
     sequence: int
     wait: Duration
 
 
 class BeginDue(Struct, frozen=True, gc=False):
+    """The node begins an election, as planned."""
+
     number: int  # The greatest term known when it was set: a newer one makes it idle.
 
 
-class DoubtDue(Struct, frozen=True, gc=False):
+class EchoOverdue(Struct, frozen=True, gc=False):
+    """The node asks a leader that its view holds dead once more, or gives it up."""
+
     election: ElectionId
     sequence: int
 
 
 class StandAgain(Struct, frozen=True, gc=False):
+    """The node may be elected again after its resignation."""
+
     resignation: int
 
 
 class AskDue(Struct, frozen=True, gc=False):
+    """The node asks another member for its leader."""
+
     ask_no: int
 
 
-class BootstrapDue(Struct, frozen=True, gc=False): ...
+class BootstrapDue(Struct, frozen=True, gc=False):
+    """The node begins an election, if it has heard of none and of no leader since its start."""
 
 
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LeaderHeld(Struct, frozen=True):
-    """This node now goes by this record: told beside `LeaderElected`, and again when a tentative leader is final."""
+    """This node holds this record: emitted beside `LeaderElected`, and again when a tentative leader becomes final."""
 
     record: Record
 
@@ -219,7 +242,7 @@ class ResponseCounted(Struct, frozen=True):
 
 
 class Decided(Struct, frozen=True):
-    """The initiator chose, for now or finally; the would-be leader is being notified."""
+    """The initiator chose a leader, tentatively or finally, and notifies it."""
 
     election: ElectionId
     attempt: int
@@ -229,12 +252,14 @@ class Decided(Struct, frozen=True):
 
 
 class AttemptBegan(Struct, frozen=True):
+    """The initiator has asked members anew."""
+
     election: ElectionId
     attempt: int
 
 
 class CannotElect(Struct, frozen=True):
-    """Too few members are known for an election to be safe; tried again after a while, or when the view changes."""
+    """Too few members are known for a safe election; the initiator tries again later, or with a larger view."""
 
     known_count: int
     needed_count: int

@@ -1,4 +1,4 @@
-"""What one node knows when it takes part: its view, how it ranks members, and the elections it has heard of."""
+"""Holds what one node knows: its view, how it ranks members, and the elections that it has heard of."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,29 +15,29 @@ from doyen.errors import LocalProtocolError
 from doyen.membership.reliable import Presence
 
 Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
-Health: TypeAlias = Callable[[Member], int]  # How unhealthy: 0 is well.
+Health: TypeAlias = Callable[[Member], int]  # How unhealthy a member is: 0 is well.
 
 NAMES_MAX: Final = 1000  # Bytes of names in one response: it must fit a datagram.
 AUTO_SHARE: Final = 0.1  # [CTOL §III-A] At or under 5 % of loss, c never exceeds 10 % of N.
 
-PASSES_MAX: Final = 8  # Whoever is chosen more often than that, though it declines, is needed.
-WISHES_MAX: Final = 32  # Members known to decline; and how many are told of them.
+PASSES_MAX: Final = 8  # A member that is chosen more often than this, though it declines, is needed.
+WISHES_MAX: Final = 32  # The most members known to decline, and the fewest that are asked in order to spread that.
 SURE: Final = 0.5  # Confidence from which the estimate of c stands alone.
 
 
 @lru_cache(maxsize=65536)
 def hash_rank(node: NodeId) -> int:
-    """SHA3-256 of the name: the same on every machine and in every version."""
+    """Return the SHA3-256 of the name: the same on every machine and in every version."""
     return int.from_bytes(sha3_256(node.encode()).digest(), "big")
 
 
 def suspicions(member: Member) -> int:
-    """[CTOL §IV-C] How often it was suspected, as its membership protocol counts."""
+    """[CTOL §IV-C] Return how often a member was suspected, as its membership protocol counts."""
     return member.suspicion_count
 
 
 class Standpoint:
-    """One node's knowledge, shared by its parts as initiator and as member."""
+    """The knowledge of one node, shared by its parts as initiator and as member."""
 
     __slots__ = (
         "best",
@@ -70,12 +70,14 @@ class Standpoint:
         self.confidence = 0.0  # and how sure it is.
         self.timeout: Duration = config.response_timeout  # TIMEOUT: as configured, or as measured.
         self.eligible, self.resigned = True, False
-        self.pass_count = 0  # Times that I was chosen and declined, one soon after the other,
+        self.pass_count = 0  # Times that this node was chosen and declined, one soon after the other,
         self.declined_until: Instant = 0  # and until when the next is soon.
-        self.unwilling: dict[NodeId, Instant] = {}  # Others that have said so, and how long that is remembered.
+        self.unwilling: dict[
+            NodeId, Instant
+        ] = {}  # Others that do not wish to lead, and until when that is remembered.
 
     def check_heir(self, to: NodeId | None) -> None:
-        """Raises what a leader's resignation would."""
+        """Raise what the resignation of a leader would raise."""
         others = self.others()
         if to is not None and to not in others:
             raise LocalProtocolError(f"cannot hand over to {to}: it is no other member that is present here")
@@ -84,11 +86,11 @@ class Standpoint:
 
     @property
     def declined(self) -> bool:
-        """I do not wish to lead, as long as anybody else can."""
+        """Whether this node does not wish to lead, as long as another can."""
         return self.resigned or not self.eligible
 
     def passes_on(self, now: Instant) -> bool:
-        """Whether I decline to lead though I was chosen: while others may wish to, and not for ever."""
+        """Whether this node declines to lead though it was chosen: while others may wish to, and `PASSES_MAX` times."""
         if not self.declined or all(node in self.unwilling for node in self.others()):
             return False
         self.pass_count = self.pass_count + 1 if now < self.declined_until else 1
@@ -96,24 +98,27 @@ class Standpoint:
         return self.pass_count <= PASSES_MAX
 
     def wishes(self) -> tuple[NodeId, ...]:
-        """Who does not wish to lead: myself, and those that told me."""
+        """Return who does not wish to lead: this node, and those that said so."""
         mine = (self.me,) if self.declined and self.others() else ()
         return (*mine, *self.unwilling)
 
     def hear_wishes(self, asker: NodeId, unwilling: tuple[NodeId, ...], now: Instant) -> None:
-        """Its own is kept while one election leads to the next: else two that decline would choose each other, on and
-        on.  What it says of others is not: passed on and on, it would never be forgotten."""
+        """Remember whether an initiator wishes to lead, while one election leads to the next.
+
+        Else two that decline would choose each other for ever.  What it says of others is not remembered: passed on
+        from one to the next, it would never be forgotten.
+        """
         kept = {node: until for node, until in self.unwilling.items() if until > now and node != asker}
         if asker in unwilling and asker != self.me:
             kept[asker] = now + self.config.final_timeout
         self.unwilling = dict(list(kept.items())[1 - WISHES_MAX :])
 
     def is_present(self, member: Member) -> bool:
-        """A suspected member is present: else c is exceeded most of the time."""
+        """Whether a member is present; a suspected one is, else c would be exceeded most of the time."""
         return member.present
 
     def is_dead(self, node: NodeId) -> bool:
-        """Known, and known to be gone; somebody never heard of is not dead."""
+        """Whether a node is known, and known to be gone; a node never heard of is not dead."""
         return self.view is not None and node in self.view and node != self.me and not self.view[node].present
 
     def others(self) -> list[NodeId]:
@@ -129,17 +134,17 @@ class Standpoint:
         return "present" if member.present else "left" if member.status is Status.LEFT else "absent"
 
     def audience(self) -> list[NodeId]:
-        """Everybody in the view who has not left: one that seems to have failed may be here all the same."""
+        """Return all members that have not left; one that seems to have failed may be here all the same."""
         if self.view is None:
             return []
         return [m.node for m in self.view.members.values() if m.node != self.me and m.status is not Status.LEFT]
 
     def known(self) -> list[NodeId]:
-        """Everybody present, myself included."""
+        """Return the members that are present, this node first."""
         return [self.me, *self.others()]
 
     def missing_max(self) -> int:
-        """c."""
+        """Return c: as configured, or as estimated."""
         given = self.config.missing_max
         if given != "auto":
             return given
@@ -149,13 +154,17 @@ class Standpoint:
             wanted = max(wanted, ceil(AUTO_SHARE * known))
         return max(0, min(wanted, known - 1 - self.config.failure_max))
 
+    def asked_count(self) -> int:
+        """Return c+f+1, the number of members that an initiator asks."""
+        return self.missing_max() + self.config.failure_max + 1
+
     def order(self, node: NodeId) -> tuple[int | float, NodeId]:
         return self.rank(node), node
 
     def answer(
         self, candidate_count: int, unhealthy_count: int, without: tuple[NodeId, ...] = ()
     ) -> tuple[tuple[NodeId, ...], tuple[tuple[NodeId, int], ...]]:
-        """[CTOL Alg. 3, lines 29–30] Candidates and excluded: exclude first, then take x; myself among them."""
+        """[CTOL Alg. 3, lines 29–30] Return x candidates and y excluded members: exclude first, then take x."""
         excluded: tuple[tuple[NodeId, int], ...] = ()
         if unhealthy_count and self.view is not None:
             counts = [(m.node, self.health(m)) for m in self.view.members.values() if self.is_present(m)]
@@ -173,7 +182,7 @@ class Standpoint:
 def _fitting(
     candidates: list[NodeId], excluded: tuple[tuple[NodeId, int], ...]
 ) -> tuple[tuple[NodeId, ...], tuple[tuple[NodeId, int], ...]]:
-    """What fits a datagram: the unhealthy first, then the best candidates; one of them always."""
+    """Return what fits a datagram: the unhealthy first, then the best candidates, at least one of them."""
     room, kept_out, kept = NAMES_MAX, 0, 0
     for node, _ in excluded:
         room -= len(node.encode()) + 6

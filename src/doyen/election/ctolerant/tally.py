@@ -1,4 +1,4 @@
-"""The initiator's sums: candidates and excludes over the responses of one attempt.  [CTOL Alg. 1–4]"""
+"""Sums up the responses to one attempt: candidates and excludes.  [CTOL Alg. 1–4]"""
 
 from doyen.core.ids import NodeId
 from doyen.election.ctolerant.messages import Response
@@ -6,7 +6,7 @@ from doyen.election.ctolerant.standpoint import Standpoint
 
 
 class Tally:
-    """Union of the candidates, sums of the unhealthy counts; a responder counts once."""
+    """The union of the candidates, and the sums of the unhealthy counts; a responder counts once."""
 
     __slots__ = ("_candidates", "_excluded", "_point", "_ranks", "_unhealthy_count", "received")
 
@@ -15,10 +15,10 @@ class Tally:
         self.received: set[NodeId] = set()
         self._candidates: set[NodeId] = set()
         self._excluded: dict[NodeId, int] = {}
-        self._ranks: dict[NodeId, int | float] = {}  # As told, where ranks are: the best that anybody gave.
+        self._ranks: dict[NodeId, int | float] = {}  # Where responses carry ranks: the best that any gave.
 
     def add(self, sender: NodeId, response: Response) -> bool:
-        """Whether it is a new one."""
+        """Count a response; return whether it is the first of its sender."""
         if sender in self.received:
             return False
         self.received.add(sender)
@@ -34,7 +34,7 @@ class Tally:
         return self._point.order(node) if told is None else (told, node)
 
     def excluded(self) -> tuple[tuple[NodeId, int], ...]:
-        """Summed, the most unhealthy first; ties by hash."""
+        """Return the excluded members with their sums, the most unhealthy first; ties go by hash."""
         ranked = sorted(self._excluded.items(), key=lambda item: (-item[1], self._point.order(item[0])))
         return tuple(ranked if self._point.config.exclusion == "union" else ranked[: self._unhealthy_count])
 
@@ -42,7 +42,7 @@ class Tally:
         return tuple(sorted(self._candidates, key=self.order))
 
     def leaders(self) -> tuple[NodeId, ...]:
-        """[CTOL Alg. 3, line 13] candidates − excludes, the best first."""
+        """[CTOL Alg. 3, line 13] Return candidates − excludes, the best first."""
         out = {node for node, _ in self.excluded()}
         leaders = tuple(node for node in self.candidates() if node not in out)
         if self._point.declined:

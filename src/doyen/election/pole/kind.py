@@ -127,5 +127,6 @@ POLE = ElectionKind(
     account=Granted,
     lease=lambda config: int(config.lease),
     stay_put=lambda config: replace(config, resign_interval=FOREVER),
+    compares_every=lambda config: int(config.resign_interval),
     asks_oracle=True,
 )

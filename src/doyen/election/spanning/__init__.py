@@ -1,13 +1,15 @@
 """Multi-attribute election over an arbitrary graph.  [MADM §6.2.2]
 
-config.py      how patient it is
-messages.py    what it says and waits for: the whole interface
-gathering.py   what one node knows of one election
-watch.py       what neighbours last said of themselves
-hello.py       who of the neighbours is there
+messages.py    what nodes say and wait for: the whole interface
+config.py      how long they wait
+machine.py     the machine: elections one after the other, and what neighbours compare
+gathering.py   one election at one node: its place in the tree, and the best candidate gathered
+links.py       the neighbours, and what each last said of itself
+returning.py   what a node that returns makes of its neighbours' answers
 patience.py    when answers come too late
-machine.py     the machine, with orphan.py, healing.py, returning.py, pulse.py
-comparators.py what it is compared with
+quality.py     what a node enters into an election
+hello.py       which neighbours can be reached
+comparators.py what the election is compared with
 """
 
 from typing import TYPE_CHECKING
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from doyen.election.spanning.messages import Candidate as Candidate
     from doyen.election.spanning.messages import ElectionId as ElectionId
     from doyen.election.spanning.messages import LeaderUnreachable as LeaderUnreachable
-    from doyen.election.spanning.phase import Phase as Phase
-    from doyen.election.spanning.phase import Status as Status
+    from doyen.election.spanning.messages import Phase as Phase
+    from doyen.election.spanning.messages import Status as Status
 
 __getattr__ = lazy(
     __name__,
@@ -31,7 +33,7 @@ __getattr__ = lazy(
         "Candidate": "messages",
         "ElectionId": "messages",
         "LeaderUnreachable": "messages",
-        "Phase": "phase",
-        "Status": "phase",
+        "Phase": "messages",
+        "Status": "messages",
     },
 )

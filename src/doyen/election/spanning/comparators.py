@@ -1,12 +1,12 @@
-"""What the spanning election is compared with; PALE, the chapter's choice, is not specified in it.
+"""Elections that the spanning election is compared with.  PALE, the chapter's choice, is not specified in it.
 
-    FloodMax   everybody passes on the best it has heard, whenever that improves; nobody knows when it is over
+    FloodMax   every node passes on the best it has heard, whenever that improves; no node knows when it is over
     Vkt        Vasudevan, Kurose and Towsley (2004): a diffusing computation; every Election is answered by one Ack, a
                node's parent gets it last and with the best below, and the source declares
 
-Both serve as baselines, not as elections to rely on.  Of failures they know only what the comparison needs: a
-neighbour that is gone is not waited for, and whoever is told that a conductor died begins a round with a higher number,
-which resets all that it reaches.
+Both serve as baselines, not as elections to rely on.  They handle only the failures that the comparison needs: a
+neighbour that is gone is not waited for, and a node that learns that a conductor died begins a round with a higher
+number, which resets every node that it reaches.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class Election(Struct, frozen=True, gc=False, array_like=True, tag="E"):
 
 class Answer(Struct, frozen=True, gc=False, array_like=True, tag="A"):
     round_no: int
-    best: Candidate | None  # None: you are not my parent.
+    best: Candidate | None  # None: the receiver is not the sender's parent.
 
 
 class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
@@ -43,7 +43,7 @@ class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
 
 
 class FloodMax:
-    """The maximum, flooded."""
+    """Floods the maximum."""
 
     __slots__ = ("_out", "best", "links", "me", "mine", "round_no")
     MESSAGES: ClassVar[Any] = Best
@@ -56,7 +56,7 @@ class FloodMax:
 
     @property
     def done(self) -> bool:
-        return not self.links  # Nobody else ever knows.
+        return not self.links  # No node with neighbours ever knows.
 
     def start(self, now: Instant) -> None:
         pass
@@ -89,7 +89,7 @@ class FloodMax:
 
 
 class Vkt:
-    """The spanning tree without co-parents."""
+    """Elects over a spanning tree without co-parents."""
 
     __slots__ = ("_out", "awaited", "best", "leader", "links", "me", "mine", "parent", "reported", "round_no")
     MESSAGES: ClassVar[Any] = Election | Answer | Leader

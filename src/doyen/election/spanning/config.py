@@ -1,6 +1,6 @@
-"""How patient a spanning election is: every wait follows from δ, the longest hop, and a bound on hops.
+"""How long a spanning election waits: every wait follows from δ, the longest hop, and a bound on hops.
 
-    answers        2δ                     an EIM, or a question, to its answer
+    answers        2δ                     from an EIM, or a question, to its answer
     co-parents     c·δ                    from the moment all children have reported; never waited for longer
     reports        2δ + R(depth + 1)      from joining, where R(d) = (4 + c)·δ·(D − d + 1) bounds a node's own report
     declaration    R(0) + (D + 2)·δ       from joining: gathering, and the flood
@@ -8,23 +8,24 @@
 So waits nest: a parent's is longer than its children's, with room for one request at every level.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, ms
-from doyen.election.spanning.patience import STRAIN_MAX
 from doyen.errors import ConfigError
+
+STRAIN_MAX: Final = 31  # Waits for answers are stretched by 1 + this at most (`patience`).
 
 
 class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The patience of a group; the same on every member."""
+    """The waits of a group; the same on every member."""
 
-    hop_delay: Duration = ms(
-        50
-    )  #: δ.  Short: living neighbours are dropped, and elections run again.  Long: slow waits.
+    hop_delay: Duration = ms(50)  #: δ.  Short: living neighbours are given up, elections run again.  Long: slow waits.
     diameter_max: int = 16  #: D.  Bounds a branch of the tree.  Small: needless requests.  Large: slow re-initiation.
     co_parent_hops: int = 3  #: c.  Below 3 the printed order of Figure 6.1 changes.  Large: time grows with N.
-    link_wait: Duration = 0  #: Who starts without links waits so long for one before it leads itself.  0: not at all.
-    pulse_interval: Duration = FOREVER  #: How often neighbours compare; FOREVER is off, as published.  Heals anything.
+    link_wait: Duration = 0  #: How long a node that starts without links waits for one before it leads itself.
+    pulse_interval: Duration = FOREVER  #: Between comparisons of neighbours, which heal any state; FOREVER: none.
 
     def __post_init__(self) -> None:
         if not 0 < self.hop_delay < FOREVER:
@@ -43,7 +44,7 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def paper(cls) -> "SpanningConfig":
-        """As published: nothing is said between elections."""
+        """Return the configuration as published: no messages between elections."""
         return cls()
 
     @classmethod
@@ -63,11 +64,11 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.co_parent_hops * self.hop_delay
 
     def gathering_max(self, depth: int) -> Duration:
-        """R(d): the longest from joining to reporting, one unanswered request per level included."""
+        """Return R(d), the longest time from joining to reporting, with one unanswered request per level."""
         return (4 + self.co_parent_hops) * self.hop_delay * max(self.diameter_max - depth + 1, 1)
 
     def report_wait(self, depth: int) -> Duration:
-        """How long a node at this depth waits for its children before it asks."""
+        """Return how long a node at this depth waits for its children before it asks them."""
         return self.answer_wait + self.gathering_max(depth + 1)
 
     @property
@@ -76,17 +77,17 @@ class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def reset_wait(self) -> Duration:
-        """How long a node stays deaf when sequences are used up: until all are, and nothing old is under way."""
+        """Return how long a node is deaf when sequences are used up: until all are, and nothing old is under way."""
         return (2 * self.diameter_max + 2) * self.hop_delay
 
     @property
     def stabilisation_max(self) -> Duration:
-        """From any state to one agreed leader per region, once faults have ended; needs a pulse.
+        """Return the longest time from any state to one agreed leader per region, once faults have ended.
 
-        A ghost is unmasked when its distance has been counted up to D; sequences that are used up are reset; elections
-        that lead nowhere are given up after the wait for a declaration; what then still differs between neighbours is
-        seen by the second pulse, and one more election settles it.  Patience that makes no sense is halved by each
-        election, so it can make that many more of them vain.
+        It needs a pulse.  A ghost is found when its distance has been counted up to D; sequences that are used up are
+        reset; elections that lead nowhere are given up after the wait for a declaration; what then still differs
+        between neighbours is seen by the second pulse, and one more election settles it.  Corrupted patience is halved
+        by each election, so it can make `STRAIN_MAX.bit_length()` more of them vain (decision 46).
         """
         if self.pulse_interval >= FOREVER:
             return FOREVER

@@ -1,7 +1,8 @@
-"""Greets the neighbours, and tells which links carry: in both directions, and to the same life as before.
+"""Finds which links carry messages: in both directions, and to the same incarnation of the neighbour as before.
 
-A link is up while its other end is heard, and says that it hears us; so one that carries one way only is down at both
-ends.  A neighbour that restarts in less than our patience is told of as down, then up: it has forgotten everything.
+A link is up while greetings of its other end arrive and say that it hears this node; so a link that carries one way
+only is down at both ends.  A neighbour that restarts within `silence` is reported as down, then up: it has forgotten
+everything.
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,10 @@ from doyen.errors import ConfigError
 
 
 class HelloConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often neighbours greet each other, and when a link counts as down."""
+
     interval: Duration = ms(100)  #: Between greetings.  Short: traffic.  Long: slow to notice.
-    silence: Duration = ms(350)  #: Unheard for so long, a link is down.  Below 2·interval one loss is enough for that.
+    silence: Duration = ms(350)  #: A link without a greeting for this time is down.  Below 2·interval one loss does it.
 
     def __post_init__(self) -> None:
         if not 0 < self.interval < self.silence < FOREVER:
@@ -27,23 +30,26 @@ class HelloConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Greeting(Struct, frozen=True, gc=False, array_like=True, tag="H"):
-    life: int  # The sender's incarnation.
-    hears: int | None  # The life of the receiver that it has heard of late.
+    """Says that the sender is there, and whether it hears the receiver."""
+
+    incarnation: int  # The sender's.
+    hears: int | None  # The incarnation of the receiver that the sender hears; None: it hears none.
 
 
-class GreetingDue(Struct, frozen=True, gc=False): ...
+class GreetingDue(Struct, frozen=True, gc=False):
+    """Silent neighbours are dropped, and all are greeted."""
 
 
 class _Heard(Struct):
-    life: int
+    incarnation: int
     at: Instant
     up: bool = False
 
 
 class Hello:
-    """Turns greetings into `LinkChanged`."""
+    """Greets the neighbours, and turns their greetings into `LinkChanged`."""
 
-    __slots__ = ("_heard", "_out", "config", "life", "me", "neighbours")
+    __slots__ = ("_heard", "_out", "config", "incarnation", "me", "neighbours")
     MESSAGES: ClassVar[Any] = Greeting
 
     def __init__(
@@ -52,10 +58,10 @@ class Hello:
         config: HelloConfig,
         out: Out,
         *,
-        neighbours: Mapping[NodeId, Address | None],  # Where they are; None: known by their name.
-        life: int,
+        neighbours: Mapping[NodeId, Address | None],  # By name, the address; None: the network knows the name.
+        incarnation: int,
     ) -> None:
-        self.me, self.config, self._out, self.life = me, config, out, life
+        self.me, self.config, self._out, self.incarnation = me, config, out, incarnation
         self.neighbours = dict(neighbours)
         self._heard: dict[NodeId, _Heard] = {}
 
@@ -72,20 +78,22 @@ class Hello:
                 self._lose(node)
         for node, address in self.neighbours.items():
             found = self._heard.get(node)
-            self._out.send(address or node, Greeting(self.life, found.life if found else None))
+            self._out.send(address or node, Greeting(self.incarnation, found.incarnation if found else None))
         self._out.set_timer(GreetingDue(), now + self.config.interval)
 
     def on_message(self, sender: NodeId, message: Greeting, now: Instant) -> None:
         if sender not in self.neighbours:
             return
         found = self._heard.get(sender)
-        if found is not None and (found.life != message.life or (found.up and message.hears != self.life)):
+        if found is not None and (
+            found.incarnation != message.incarnation or (found.up and message.hears != self.incarnation)
+        ):
             self._lose(sender)
             found = None
         if found is None:
-            found = self._heard[sender] = _Heard(message.life, now)
+            found = self._heard[sender] = _Heard(message.incarnation, now)
         found.at = now
-        if message.hears == self.life and not found.up:
+        if message.hears == self.incarnation and not found.up:
             found.up = True
             self._out.emit(LinkChanged(sender, True))
 

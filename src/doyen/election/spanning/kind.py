@@ -72,7 +72,7 @@ def build(place: Place) -> Callable[[Out], Any]:
         place.config,
         out,
         standing=place.standing if place.eligible else -STANDING_MAX,
-        life=place.incarnation,
+        incarnation=place.incarnation,
         returning=True,
         restored=restored,
     )

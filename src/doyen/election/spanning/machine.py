@@ -1,9 +1,9 @@
 """Elects the best node of any connected graph: an election spreads, its tree gathers the best, a flood declares it.
 [MADM §6.2.2, Algorithms 11–13]
 
-Whoever learns that the leader is lost initiates: EIM goes out, and whom a node hears it from first is its parent.
-Neighbours that are neither parent nor child are *co-parents*: they swap what they know, so that the best has several
-ways to the initiator.  Children's reports, MQFM, go up the tree; the initiator declares the best of all, LDM.
+A node that learns that the leader is lost initiates: EIM goes out, and the node from which EIM is first heard is the
+parent.  Neighbours that are neither parent nor child are *co-parents*: they swap what they know, so that the best has
+several ways to the initiator.  Children's reports, MQFM, go up the tree; the initiator declares the best of all, LDM.
 
         initiate, or EIM ─▶ GATHERING ──reported──▶ AWAITING ──LDM──▶ IDLE (a leader is named)
                                 ▲  └─ initiator: all reported ─ declares ──────▲
@@ -13,21 +13,20 @@ This is a weak election: each region has a leader, and when a link comes up its 
 initiates if they differ.
 
 Deviation [MADM Alg. 12]: a node waits for co-parents for a bounded time only, or two of them may wait for each other
-  for ever; it tells them exactly once, when its children have reported, whatever they did (line 41 starves them).
+  for ever; it notifies them exactly once, when its children have reported, whatever they did (line 41 starves them).
 Deviation [MADM §6.2.2]: elections are ordered by (higher sequence, lower initiator); by the initiator alone nobody
   could ever re-initiate after the lowest had died.
 Deviation [MADM §6.2.5]: "any single link failure is tolerated" is false as printed.  A node that has lost its parent
-  asks its neighbours for another, its own children last; and whoever finds a worse leader declared than itself
-  although it took part initiates anew.
+  asks its neighbours for another, its own children last; and a node that finds a worse leader declared than itself
+  although it took part initiates anew (decision 41).
 Deviation: an EIM of the election just declared is still answered by AGM, so that counts do not depend on overtaking.
-Extension: a pulse between neighbours (off as published) finds ghosts, lost messages and corrupted state.
+Extension: a pulse between neighbours (off as published) finds ghosts, lost messages and corrupted state (decision 42).
 """
 
 from collections.abc import Callable, Iterable
-from math import isfinite, nan
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
@@ -36,73 +35,46 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.core.view import ViewChanged
-from doyen.election.spanning import healing, orphan, pulse, returning
 from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.gathering import Gathering
+from doyen.election.spanning.links import Links, view_of
 from doyen.election.spanning.messages import (
     DEPTH_MAX,
     SEQUENCE_MAX,
     Ack,
     Agm,
-    AnswersOverdue,
     Candidate,
-    CoParentsOverdue,
     DeclarationOverdue,
     Eim,
     ElectionId,
     Enquire,
+    EnquiryEnds,
     Ldm,
     LeaderUnreachable,
     Message,
     Mqfm,
     NotYet,
-    ParentOverdue,
+    Phase,
+    Progress,
     PulseDue,
     ReportsOverdue,
     Request,
-    RequestsOverdue,
     Reset,
-    ResetOver,
-    ReturnOverdue,
+    ResetEnds,
     State,
+    Status,
     Timer,
     newer,
 )
 from doyen.election.spanning.patience import Patience
-from doyen.election.spanning.phase import Phase, Status
-from doyen.election.spanning.watch import Watch
+from doyen.election.spanning.quality import Quality
+from doyen.election.spanning.returning import verdict
 from doyen.errors import LocalProtocolError
-
-STANDING_MAX: Final = 1e300
 
 
 class Spanning(NoLease):
-    """One node.  It speaks to its neighbours only; who they are it is told by `LinkChanged`."""
+    """One node, which speaks to its neighbours only; `LinkChanged` says who they are."""
 
-    __slots__ = (
-        "answers",
-        "config",
-        "deadline_at",
-        "election",
-        "gained_at",
-        "gathering",
-        "joined_at",
-        "keeps",
-        "leader",
-        "life",
-        "links",
-        "me",
-        "measure",
-        "out",
-        "patience",
-        "phase",
-        "retired",
-        "returning",
-        "sequence_max",
-        "standing",
-        "stranger_count",
-        "watch",
-    )
     MESSAGES: ClassVar[Any] = Message
     RECORD: ClassVar[Any] = int  # The highest sequence seen, where it is kept over restarts.
 
@@ -115,30 +87,24 @@ class Spanning(NoLease):
         standing: float = 0.0,
         measure: Callable[[], float] | None = None,
         neighbours: Iterable[NodeId] = (),
-        life: int = 0,
-        returning: bool = False,
-        restored: int | None = None,  # The highest sequence of an earlier life; None: nothing is kept.
+        incarnation: int = 0,
+        returning: bool = False,  # Others may be running already: ask them first.
+        restored: int | None = None,  # The highest sequence of an earlier incarnation; None: nothing is kept.
     ) -> None:
         self.me, self.config, self.out = me, config, out
-        self.standing = standing  # My quality as last told or measured; an election takes it as it is on joining,
-        self.measure = measure  # and asks for it then, if there is somebody to ask (a `Rating`, any callable).
-        self.retired: float | None = None  # What it is, while I have resigned and `standing` is the lowest.
-        self.life = life  # My incarnation.
-        self.returning = returning  # Others may be running already: ask them first.
-        self.links: list[NodeId] = sorted(set(neighbours) - {me}, key=order)
+        self._incarnation, self._returns = incarnation, returning
+        self._keeps = restored is not None
+        self.quality = Quality(standing, measure)
+        self.links = Links(me, neighbours, out)
+        self.patience = Patience(config)
+        self.answers: dict[NodeId, State | None] = {}  # While returning, by neighbour; None: not yet.
+        self.gathering: Gathering | None = None  # While electing.
         self.phase = Phase.IDLE
-        self.election: ElectionId | None = None  # The newest that I joined, or whose leader I name.
+        self.election: ElectionId | None = None  # The newest that this node joined, or whose leader it names.
         self.leader: Candidate | None = None
-        self.sequence_max = restored or 0  # The highest seen anywhere; written by `saw` alone.
-        self.keeps = restored is not None
-        self.gathering: Gathering | None = None
-        self.watch = Watch()
-        self.patience = Patience()
-        self.stranger_count = 0  # Messages from nodes that are not my neighbours: dropped.
-        self.answers: dict[NodeId, State | None] = {}  # While returning.
-        self.deadline_at: Instant = 0  # When the present election is given up, if a pulse looks.
-        self.joined_at: Instant = 0  # Since when all neighbours of then are being told of `election`,
-        self.gained_at: dict[NodeId, Instant] = {}  # and those since when who were not, or not yet.
+        self.sequence_max = restored or 0  # The highest seen anywhere.
+        self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
+        self.stranger_count = 0  # Messages dropped because their senders are no neighbours.
 
     @property
     def status(self) -> Status:
@@ -154,58 +120,69 @@ class Spanning(NoLease):
     def electing(self) -> bool:
         return self.phase in (Phase.GATHERING, Phase.AWAITING)
 
+    @property
+    def standing(self) -> float:
+        return self.quality.value
+
+    def state(self, *, compare: bool = False) -> State:
+        """Return what this node says of itself to a neighbour."""
+        g = self.gathering
+        if self.phase is Phase.RETURNING:
+            return State(None, None, "returning", False, 0, compare)
+        progress: Progress = "idle" if g is None else "gathering" if self.phase is Phase.GATHERING else "reported"
+        anchored = g is not None and (g.parent is not None or g.election.initiator == self.me)
+        distance = 0 if self.status is Status.LEADER else min(max(self.links.distance, 0), DEPTH_MAX)
+        return State(self.election, self.leader, progress, anchored, distance, compare)
+
     # Inputs.
 
     def start(self, now: Instant) -> None:
         if self.config.pulse_interval < FOREVER:
             self.out.set_timer(PulseDue(), now + self.config.pulse_interval)
-        if self.returning:
-            returning.become_returning(self, now)
+        if self._returns:
+            self._become_returning(now)
 
     def initiate(self, now: Instant) -> None:
-        """A command: the leader is lost, or none was ever elected."""
+        """Elect: the leader is lost, or none was ever elected."""
         if self.phase in (Phase.IDLE, Phase.RETURNING):
-            self.begin(now)
+            self._begin(now)
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
-        """A command: elect anew, with me as the last choice until `stand`."""
+        """Elect anew, with this node as the last choice until `stand`."""
         self.check_heir(to)
-        if self.status is Status.LEADER and self.phase is Phase.IDLE and self.retired is None:
-            self.retired, self.standing = self.standing, -STANDING_MAX
-            self.begin(now)
+        if self.status is Status.LEADER and self.phase is Phase.IDLE and not self.quality.resigned:
+            self.quality.resigned = True
+            self._begin(now)
 
     def check_heir(self, to: NodeId | None) -> None:
-        """Raises what a resignation would."""
+        """Raise what a resignation would raise."""
         if to is not None:
             raise LocalProtocolError(f"this election is by quality and cannot hand over to {to}: raise its quality")
 
     def stand(self, now: Instant) -> None:
-        if self.retired is not None:
-            self.standing, self.retired = self.retired, None
+        """Enter later elections with the true quality again."""
+        self.quality.resigned = False
 
     def on_leader_unreachable(self, fact: LeaderUnreachable, now: Instant) -> None:
         if self.phase is Phase.IDLE and fact.leader == (self.leader and self.leader.node):
-            self.begin(now)
+            self._begin(now)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         leader = self.leader.node if self.leader else None
         if self.phase is Phase.IDLE and leader in fact.changed and not fact.view[leader].present:
-            self.begin(now)
+            self._begin(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
-        if isfinite(fact.value) and self.retired is None:
-            self.standing = fact.value
-        elif isfinite(fact.value):
-            self.retired = fact.value
+        self.quality.give(fact.value)
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
-        if fact.up and fact.peer not in self.links and fact.peer != self.me:
+        if fact.up and fact.peer not in self.links.peers and fact.peer != self.me:
             self._gain(fact.peer, now)
-        elif not fact.up and fact.peer in self.links:
+        elif not fact.up and fact.peer in self.links.peers:
             self._lose(fact.peer, now)
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if sender not in self.links:
+        if sender not in self.links.peers:
             self.stranger_count += 1
             return
         if self.phase is Phase.RESETTING:
@@ -215,256 +192,141 @@ class Spanning(NoLease):
         match message:
             case Eim():
                 self._on_eim(sender, message, now)
-            case Mqfm():
-                self._on_mqfm(sender, message, now)
+            case Ack() | Agm() | Mqfm() | NotYet():
+                g = self.gathering
+                if g is not None and message.election == g.election:
+                    g.on_message(sender, message)
+                    self._evaluate(now)
             case Ldm():
                 self._on_ldm(sender, message, now)
-            case Ack() | Agm() | NotYet():
-                self._on_answer(sender, message, now)
             case Request():
-                self._on_request(sender, message)
+                self._on_request(sender, message.election)
             case Enquire():
-                healing.on_enquire(self, sender, message, now)
+                self._on_enquire(sender, message.election, now)
             case State():
-                healing.on_state(self, sender, message, now)
+                self._on_state(sender, message, now)
             case Reset():
-                pulse.become_resetting(self, now)
+                self._become_resetting(now)
 
     def on_timer(self, timer: Timer, now: Instant) -> None:
+        g = self.gathering
         match timer:
             case PulseDue():
-                pulse.pulse(self, now)
-            case ReturnOverdue():
+                self._pulse(now)
+            case EnquiryEnds():
                 if self.phase is Phase.RETURNING and now >= self.deadline_at:
-                    returning.finish_return(self, now)
-            case ResetOver():
-                pulse.on_reset_over(self, timer, now)
+                    self._finish_return(now)
+            case ResetEnds():
+                self._on_reset_ends(timer.initiate, now)
+            case _ if g is None or timer.election != g.election:
+                pass  # Of an election that is over.
+            case DeclarationOverdue():
+                self._begin(now)
+            case ReportsOverdue() if self.phase is not Phase.GATHERING:
+                pass
             case _:
-                g = self.gathering
-                if g is not None and timer.election == g.election:  # Else it is of an election that is over.
-                    self._on_overdue(g, timer, now)
+                if g.on_timer(timer, now):
+                    self._evaluate(now)
 
-    def _on_overdue(self, g: Gathering, timer: Timer, now: Instant) -> None:
-        match timer:
-            case AnswersOverdue(_, round_no) if round_no == g.answers_no:
-                self._give_up(g, g.pending)
-            case ReportsOverdue(_, wait_no) if wait_no == g.wait_no and self.phase is Phase.GATHERING and g.missing:
-                g.asked = g.missing
-                for node in sorted(g.asked, key=order):
-                    self.say(node, Request(g.election))
-                self.out.set_timer(RequestsOverdue(g.election, wait_no), now + self.answer_wait)
-            case RequestsOverdue(_, wait_no) if wait_no == g.wait_no:
-                self._give_up(g, g.asked)
-                self._await_reports(g, now)
-            case CoParentsOverdue():
-                g.co_wait_over = True
-            case ParentOverdue(_, seek_no) if seek_no == g.seek_no and g.seeking:
-                orphan.ask_children(self, g)
-            case DeclarationOverdue() if g.election.initiator != self.me:
-                self.begin(now)
-                return
-            case _:
-                return
-        self.evaluate(now)
+    # [MADM Alg. 11, 12] Joining an election.
 
-    @property
-    def answer_wait(self) -> Duration:
-        return self.patience.stretched(self.config.answer_wait)
-
-    def _give_up(self, g: Gathering, nodes: Iterable[NodeId]) -> None:
-        for node in list(nodes):
-            g.drop(node)
-            self.patience.give_up(node, g.election)
-
-    def say(self, peer: NodeId, message: Message) -> None:
-        """To a neighbour, whatever memory calls one."""
-        if peer in self.links:
-            self.out.send(peer, message)
-
-    # [MADM Alg. 11] Initiation.
-
-    def begin(self, now: Instant) -> None:
+    def _begin(self, now: Instant) -> None:
         if self.sequence_max >= SEQUENCE_MAX:
-            pulse.become_resetting(self, now)
+            self._become_resetting(now)
         else:
-            self.patience.begin(now, self.config.declaration_wait)
-            self._become_gathering(ElectionId(self.sequence_max + 1, self.me, self.life), None, 0, now)
+            self.patience.initiate(now)
+            self._become_gathering(ElectionId(self.sequence_max + 1, self.me, self._incarnation), None, 0, now)
 
     def _become_gathering(self, election: ElectionId, parent: NodeId | None, depth: int, now: Instant) -> None:
-        """Joining is losing the leader; my quality is frozen from here on."""
-        self.forget_leader("election")
-        self.patience.join(now, self.config.declaration_wait)
-        self.election, self.joined_at = election, now
-        self.saw(election.sequence)
+        """Lose the leader; the quality is frozen from here on."""
+        self._forget_leader("election")
+        self.patience.join(now)
+        self.election, self.links.notified_at = election, now
+        self._note_sequence(election.sequence)
         self.phase = Phase.GATHERING
-        self.gathering = g = Gathering(election, self.candidate(), parent, depth)
-        g.pending = {node for node in self.links if node != parent}
-        if g.pending:
-            if parent is not None:
-                self.out.send(parent, Ack(election))  # A leaf's MQFM will do for one.
-            eim = Eim(election, depth)
-            for node in self.links:
-                if node != parent:
-                    self.out.send(node, eim)
-            self.await_answers(g, now)
-            self._await_reports(g, now)
-        self.await_declaration(g, now)
-        self.evaluate(now)
+        self.gathering = self._gather(election, parent, depth)
+        self.gathering.begin(now)
+        self._await_declaration(election, now)
 
-    def candidate(self) -> Candidate:
-        """Myself, with my quality of this moment; the last one stands where it cannot be measured."""
-        if self.measure is not None and self.retired is None:
-            try:
-                value = float(self.measure())
-            except Exception:  # The application's mistake: an election must not stop for it.
-                value = nan
-            if isfinite(value):
-                self.standing = value
-        return Candidate(self.standing, self.me)
+    def _gather(self, election: ElectionId, parent: NodeId | None, depth: int, *, took_part: bool = True) -> Gathering:
+        mine = self.quality.candidate(self.me)
+        return Gathering(
+            election, mine, parent, depth, self.config, self.links, self.patience, self.out, took_part=took_part
+        )
 
-    def saw(self, sequence: int, *, forget: bool = False) -> None:
-        """Nothing that I say of a sequence leaves before it is durable, so no life of mine uses one twice."""
-        if forget or sequence > self.sequence_max:
+    def _await_declaration(self, election: ElectionId, now: Instant) -> None:
+        self.deadline_at = now + self.config.declaration_wait
+        if election.initiator != self.me:
+            self.out.set_timer(DeclarationOverdue(election), self.deadline_at)
+        self._evaluate(now)
+
+    def _note_sequence(self, sequence: int, *, reset: bool = False) -> None:
+        """Nothing that tells of a sequence leaves before it is durable, so no two incarnations use one twice."""
+        if reset or sequence > self.sequence_max:
             self.sequence_max = sequence
-            if self.keeps:
+            if self._keeps:
                 self.out.persist(sequence)
 
-    def await_answers(self, g: Gathering, now: Instant) -> None:
-        g.answers_no += 1
-        self.out.set_timer(AnswersOverdue(g.election, g.answers_no), now + self.answer_wait)
-
-    def _await_reports(self, g: Gathering, now: Instant) -> None:
-        g.wait_no += 1
-        g.asked = set()
-        self.out.set_timer(ReportsOverdue(g.election, g.wait_no), now + self.config.report_wait(g.depth))
-
-    def await_declaration(self, g: Gathering, now: Instant) -> None:
-        self.deadline_at = now + self.config.declaration_wait
-        if g.election.initiator != self.me:
-            self.out.set_timer(DeclarationOverdue(g.election), self.deadline_at)
-
-    # [MADM Alg. 12] Intermediate steps.
-
     def _on_eim(self, sender: NodeId, message: Eim, now: Instant) -> None:
-        election, mine = message.election, self.election
-        if newer(election, mine):
+        election = message.election
+        if newer(election, self.election):
             self._become_gathering(election, sender, min(message.depth + 1, DEPTH_MAX), now)
-        elif election == mine:
+        elif election == self.election:
             self.out.send(sender, Agm(election))
-            self._on_co_parent(sender, now)
+            if self.gathering is not None:
+                self.gathering.on_co_parent(sender)
+                self._evaluate(now)
         else:
-            healing.on_older(self, sender, election, now)
+            self._on_older(sender, election, now)
 
-    def _on_answer(self, sender: NodeId, message: Ack | Agm | NotYet, now: Instant) -> None:
+    def _evaluate(self, now: Instant) -> None:
+        """After every input: report, or declare, if all that is waited for is there."""
         g = self.gathering
-        if g is None or message.election != g.election:
-            return
-        match message:
-            case Ack():
-                g.is_child(sender)
-            case Agm():
-                self._on_co_parent(sender, now)
-                return
-            case NotYet():
-                g.asked.discard(sender)
-        self.evaluate(now)
+        if g is not None and self.phase is Phase.GATHERING and g.is_complete(now):
+            if g.parent is not None:
+                g.report(g.parent)
+                self.phase = Phase.AWAITING
+            elif g.election.initiator == self.me:
+                winner = g.best()
+                self.links.send_all(Ldm(g.election, winner))
+                self._become_settled(g.election, winner, now)
 
-    def _on_co_parent(self, sender: NodeId, now: Instant) -> None:
-        g = self.gathering
-        if g is not None:
-            if g.is_co_parent(sender) and g.told:
-                self.out.send(sender, Mqfm(g.election, g.best_below(), False))  # Late, but not left out.
-            self.evaluate(now)
-
-    def _on_mqfm(self, sender: NodeId, message: Mqfm, now: Instant) -> None:
-        g = self.gathering
-        if g is None or message.election != g.election:
-            return
-        if not message.up:
-            g.is_co_parent(sender)
-            g.beside[sender] = message.best
-        else:
-            g.is_child(sender)
-            g.asked.discard(sender)
-            g.reports[sender] = message.best
-            if g.reported is not None and message.best.beats(g.reported) and g.parent is not None:
-                self._report(g, g.parent)  # It came to me late, by another way than it was meant to.
-        self.evaluate(now)
-
-    def evaluate(self, now: Instant) -> None:
-        """After every message: whether all that I wait for is there."""
-        g = self.gathering
-        if g is None or self.phase is not Phase.GATHERING or g.pending or g.missing:
-            return
-        if not g.told:
-            g.told = True
-            for node in sorted(g.co_parents, key=order):
-                self.say(node, Mqfm(g.election, g.best_below(), False))
-            if g.co_parents:
-                self.out.set_timer(CoParentsOverdue(g.election), now + self.config.co_parent_wait)
-        if not g.co_parents_heard and not g.co_wait_over:
-            return
-        if g.parent is not None:
-            self._report(g, g.parent)
-            self.phase = Phase.AWAITING
-        elif g.election.initiator == self.me:
-            self._declare(g, now)
-
-    def _report(self, g: Gathering, parent: NodeId) -> None:
-        g.reported = g.best()
-        self.say(parent, Mqfm(g.election, g.reported, True))
-
-    def _on_request(self, sender: NodeId, message: Request) -> None:
-        """Answered at once, whatever the answer."""
-        g = self.gathering
-        if message.election != self.election:
-            self.out.send(sender, healing.state_of(self))
-        elif g is None:
-            if self.leader is not None:
-                self.out.send(sender, Ldm(message.election, self.leader))
-        elif g.reported is not None and g.parent == sender:
-            self.out.send(sender, Mqfm(g.election, g.reported, True))
-        elif g.parent == sender:
-            self.out.send(sender, NotYet(g.election))
-        else:
-            self.out.send(sender, Agm(g.election))  # Not your child: do not wait for me.
+    def _on_request(self, sender: NodeId, election: ElectionId) -> None:
+        """Answer at once, whatever the answer."""
+        if election != self.election:
+            self.out.send(sender, self.state())
+        elif self.gathering is not None:
+            self.out.send(sender, self.gathering.answer_to(sender))
+        elif self.leader is not None:
+            self.out.send(sender, Ldm(election, self.leader))
 
     # [MADM Alg. 13] Declaration.
-
-    def _declare(self, g: Gathering, now: Instant) -> None:
-        winner = g.best()
-        for node in self.links:
-            self.out.send(node, Ldm(g.election, winner))
-        self.become_settled(g.election, winner, now)
 
     def _on_ldm(self, sender: NodeId, message: Ldm, now: Instant) -> None:
         election, winner, g = message.election, message.leader, self.gathering
         if newer(self.election, election):
-            healing.on_older(self, sender, election, now)
-            return
-        if election == self.election and g is None:
-            return  # Told already.
-        if g is not None and election == g.election and g.took_part and g.mine.beats(winner):
-            self.begin(now)  # I took part, and was not counted.
-            return
-        self.saw(election.sequence)
-        for node in self.links:
-            if node != sender:
-                self.out.send(node, message)
-        self.become_settled(election, winner, now)
+            self._on_older(sender, election, now)
+        elif election == self.election and g is None:
+            pass  # A second copy.
+        elif g is not None and election == g.election and g.took_part and g.mine.beats(winner):
+            self._begin(now)  # This node took part, and was not counted (decision 41).
+        else:
+            self._note_sequence(election.sequence)
+            self.links.send_all(message, but=sender)
+            self._become_settled(election, winner, now)
 
-    def become_settled(self, election: ElectionId, winner: Candidate, now: Instant) -> None:
-        """A leader is named: by declaration, or because a neighbour says so."""
-        self.forget_leader("outranked")
+    def _become_settled(self, election: ElectionId, winner: Candidate, now: Instant) -> None:
+        """Name a leader: by a declaration, or because a neighbour says so."""
+        self._forget_leader("outranked")
         if election != self.election:
-            self.joined_at = now
+            self.links.notified_at = now
         self.election, self.leader, self.gathering = election, winner, None
-        self.saw(election.sequence)
+        self._note_sequence(election.sequence)
         self.phase = Phase.IDLE
-        self.watch.distance = 0
+        self.links.distance = 0
         self.out.emit(LeaderElected(Term(election.sequence, winner.node)))
 
-    def forget_leader(self, reason: str) -> None:
+    def _forget_leader(self, reason: str) -> None:
         if self.leader is not None and self.election is not None:
             self.out.emit(LeaderLost(Term(self.election.sequence, self.leader.node), reason))
         self.leader = None
@@ -472,28 +334,183 @@ class Spanning(NoLease):
     # Links.
 
     def _gain(self, peer: NodeId, now: Instant) -> None:
-        self.links = sorted([*self.links, peer], key=order)
-        self.gained_at[peer] = now
+        self.links.gain(peer, now)
         if self.phase is Phase.RETURNING:
-            returning.greet(self, peer, now)
+            self.answers.setdefault(peer, None)
+            self.out.send(peer, Enquire(None))
+            self._await_return(now + self.config.answer_wait)
         elif self.phase is not Phase.RESETTING:
-            self.out.send(peer, healing.state_of(self, compare=True))
+            self.out.send(peer, self.state(compare=True))
 
     def _lose(self, peer: NodeId, now: Instant) -> None:
-        self.links.remove(peer)
-        self.gained_at.pop(peer, None)
-        self.watch.forget(peer)
+        self.links.lose(peer)
         self.patience.forget(peer)
         g = self.gathering
         if self.phase is Phase.RETURNING:
             self.answers.pop(peer, None)
             if self.answers and all(self.answers.values()):
-                returning.finish_return(self, now)  # Else it waits on: there may be others.
-        elif not self.links:  # A region of one leads itself.
+                self._finish_return(now)  # Else it waits on: there may be others.
+        elif not self.links.peers:  # A region of one leads itself.
             if self.phase is not Phase.RESETTING and self.status is not Status.LEADER:
-                self.begin(now)
+                self._begin(now)
         elif g is not None:
             g.drop(peer)
-            if g.parent == peer:
-                orphan.seek_parent(self, g, now)
-            self.evaluate(now)
+            if g.parent == peer and g.seek_parent(now):
+                self.phase = Phase.GATHERING
+            self._evaluate(now)
+
+    def _on_enquire(self, sender: NodeId, election: ElectionId | None, now: Instant) -> None:
+        g = self.gathering
+        orphaned = g is not None and g.on_enquire(sender, election)
+        if not orphaned or election is None:
+            self.out.send(sender, self.state())
+        if g is not None:
+            if orphaned and g.seek_parent(now):
+                self.phase = Phase.GATHERING
+            self._evaluate(now)
+
+    # Comparing: differences between neighbours are settled by an election.
+
+    def _on_state(self, sender: NodeId, state: State, now: Instant) -> None:
+        self.links.hear(sender, state, now)
+        if state.election is not None:
+            self._note_sequence(state.election.sequence)
+        g, theirs = self.gathering, view_of(state.election, state.leader)
+        if self.phase is Phase.RETURNING:
+            self.answers[sender] = state
+            if all(self.answers.values()):
+                self._finish_return(now)
+        elif state.progress == "returning":
+            pass
+        elif g is not None and state.election == g.election:
+            if g.seeking and g.consider(sender, state):
+                g.answer_enquirers(self.state(), now)
+                self._evaluate(now)
+        elif state.election == self.election and (
+            state.progress != "idle" or view_of(self.election, self.leader) == theirs
+        ):
+            self.links.agrees(sender)
+            if state.progress != "idle" and self.leader is not None and self.election is not None:
+                self.out.send(sender, Ldm(self.election, self.leader))  # It has missed the declaration.
+        else:
+            if g is not None and sender in g.children:
+                g.drop(sender)
+                self._evaluate(now)
+            self._on_difference(sender, state, now)
+
+    def _on_difference(self, sender: NodeId, state: State, now: Instant) -> None:
+        """Settle a difference that is not just a message under way."""
+        if self._will_hear(sender, state.election, now):
+            return
+        mine, theirs = view_of(self.election, self.leader), view_of(state.election, state.leader)
+        if state.compare or self.links.differs(sender, mine, theirs, now, self.patience.answer_wait):
+            if order(self.me) < order(sender):
+                self._begin(now)
+            elif state.compare and newer(state.election, self.election):
+                self.out.send(sender, self.state(compare=True))  # It may not know where this node is.
+
+    def _on_older(self, peer: NodeId, election: ElectionId, now: Instant) -> None:
+        """Settle it with a peer that does not know the newer election, unless both were initiated at the same time."""
+        assert self.election is not None
+        together = self.gathering is not None and election.sequence == self.election.sequence
+        if not together and not self._will_hear(peer, election, now):
+            self.patience.give_up(peer, self.election)
+            if order(self.me) < order(peer):
+                self._begin(now)
+            else:
+                self.out.send(peer, self.state(compare=True))
+
+    def _will_hear(self, peer: NodeId, election: ElectionId | None, now: Instant) -> bool:
+        return self.links.will_hear(peer, self.election, election, now, self.patience.answer_wait)
+
+    # [MADM §6.2.2] Returning.
+
+    def _become_returning(self, now: Instant) -> None:
+        self.phase = Phase.RETURNING
+        self.answers = dict.fromkeys(self.links.peers)
+        self.links.send_all(Enquire(None))
+        wait = self.config.answer_wait if self.links.peers else self.config.link_wait  # Decision 43.
+        self._await_return(now + wait)
+        if not wait:
+            self._begin(now)
+
+    def _await_return(self, until: Instant) -> None:
+        self.deadline_at = max(self.deadline_at, until)
+        self.out.set_timer(EnquiryEnds(), self.deadline_at)
+
+    def _finish_return(self, now: Instant) -> None:
+        """Join, look on, adopt or initiate: all neighbours have answered, or never will."""
+        found = verdict(self.me, self.links.peers, self.answers)
+        self.answers = {}
+        if found is None:
+            self._begin(now)
+            return
+        election, parent = found.election, found.parent
+        if found.leader is not None:
+            self._become_settled(election, found.leader, now)
+        else:
+            self.election, self.phase = election, Phase.GATHERING if parent else Phase.AWAITING
+            self.gathering = self._gather(election, parent, self.config.diameter_max, took_part=parent is not None)
+            if parent is not None:
+                self.out.send(parent, Ack(election))
+            self._await_declaration(election, now)
+        for peer in found.apart:
+            self.out.send(peer, self.state(compare=True))
+
+    # Stabilising from any state.
+
+    def _pulse(self, now: Instant) -> None:
+        """Repair, count the hops to the leader, and let the neighbours compare (decision 42)."""
+        config = self.config
+        self.out.set_timer(PulseDue(), now + config.pulse_interval)
+        self._repair(now)
+        if self.phase is Phase.IDLE and self.leader is None:
+            if not now < self.deadline_at <= now + config.reset_wait:  # Else not everybody hears yet.
+                self._begin(now)
+        elif self.phase is Phase.IDLE and self.status is not Status.LEADER:
+            view, since = view_of(self.election, self.leader), now - 3 * config.pulse_interval
+            if self.links.count(view, since, now) > config.diameter_max:
+                self._begin(now)  # Nobody is that far away: it is a ghost.
+        if self.phase is not Phase.RESETTING:
+            self.links.send_all(self.state())
+
+    def _repair(self, now: Instant) -> None:
+        """Make sense of whatever memory holds, and give up what waits in vain."""
+        self.links.repair(now)
+        self.patience.repair(now)
+        self._note_sequence(0)
+        if self.election is not None:
+            self._note_sequence(self.election.sequence)
+        late = not now <= self.deadline_at <= now + self.config.declaration_wait
+        g = self.gathering
+        if self.electing != (g is not None) or (g is not None and g.election != self.election):
+            self.gathering = g = None
+            if self.phase is not Phase.RETURNING and self.phase is not Phase.RESETTING:
+                self.phase = Phase.IDLE
+        if g is not None or self.election is None:
+            self._forget_leader("election")
+        if g is not None:
+            g.repair()
+            if late:
+                self._begin(now)
+        elif late and self.phase is Phase.RETURNING:
+            self._finish_return(now)
+        elif late and self.phase is Phase.RESETTING:
+            self._on_reset_ends(False, now)
+
+    def _become_resetting(self, now: Instant) -> None:
+        """Forget everything as sequences are used up, and be deaf until everybody has, and nothing old is under way."""
+        self._forget_leader("election")
+        self.links.send_all(Reset())
+        self.phase, self.election, self.gathering = Phase.RESETTING, None, None
+        self._note_sequence(0, reset=True)
+        self.deadline_at = now + self.config.reset_wait
+        self.out.set_timer(ResetEnds(False), self.deadline_at)
+
+    def _on_reset_ends(self, initiate: bool, now: Instant) -> None:
+        if self.phase is Phase.RESETTING:
+            self.phase = Phase.IDLE
+            self.deadline_at = now + (self.config.diameter_max + 1) * self.config.hop_delay  # By then everybody hears.
+            self.out.set_timer(ResetEnds(True), self.deadline_at)
+        elif initiate and self.phase is Phase.IDLE and self.election is None:
+            self._begin(now)

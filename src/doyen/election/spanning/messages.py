@@ -1,13 +1,15 @@
-"""What a spanning election says, and what it waits for.  [MADM §6.2.2]
+"""The messages, timers, facts and states of a spanning election.  [MADM §6.2.2]
 
-The chapter's five messages: EIM spreads the election, ACK and AGM tell children from co-parents, MQFM gathers the
-best, LDM declares it.  Its request for a missing MQFM; ours, "not yet".  And what neighbours ask each other when a
-node returns, a link comes up, a parent is lost, or simply every pulse: `Enquire`, answered by `State`.
+Five messages are the chapter's: EIM spreads the election, ACK and AGM distinguish children from co-parents, MQFM
+gathers the best, LDM declares it.  The request for a missing MQFM is the chapter's too; its answer "not yet" is ours,
+and so is what neighbours ask each other when a node returns, a link comes up, a parent is lost, or at every pulse:
+`Enquire`, answered by `State`.
 
 Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sender's depth, MQFM whether it goes up (a
-  fast MQFM may overtake the ACK or AGM that would tell), LDM the winner's quality.  The sender is in the envelope.
+  fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
+from enum import Enum
 from math import isfinite
 from typing import Final, Literal, TypeAlias
 
@@ -21,14 +23,15 @@ DEPTH_MAX: Final = 2**31
 
 
 class ElectionId(Struct, frozen=True, gc=False, array_like=True):
-    """One election: a higher sequence is newer; within one sequence the lowest initiator conducts."""
+    """The name of one election: a higher sequence is newer; within one sequence the lowest initiator conducts."""
 
     sequence: int
     initiator: NodeId
-    life: int = 0  # The initiator's incarnation: alone after a restart, it may use a sequence again.
+    incarnation: int = 0  # The initiator's: alone after a restart, it may use a sequence again (decision 40).
 
     def __post_init__(self) -> None:
-        if not (0 <= self.sequence <= SEQUENCE_MAX and 0 < len(self.initiator) <= NAME_MAX and 0 <= self.life < 2**63):
+        named = 0 < len(self.initiator) <= NAME_MAX and 0 <= self.incarnation < 2**63
+        if not (named and 0 <= self.sequence <= SEQUENCE_MAX):
             raise ValueError(f"election ({self.sequence}, {self.initiator[:NAME_MAX]}) is out of range")
 
     def __str__(self) -> str:
@@ -43,11 +46,11 @@ def newer(one: ElectionId | None, other: ElectionId | None) -> bool:
         return one.sequence > other.sequence
     if one.initiator != other.initiator:
         return order(one.initiator) < order(other.initiator)
-    return one.life > other.life
+    return one.incarnation > other.incarnation
 
 
 class Candidate(Struct, frozen=True, gc=False, array_like=True):
-    """Who might lead: the greatest quality, among equals the lowest id, compared so at every hop."""
+    """A node that might lead.  The greatest quality is the best, among equals the lowest id, at every hop."""
 
     quality: float
     node: NodeId
@@ -66,10 +69,10 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Eim(Struct, frozen=True, gc=False, array_like=True, tag="E"):
-    """Election-initiating: join, I may be your parent."""
+    """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
 
     election: ElectionId
-    depth: int  # The sender's, the initiator's being 0: how long it is worth waiting below it.
+    depth: int  # The sender's, the initiator's being 0: the deeper a node, the shorter it waits for reports.
 
     def __post_init__(self) -> None:
         if not 0 <= self.depth <= DEPTH_MAX:
@@ -77,61 +80,61 @@ class Eim(Struct, frozen=True, gc=False, array_like=True, tag="E"):
 
 
 class Ack(Struct, frozen=True, gc=False, array_like=True, tag="A"):
-    """You are my parent."""
+    """ACK: the receiver is the sender's parent."""
 
     election: ElectionId
 
 
 class Agm(Struct, frozen=True, gc=False, array_like=True, tag="G"):
-    """I have a parent already: we are co-parents."""
+    """AGM: the sender has another parent already, so sender and receiver are co-parents."""
 
     election: ElectionId
 
 
 class Mqfm(Struct, frozen=True, gc=False, array_like=True, tag="M"):
-    """Maximum quality factor: the best I know of."""
+    """MQFM, maximum quality factor: the best candidate that the sender knows of."""
 
     election: ElectionId
     best: Candidate
-    up: bool  # To my parent, with what co-parents said; else to a co-parent, without.
+    up: bool  # To the parent, with what co-parents reported; else to a co-parent, without.
 
 
 class Ldm(Struct, frozen=True, gc=False, array_like=True, tag="L"):
-    """Leader declaration."""
+    """LDM, leader declaration: the election is over."""
 
     election: ElectionId
     leader: Candidate
 
 
 class Request(Struct, frozen=True, gc=False, array_like=True, tag="R"):
-    """Your MQFM is overdue."""
+    """The receiver's MQFM is overdue."""
 
     election: ElectionId
 
 
 class NotYet(Struct, frozen=True, gc=False, array_like=True, tag="N"):
-    """I am still gathering: wait on."""
+    """The sender is still gathering; the receiver is to wait on."""
 
     election: ElectionId
 
 
 class Enquire(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
-    """Where are you?  From a node that has returned, or that has lost its parent in this election."""
+    """Asks for the receiver's `State`, as the sender has returned, or has lost its parent in this election."""
 
-    election: ElectionId | None  # None: it has returned, and knows nothing.
+    election: ElectionId | None  # None: the sender has returned, and knows nothing.
 
 
 Progress = Literal["idle", "gathering", "reported", "returning"]
 
 
 class State(Struct, frozen=True, gc=False, array_like=True, tag="S"):
-    """Where I am: an answer, the first word on a new link, or a pulse."""
+    """What the sender knows: an answer, the first message on a new link, or a pulse."""
 
     election: ElectionId | None
     leader: Candidate | None
     progress: Progress
-    anchored: bool  # Gathering, and with a way up to the initiator.
-    distance: int  # Hops to the leader, as far as I can tell.
+    anchored: bool  # The sender is gathering, and has a way up to the initiator.
+    distance: int  # Hops to the leader, as the sender counts them.
     compare: bool  # A difference is to be settled at once, not only if it lasts.
 
     def __post_init__(self) -> None:
@@ -140,7 +143,7 @@ class State(Struct, frozen=True, gc=False, array_like=True, tag="S"):
 
 
 class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
-    """Sequences are used up: forget everything, and be deaf for a while."""
+    """Sequences are used up: the receiver is to forget everything, and to be deaf for `reset_wait`."""
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
@@ -149,48 +152,57 @@ Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire |
 
 
 class AnswersOverdue(Struct, frozen=True, gc=False):
-    """Whoever has not answered my EIM is no longer my neighbour, as far as this election goes."""
+    """Neighbours that have not answered the EIM are given up for this election."""
 
     election: ElectionId
     round_no: int
 
 
 class ReportsOverdue(Struct, frozen=True, gc=False):
+    """Children that have not reported are asked."""
+
     election: ElectionId
     wait_no: int
 
 
 class RequestsOverdue(Struct, frozen=True, gc=False):
+    """Children that have not answered the request are given up."""
+
     election: ElectionId
     wait_no: int
 
 
 class CoParentsOverdue(Struct, frozen=True, gc=False):
+    """Co-parents are waited for no longer."""
+
     election: ElectionId
 
 
 class DeclarationOverdue(Struct, frozen=True, gc=False):
+    """The node initiates another election, as this one was not declared in time."""
+
     election: ElectionId
 
 
 class ParentOverdue(Struct, frozen=True, gc=False):
-    """Nobody offered to be my parent."""
+    """The node asks its own children for a parent, as no other neighbour offered to be one."""
 
     election: ElectionId
     seek_no: int
 
 
-class ReturnOverdue(Struct, frozen=True, gc=False):
-    """Those who have not told me where they are never will."""
+class EnquiryEnds(Struct, frozen=True, gc=False):
+    """A node that returns decides without the neighbours that have not answered."""
 
 
-class ResetOver(Struct, frozen=True, gc=False):
-    """Deaf no longer; then, if nobody else did, I initiate."""
+class ResetEnds(Struct, frozen=True, gc=False):
+    """The node hears again; the second time it initiates, if nobody else did."""
 
-    initiate: bool
+    initiate: bool  # This is the second time.
 
 
-class PulseDue(Struct, frozen=True, gc=False): ...
+class PulseDue(Struct, frozen=True, gc=False):
+    """The node repairs its memory, and sends its state to every neighbour."""
 
 
 Timer: TypeAlias = (
@@ -200,8 +212,8 @@ Timer: TypeAlias = (
     | CoParentsOverdue
     | DeclarationOverdue
     | ParentOverdue
-    | ReturnOverdue
-    | ResetOver
+    | EnquiryEnds
+    | ResetEnds
     | PulseDue
 )
 
@@ -209,14 +221,38 @@ Timer: TypeAlias = (
 
 
 class LeaderUnreachable(Struct, frozen=True):
-    """Told by a failure detector: the leader has failed, or is in another region.  None: there has never been one."""
+    """A failure detector reports that the leader has failed, or is in another region."""
 
-    leader: NodeId | None
+    leader: NodeId | None  # None: there has never been one.
+
+
+# ── States ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Phase(Enum):
+    """Where a node is in an election."""
+
+    IDLE = "idle"  # In none that it knows of; a leader is named, unless there never was one.
+    GATHERING = "gathering"
+    AWAITING = "awaiting"  # It has reported, or returned too late to report.
+    RETURNING = "returning"  # It asks its neighbours what it has missed.
+    RESETTING = "resetting"  # Sequences are used up: it is deaf.
+
+
+class Status(Enum):
+    """What a node is outside of an election.  [MADM Def. 4]"""
+
+    NULL = "null"
+    LEADER = "leader"
+    NON_LEADER = "non-leader"
 
 
 # ── Formulas ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def message_count(links: int, nodes: int, leaves: int) -> int:
-    """One initiator, no failure: 8·links − 4·N + 4 − leaves; leaves have one link, the initiator not counted."""
+    """Return how many messages an election with one initiator and no failure takes: 8·links − 4·N + 4 − leaves.
+
+    Leaves have one link; the initiator is not counted among them.
+    """
     return 8 * links - 4 * nodes + 4 - leaves

@@ -1,79 +1,35 @@
-"""A node returns: it asks its neighbours what it has missed, and joins, waits, adopts or initiates.  [MADM §6.2.2]"""
+"""What a node that returns makes of its neighbours' answers.  [MADM §6.2.2]"""
 
-from typing import TYPE_CHECKING
+from collections.abc import Container, Mapping
 
-from doyen.core.clock import Instant
+from msgspec import Struct
+
 from doyen.core.ids import NodeId
 from doyen.core.order import order
-from doyen.election.spanning import healing
-from doyen.election.spanning.gathering import Gathering
-from doyen.election.spanning.messages import Ack, ElectionId, Enquire, ReturnOverdue, State, newer
-from doyen.election.spanning.phase import Phase
-
-if TYPE_CHECKING:
-    from doyen.election.spanning.machine import Spanning
+from doyen.election.spanning.messages import Candidate, ElectionId, State, newer
 
 
-def become_returning(node: "Spanning", now: Instant) -> None:
-    node.phase = Phase.RETURNING
-    node.answers = dict.fromkeys(node.links)
-    for peer in node.links:
-        node.out.send(peer, Enquire(None))
-    await_return(node, now + (node.config.answer_wait if node.links else node.config.link_wait))
-    if not node.links and not node.config.link_wait:
-        node.begin(now)
+class Verdict(Struct, frozen=True):
+    """The newest election that the neighbours know, and the place that the node takes in it."""
+
+    election: ElectionId
+    leader: Candidate | None  # Declared already: the node adopts it, even if it is worse than the node itself.
+    parent: NodeId | None  # Else: a neighbour that has yet to report; None: all have, and the node looks on.
+    apart: list[NodeId]  # Neighbours that know only an older election.
 
 
-def await_return(node: "Spanning", until: Instant) -> None:
-    """It does not move back."""
-    node.deadline_at = max(node.deadline_at, until)
-    node.out.set_timer(ReturnOverdue(), node.deadline_at)
-
-
-def greet(node: "Spanning", peer: NodeId, now: Instant) -> None:
-    """A link comes up while I ask."""
-    node.answers.setdefault(peer, None)
-    node.out.send(peer, Enquire(None))
-    await_return(node, now + node.config.answer_wait)
-
-
-def finish_return(node: "Spanning", now: Instant) -> None:
-    """[MADM §6.2.2] All have answered, or never will."""
-    answers = {peer: state for peer, state in node.answers.items() if state and state.election}
-    node.answers = {}
+def verdict(me: NodeId, links: Container[NodeId], answers: Mapping[NodeId, State | None]) -> Verdict | None:
+    """Decide where the node belongs, by the answers that have come; None: it initiates an election."""
+    known = {peer: state for peer, state in answers.items() if state and state.election}
     top: ElectionId | None = None
-    for state in answers.values():
+    for state in known.values():
         top = state.election if newer(state.election, top) else top
-    there = {peer: state for peer, state in answers.items() if state.election == top}
+    there = {peer: state for peer, state in known.items() if state.election == top}
     named = [state.leader for state in there.values() if state.progress == "idle" and state.leader]
-    if top is None or (named and named[0].node == node.me):
-        node.begin(now)  # Nobody knows of any; or I led until I fell, and nobody has noticed.
-        return
-    apart = [peer for peer, state in answers.items() if state.election != top and peer in node.links]
-    if any(order(node.me) < order(peer) for peer in apart):
-        node.begin(now)
-        return
-    if named:
-        node.become_settled(top, named[0], now)  # A better one than it does not start an election.
-    else:
-        rejoin(node, top, there, now)
-    for peer in apart:
-        healing.settle(node, peer, now)
-
-
-def rejoin(node: "Spanning", election: ElectionId, there: dict[NodeId, State], now: Instant) -> None:
-    """Into an election under way: as the child of one that has not reported, or as an onlooker."""
+    if top is None or (named and named[0].node == me):
+        return None  # Nobody knows of any; or this node led until it failed, and nobody has noticed.
+    apart = [peer for peer, state in known.items() if state.election != top and peer in links]
+    if any(order(me) < order(peer) for peer in apart):
+        return None
     open_to_me = [peer for peer, state in there.items() if state.progress == "gathering" and state.anchored]
-    parent = min(open_to_me, key=order, default=None)
-    node.election, node.phase = election, Phase.GATHERING if parent else Phase.AWAITING
-    node.gathering = g = Gathering(
-        election,
-        node.candidate(),
-        parent,
-        node.config.diameter_max,
-        took_part=parent is not None,
-    )
-    if parent is not None:
-        node.out.send(parent, Ack(election))
-    node.await_declaration(g, now)
-    node.evaluate(now)
+    return Verdict(top, named[0] if named else None, min(open_to_me, key=order, default=None), apart)

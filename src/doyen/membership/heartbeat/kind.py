@@ -53,8 +53,8 @@ def build(place: Place) -> Callable[[Out], Any]:
 
 def detection(config: HeartbeatConfig, group_size: int) -> Detection:
     return Detection(
-        config.fail_after(group_size) + config.period,
-        "fail_after and a period",
+        2 * config.fail_after(group_size) + config.period,
+        "fail_after until the news of its last beat has come, fail_after again, and a period",
         merging=3 * config.reconnect_periods * config.period,
     )
 

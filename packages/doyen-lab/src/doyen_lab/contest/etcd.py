@@ -9,11 +9,12 @@ import asyncio
 import base64
 import http.client
 import json
+from typing import Self
 
 from doyen.core.clock import Instant
 from doyen.errors import TransportError
-from doyen_lab.contest.group import Group
-from doyen_lab.peers.process import Asker
+from doyen_lab.contest.asking import Asker
+from doyen_lab.contest.entrant import Entrant
 
 PACKAGES = {"etcd": "etcd-server", "etcdctl": "etcd-client"}
 ELECTION = "contest"
@@ -21,12 +22,12 @@ CLIENT, PEER = 2379, 2380
 SERVE_S = 30.0
 
 
-class Etcd(Group):
-    server_count = 3
+class Etcd(Entrant):
+    servers = ("server0", "server1", "server2")
     names_leader = False
     prefix = "e"
 
-    async def __aenter__(self) -> "Etcd":
+    async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._asker = Asker(4)
         return self
@@ -36,30 +37,29 @@ class Etcd(Group):
         await super().__aexit__()
 
     async def start_servers(self) -> None:
-        every = ",".join(f"{server.name}=http://{server.host.ipv4}:{PEER}" for server in self.servers)
-        for server in self.servers:
-            own = f"http://{server.host.ipv4}"
-            await server.start(
-                [
-                    "etcd",
-                    f"--name={server.name}",
-                    f"--data-dir={server.folder / 'data'}",
-                    f"--listen-client-urls={own}:{CLIENT},http://127.0.0.1:{CLIENT}",
-                    f"--advertise-client-urls={own}:{CLIENT}",
-                    f"--listen-peer-urls={own}:{PEER}",
-                    f"--initial-advertise-peer-urls={own}:{PEER}",
-                    f"--initial-cluster={every}",
-                ]
-            )
+        own = {name: f"http://{self.hosts[name].ipv4}" for name in self.servers}
+        every = ",".join(f"{name}={url}:{PEER}" for name, url in own.items())
+        for name, url in own.items():
+            command = [
+                "etcd",
+                f"--name={name}",
+                f"--data-dir={self.folder / name / 'data'}",
+                f"--listen-client-urls={url}:{CLIENT},http://127.0.0.1:{CLIENT}",
+                f"--advertise-client-urls={url}:{CLIENT}",
+                f"--listen-peer-urls={url}:{PEER}",
+                f"--initial-advertise-peer-urls={url}:{PEER}",
+                f"--initial-cluster={every}",
+            ]
+            await self.start_process(name, command, is_heard=False)
         try:
             async with asyncio.timeout(SERVE_S):
                 while await self._candidates() is None:
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise TransportError(f"etcd does not serve: {self.servers[0].last_words()}") from None
+            raise TransportError(f"etcd does not serve: {self.process_of(self.servers[0]).last_words()}") from None
 
     def command(self, name: str) -> list[str]:
-        endpoints = ",".join(f"http://{server.host.ipv4}:{CLIENT}" for server in self.servers)
+        endpoints = ",".join(f"http://{self.hosts[server].ipv4}:{CLIENT}" for server in self.servers)
         return ["etcdctl", f"--endpoints={endpoints}", "elect", ELECTION, name]
 
     def hear(self, name: str, line: str, at: Instant) -> None:
@@ -67,14 +67,14 @@ class Etcd(Group):
             self.ledger.say(name, name, at)
 
     async def is_candidate(self, name: str) -> bool:
-        if not self.members[name].alive:
+        if not self.process_of(name).alive:
             self.ledger.say(name, None, 0)
             return False
         return name in (await self._candidates() or ())
 
     async def _candidates(self) -> set[str] | None:
-        """By the store; None while it does not serve."""
-        return await self._asker.ask(self.servers[0].host, _proposals)
+        """Return the members that campaign, by the store; None while it does not serve."""
+        return await self._asker.ask(self.hosts[self.servers[0]], _proposals)
 
 
 def _proposals() -> set[str] | None:

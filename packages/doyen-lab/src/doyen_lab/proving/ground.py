@@ -6,28 +6,26 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
+from doyen.testing.processes import Process, Processes
 from doyen_lab.iproute import within
 from doyen_lab.proving.combination import PORT, Combination
-from doyen_lab.proving.history import Life
+from doyen_lab.proving.history import Life, decode_record
 from doyen_lab.proving.hosts import Host, hosts_of
 from doyen_lab.proving.judge import Truth
-from doyen_lab.proving.witness import Plan
+from doyen_lab.proving.logs import complaints
+from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
 from doyen_lab.switch import Switch
 
-WITNESS = (sys.executable, "-m", "doyen_lab.proving.witness")
 POLL_S = 0.02
+END_MAX_S = 10.0  # For a process to leave in order.
 JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 
@@ -38,9 +36,14 @@ class NotSettled(Exception):
 class Running:
     """One process that was started, and where."""
 
-    def __init__(self, life: Life, index: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, life: Life, index: int, process: Process, log: Path) -> None:
         self.life, self.index, self.process, self.log = life, index, process, log
         self.paused = False
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, in its own words."""
+        return self.life.failure or " ".join(complaints(self.log))[-300:]
 
 
 class Ground:
@@ -65,8 +68,8 @@ class Ground:
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
-        self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
-        self.look_every_s = max(POLL_S, len(self.labels) / 500)  # Many files are read less often.
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
+        self.processes = Processes(environment=environment)
         self.status_every_s = 0.5
         self._ticker: asyncio.Task[None] | None = None
         self._mounted: list[Path] = []
@@ -84,21 +87,22 @@ class Ground:
         for running in self.running.values():
             running.process.send_signal(signal.SIGCONT)
             running.process.terminate()
-        for label in list(self.running):
-            code = await self._wait(label)
-            self.check(code == 0, f"{label} ended with {code} when it was told to leave")
+        try:
+            for label in list(self.running):
+                await self._leave(label)
+        finally:
+            await self.processes.stop()
         for path in self._mounted:
             subprocess.run(["umount", "--lazy", str(path)], check=False)
 
     async def _measure_lateness(self) -> None:
         while True:
-            due = time.monotonic_ns() + int(self.look_every_s * 1e9)
-            await asyncio.sleep(self.look_every_s)
+            due = time.monotonic_ns() + int(POLL_S * 1e9)
+            await asyncio.sleep(POLL_S)
             late = time.monotonic_ns() - due
             self.lateness = max(self.lateness, late)
             if self.truths:
                 self.truths[-1].lateness = max(self.truths[-1].lateness, late)
-            self.look()
 
     # Processes.
 
@@ -125,7 +129,7 @@ class Ground:
         index = self.labels.index(label) if host is None else host
         number = sum(life.label == label for life in self.lives) + 1
         durable = self.durable or state is not None
-        life = Life(label, name or label, number, self.folder / f"{label}.{number}.jsonl", durable=durable)
+        life = Life(label, name or label, number, durable=durable)
         told = self.combination.fields(self.voters) | self.fields | fields
         told |= {"name": life.name, "bind": f"{self.network.nodes[index].ipv4}:{PORT}"}
         founds = self.combination.founded and first and index == 0
@@ -137,58 +141,44 @@ class Ground:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:
             told["newcomer"] = True
-        plan = Plan(
-            join=told,
-            history=str(life.path),
-            wall_offset_s=wall_offset_s,
-            explain=True,
-            status_every_s=self.status_every_s,
-        )
+        plan = WitnessPlan(join=told, wall_offset_s=wall_offset_s, explain=True, status_every_s=self.status_every_s)
         askew = ["unshare", "--time", "--boottime", str(boot_offset_s)] if boot_offset_s else []
         log = self.folder / f"{label}.{number}.log"
-        with open(log, "wb") as errors:
-            process = subprocess.Popen(
-                [*self.network.nodes[index].wrap, *askew, *self.command, msgspec.json.encode(plan).decode()],
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                env=self._environment,
-                start_new_session=True,
-            )
+        process = await self.processes.launch(
+            str(life),
+            [*self.network.nodes[index].wrap, *askew, *command_of(plan, self.command)],
+            on_line=lambda line, _: life.add(decode_record(line)),
+            log=log,
+        )
         running = Running(life, index, process, log)
         self.lives.append(life)
-        if not joins:
-            self.running[label] = running
-            return running
         self.running[label] = running
+        if not joins:
+            return running
         self.note(f"after {label} was started", self.merging)
-        await self.until(lambda: life.joined_at is not None or process.poll() is not None, JOIN_MAX_S)
+        await self.until(lambda: life.joined_at is not None or not process.alive, JOIN_MAX_S)
         if life.joined_at is None:
-            raise TransportError(f"{life} ended with {process.returncode} at its start: {life.failure or tail(log)}")
+            raise TransportError(f"{life} ended with {await process.wait()} at its start: {running.failure}")
         inode = os.stat(f"/proc/{process.pid}/ns/net").st_ino
         self.check(inode == self.network.nodes[index].inode, f"{life} does not run in its own namespace")
         self._pids.setdefault(index, []).append(process.pid)
         self.note(f"after {label} had joined", self.merging)
         return running
 
-    def kill(self, label: str) -> Instant:
-        """SIGKILL; returns the instant before."""
+    async def kill(self, label: str) -> Instant:
+        """Send SIGKILL; return the instant before."""
         at = time.monotonic_ns()
-        running = self.running.pop(label)
-        running.process.kill()
-        if running.process.wait() == -signal.SIGKILL:
-            self.faults["killed"] += 1
-        running.life.read()
+        process = self.running.pop(label).process
+        process.kill()
+        self.faults["killed"] += await process.wait() == -signal.SIGKILL
         self.note(f"after {label} was killed", self.failover)
         return at
 
     async def stop(self, label: str) -> Instant:
-        """SIGTERM: it leaves in order."""
+        """Send SIGTERM, so that it leaves in order; return the instant before."""
         at = time.monotonic_ns()
         self.running[label].process.terminate()
-        code = await self._wait(label)
-        self.faults["stopped"] += code == 0
-        self.check(code == 0, f"{label} ended with {code} when it was told to leave")
+        self.faults["stopped"] += await self._leave(label)
         self.note(f"after {label} had left", self.failover)
         return at
 
@@ -210,30 +200,27 @@ class Ground:
         running.process.send_signal(signal.SIGCONT)
 
     async def ended(self, label: str, timeout_s: float = 20.0) -> str:
-        """Waits until it ends by itself; why, in its own words."""
+        """Wait until it ends by itself; return why, in its own words."""
         running = self.running[label]
         try:
-            await self.until(lambda: running.process.poll() is not None, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await running.process.wait()
         except TimeoutError:
             raise NotSettled(f"{running.life} runs on after {timeout_s:g} s, although it should have ended") from None
-        running.life.read()
         del self.running[label]
         self.note(f"after {label} had ended", self.merging)
-        return running.life.failure or tail(running.log)
+        return running.failure
 
     def set_wall_clock_back(self, label: str) -> None:
         """By an hour, while it runs; as this process alone sees it."""
         self.running[label].process.send_signal(signal.SIGUSR1)
 
-    async def _wait(self, label: str) -> int:
-        running = self.running.pop(label)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(10):
-                while running.process.poll() is None:
-                    await asyncio.sleep(POLL_S)
-        if running.process.poll() is None:
-            running.process.kill()
-        return running.process.wait()
+    async def _leave(self, label: str) -> bool:
+        """Whether it ends in order, as it was told to."""
+        process = self.running.pop(label).process
+        await process.end(END_MAX_S)
+        self.check(process.returncode == 0, f"{label} ended with {process.returncode} when it was told to leave")
+        return process.returncode == 0
 
     # The network.
 
@@ -383,14 +370,8 @@ class Ground:
 
     # What is seen.
 
-    def look(self) -> None:
-        for running in self.running.values():
-            running.life.read()
-
-    async def until(self, holds: Any, timeout_s: float) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not holds():
-                await asyncio.sleep(POLL_S)
+    async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        await self.processes.changes.until(holds, timeout_s)
 
     def leader_of(self, region: Iterable[str]) -> Life | None:
         """Who acts in it now, if it is one and all name it."""
@@ -445,8 +426,8 @@ class Ground:
         """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""
         await self._act_of_another(old, since)
         leader = await self.settled(among)
-        began = [at for life in self.lives if life.label != old and (at := life.first_act_after(since)) is not None]
-        self.takeovers_s.append((min(began) - since) / 1e9)
+        acts = [act.at for life in self.lives if life.label != old and (act := life.first_act_after(since)) is not None]
+        self.takeovers_s.append((min(acts) - since) / 1e9)
         return leader
 
     async def _act_of_another(self, old: str, since: Instant) -> None:
@@ -473,8 +454,3 @@ class Ground:
 def process_state(pid: int) -> str:
     """R, S, T (stopped), Z, …"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def tail(log: Path, size: int = 300) -> str:
-    text = log.read_text(errors="replace").strip()
-    return " ".join(text[-size:].split())

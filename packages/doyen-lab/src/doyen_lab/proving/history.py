@@ -1,20 +1,20 @@
-"""What witnesses write down, and what can be read from it.
+"""What witnesses write, and what can be read from it.
 
-    file = one JSON object per line; a process writes one file in its whole life, each record by one write,
-           so that a SIGKILL loses nothing but what had not happened
+    standard output = one JSON object per line, each by one write, so that a SIGKILL loses nothing but what had not
+                      happened
 
 Instants are CLOCK_MONOTONIC, which all processes of a machine share; nodes run on CLOCK_BOOTTIME, so the clock that a
 scenario sets askew is not the one that witnesses read.
 """
 
-from pathlib import Path
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
 
 from doyen.core.clock import Instant, ms
 
-ACTING = ms(500)  # Who acted so lately, and has not said that it stopped, still does.
+ACTING = ms(500)  # A process that acted within this time, and has not said that it stopped, still does.
 PAUSE_MIN = ms(300)  # Acts further apart than this do not belong to one stretch of acting.
 
 
@@ -26,12 +26,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     term: int = 0
     leader: str = ""
     reason: str = ""
+    rtt: dict[str, float] = {}  # elected: round trips to voters in ms, where an oracle measures them.
     rss: int = 0  # status: bytes.
-    present: int = 0  # status: members whom it holds present, itself included.
-    refused: dict[str, int] = {}  # status: datagrams not believed, by reason.
+    present: int = 0  # status: how many members it holds present, itself included.
+    refused: dict[str, int] = {}  # status: datagrams that were refused, by reason.
 
 
-_DECODE = msgspec.json.Decoder(Record).decode
+decode_record = msgspec.json.Decoder(Record).decode
 
 
 class Stretch(Struct, frozen=True):
@@ -44,37 +45,23 @@ class Stretch(Struct, frozen=True):
 
 
 class Life:
-    """One process, by its file; `read` again for what is new."""
+    """One process, by its records."""
 
-    def __init__(self, label: str, name: str, number: int, path: Path, *, durable: bool) -> None:
-        self.label, self.name, self.number, self.path = label, name, number, path
+    def __init__(self, label: str, name: str, number: int = 1, *, durable: bool = False) -> None:
+        self.label, self.name, self.number = label, name, number
         self.durable = durable  # Whether it has a disk to remember terms on.
         self.records: list[Record] = []
         self.joined_at: Instant | None = None
         self.acted_at: Instant = 0
         self.has_stopped = False
-        self.names: str | None = None  # Whom it names as leader,
+        self.names: str | None = None  # The leader that it names,
         self.term = 0  # of this term.
         self.failure = ""
         self.refused: dict[str, int] = {}
         self.present = 0
-        self._offset = 0
-        self._rest = b""
 
     def __str__(self) -> str:
         return f"{self.label}#{self.number}"
-
-    def read(self) -> None:
-        try:
-            with open(self.path, "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        self._offset += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self.add(_DECODE(line))
 
     def add(self, record: Record) -> None:
         self.records.append(record)
@@ -95,9 +82,11 @@ class Life:
                 self.failure = record.reason
 
     def acts(self, now: Instant) -> bool:
+        """Whether it still acts as leader."""
         return not self.has_stopped and now - self.acted_at < ACTING
 
     def stretches(self) -> list[Stretch]:
+        """When it acted, in parts without a pause."""
         found: list[Stretch] = []
         begun = True
         for record in self.records:
@@ -112,5 +101,16 @@ class Life:
                 begun = False
         return found
 
-    def first_act_after(self, instant: Instant) -> Instant | None:
-        return next((record.at for record in self.records if record.kind == "act" and record.at > instant), None)
+    def first_act_after(self, instant: Instant) -> Record | None:
+        return next((record for record in self.records if record.kind == "act" and record.at > instant), None)
+
+
+def reigns(lives: Iterable[Life]) -> list[Stretch]:
+    """Every process acting in one term, pauses included, in the order of their beginning."""
+    whole: dict[tuple[str, int], Stretch] = {}
+    for part in (stretch for life in lives for stretch in life.stretches()):
+        before = whole.get((part.life, part.term), part)
+        whole[part.life, part.term] = Stretch(
+            part.life, part.term, min(part.first, before.first), max(part.last, before.last)
+        )
+    return sorted(whole.values(), key=lambda reign: reign.first)

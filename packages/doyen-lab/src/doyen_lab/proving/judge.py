@@ -16,7 +16,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen_lab.proving.history import PAUSE_MIN, Life, Stretch
+from doyen_lab.proving.history import PAUSE_MIN, Life, Stretch, reigns
 
 STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
 LENIENCY_MAX = 2  # More than so many times the bound is not added to it, however late the machine was.
@@ -81,10 +81,10 @@ def judge(
     violations += [f"there was nothing to judge: {check}" for check in checks if not checked.get(check, 1)]
     violations += terms_back(lives)
     if promise.strong:
-        violations += two_at_once(stretches) + shared_terms(stretches) + acts_of_older_terms(lives)
+        violations += two_at_once(lives) + shared_terms(stretches) + acts_of_older_terms(lives)
         violations += acts_without_majority(lives, truths, promise, ended_at)
     elif promise.alone:
-        violations += two_at_once(stretches)
+        violations += two_at_once(lives)
     violations += unsettled(lives, truths, promise, ended_at)
     violations += [f"{life}: {life.failure}" for life in lives if life.failure.startswith("witness:")]
     return Verdict(
@@ -122,16 +122,10 @@ def looked_at(
 # Quorum elections.
 
 
-def two_at_once(stretches: Sequence[Stretch]) -> list[str]:
-    """Whole reigns, pauses included: who has been succeeded must not act again under its old term."""
-    reigns: dict[tuple[str, int], Stretch] = {}
-    for part in stretches:
-        whole = reigns.get((part.life, part.term), part)
-        reigns[part.life, part.term] = Stretch(
-            part.life, part.term, min(part.first, whole.first), max(part.last, whole.last)
-        )
+def two_at_once(lives: Sequence[Life]) -> list[str]:
+    """Whole reigns that overlap, pauses included: a leader that was succeeded must not act again in its old term."""
     found = []
-    ordered = sorted(reigns.values(), key=lambda reign: reign.first)
+    ordered = reigns(lives)
     for i, one in enumerate(ordered):
         for other in ordered[i + 1 :]:
             if other.first > one.last:

@@ -11,11 +11,12 @@ from msgspec import Struct
 from doyen.errors import ConfigError, DoyenError
 from doyen.membership.arbitration.kind import TABLE as RING_TABLE
 from doyen_lab.proving.combination import COMBINATIONS, Combination
-from doyen_lab.proving.ground import WITNESS, Ground, NotSettled
+from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.hosts import Host
 from doyen_lab.proving.judge import Promise, judge
 from doyen_lab.proving.logs import trouble
 from doyen_lab.proving.scenarios import SCENARIOS, Scenario
+from doyen_lab.proving.witness import WITNESS
 from doyen_lab.switch import Link, Switch
 
 
@@ -71,8 +72,6 @@ async def prove(
             hosts = ground.hosts()
             counted = {"packets lost": traffic.lost, "packets refused": ground.refused_packets()}
             ground.faults |= {name: count for name, count in counted.items() if count}
-    for life in ground.lives:
-        life.read()
     verdict = judge(
         ground.lives,
         ground.truths,

@@ -58,7 +58,7 @@ async def kill_leader(ground: Ground) -> None:
     await ground.start_all()
     for _ in range(2):
         leader = await ground.settled()
-        at = ground.kill(leader)
+        at = await ground.kill(leader)
         await ground.succeeded(leader, at)
         await hold()
         await ground.start(leader)
@@ -100,7 +100,7 @@ async def one_way_cut(ground: Ground) -> None:
             # All hear it, and it need hear nobody: in announce-listen it leads on, whoever comes and speaks to it.
             ground.quiet = False
             newcomer = next(label for label in ground.labels if label != leader)
-            ground.kill(newcomer)
+            await ground.kill(newcomer)
             await ground.start(newcomer)
             ground.quiet = True
             await hold(2)
@@ -167,7 +167,7 @@ async def slow_links(ground: Ground) -> None:
     await ground.settled()
     await hold(3)  # Connections to the leader take some round trips.
     leader = await ground.settled()
-    at = ground.kill(leader)
+    at = await ground.kill(leader)
     await ground.succeeded(leader, at)
     await hold(2)
 
@@ -215,8 +215,7 @@ async def rolling_restart(ground: Ground) -> None:
 async def mass_restart(ground: Ground) -> None:
     await ground.start_all()
     await ground.settled()
-    for label in ground.labels:
-        ground.kill(label)
+    await asyncio.gather(*(ground.kill(label) for label in ground.labels))
     await ground.start_all(first=False)
     await ground.settled()
     await hold()
@@ -265,7 +264,6 @@ async def stale_key(ground: Ground) -> None:
     await ground.start_all()
     await ground.settled()
     await hold(2)
-    ground.look()
     refused = sum(ground.running[label].life.refused.get("key", 0) for label in others)
     ground.faults["packets of a stale key refused"] += refused
     ground.apart = set()
@@ -299,7 +297,7 @@ async def clock_step(ground: Ground) -> None:
         record.kind == "stepped" for life in ground.lives for record in life.records
     )
     await ground.settled()
-    at = ground.kill(leader)
+    at = await ground.kill(leader)
     await ground.succeeded(leader, at)
     await ground.start(leader, boot_offset_s=7 * 86_400, wall_offset_s=-7200.0)
     await ground.settled()

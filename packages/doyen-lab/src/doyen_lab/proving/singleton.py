@@ -2,8 +2,8 @@
 
 import asyncio
 import os
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,9 +14,10 @@ from random import Random
 from typing import Final
 
 from doyen.core.clock import Instant
+from doyen.testing.processes import Process, Processes
 from doyen_lab.proving import beater
 from doyen_lab.proving.combination import COMBINATIONS, GROUP, PORT
-from doyen_lab.proving.history import Life, Record
+from doyen_lab.proving.history import Life, Record, decode_record, reigns
 from doyen_lab.proving.hosts import hosts_of
 from doyen_lab.proving.judge import two_at_once
 from doyen_lab.proving.runner import Result
@@ -42,6 +43,33 @@ KILLS: Final = (
 FAULTS: Final = (*KILLS, "runner stopped", "runner paused", "guard paused and host cut off", "host cut off")
 
 
+class Beats(Life):
+    """One process of a command, by the file that it writes: its runner has its standard output."""
+
+    def __init__(self, path: Path) -> None:
+        role, identity, self.command, _ = path.name.split(".")
+        super().__init__(role, identity)
+        self.path, self._offset, self._rest = path, 0, b""
+
+    def read(self) -> None:
+        """Add what was written since the last time."""
+        with open(self.path, "rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.add(decode_record(line))
+
+    @property
+    def pid(self) -> int:
+        return int(self.name.partition("-")[0])
+
+    @property
+    def begun_at(self) -> Instant:
+        return next((record.at for record in self.records if record.kind == "begin"), 0)
+
+
 class Runners:
     """One `doyen run` per host, and the commands that they start."""
 
@@ -50,12 +78,12 @@ class Runners:
         self.acts = folder / "acts"
         self.acts.mkdir(parents=True)
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.lives: dict[str, Life] = {}  # By file.
-        self.pids: dict[int, list[int]] = {}  # Of runners, by the number of their host.
-        self._environment = os.environ | {"DOYEN_RUNTIME_DIR": str(folder / "run"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"DOYEN_RUNTIME_DIR": str(folder / "run"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.processes = Processes(environment=environment, patience_s=10)
+        self.lives: dict[str, Beats] = {}  # By file.
+        self.pids: dict[int, list[int]] = {}  # The process ids of runners, by the number of their host.
 
-    def start(self, host: str, *, first: bool = False) -> None:
+    async def start(self, host: str, *, first: bool = False) -> None:
         here = self.hosts.index(host)
         flags = ["--group", GROUP, "--name", host, "--preset", "local", "--election", "pole", "--grace", GRACE]
         flags += ["--voters", ",".join(self.hosts), "--state", str(self.folder / "state")]
@@ -65,69 +93,52 @@ class Runners:
             flags += ["--seed", f"{node.ipv4}:{PORT}"] if i != here else []
         command = [sys.executable, "-S", "-E", beater.__file__, str(self.acts), host]
         line = [*self.network.nodes[here].wrap, *self.doyen, "run", *flags, "--", *command]
-        with open(self.folder / f"{host}.log", "ab") as log:
-            self.processes[host] = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment, start_new_session=True
-            )
-        self.pids.setdefault(here, []).append(self.processes[host].pid)
+        process = await self.processes.launch(host, line, log=self.folder / f"{host}.log")
+        self.pids.setdefault(here, []).append(process.pid)
 
-    def restart_the_dead(self) -> None:
-        for host, process in list(self.processes.items()):
-            if process.poll() is not None:
-                self.start(host)
+    def runner(self, host: str) -> Process:
+        return self.processes.started[host]
+
+    async def restart_the_dead(self) -> None:
+        for host in self.hosts:
+            if not self.runner(host).alive:
+                await self.start(host)
 
     def look(self) -> None:
         for name in os.listdir(self.acts):
             if name not in self.lives:
-                role, identity, _, _ = name.split(".")
-                self.lives[name] = Life(role, identity, 1, self.acts / name, durable=False)
+                self.lives[name] = Beats(self.acts / name)
         for life in self.lives.values():
             if not life.acted_at or time.monotonic_ns() - life.acted_at < LONG_AGO:
                 life.read()
 
-    def acting(self) -> Life | None:
+    def acting(self) -> Beats | None:
         """The command that beats now, not its child."""
         self.look()
         now = time.monotonic_ns()
         fresh = [life for life in self.lives.values() if now - life.acted_at < FRESH and life.label in self.hosts]
         return max(fresh, key=lambda life: life.acted_at, default=None)
 
-    async def next_command(self, since: Instant, timeout_s: float) -> Life | None:
-        """One that began after the instant; None if none does in time."""
+    async def next_command(self, since: Instant, timeout_s: float) -> Beats | None:
+        """A command that began after the instant; None if none does in time."""
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
-            self.restart_the_dead()
+            await self.restart_the_dead()
             found = self.acting()
-            if found is not None and begun_at(found) > since:
+            if found is not None and found.begun_at > since:
                 return found
             await asyncio.sleep(POLL_S)
         return None
 
-    def end(self) -> None:
-        for process in self.processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
     def end_survivors(self) -> list[str]:
-        """Whatever of the commands still lives although their runners have ended: killed here, and named."""
+        """Kill and name whatever of the commands still lives although their runners have ended."""
         self.look()
         found = []
         for name, life in self.lives.items():
-            pid = int(life.name.partition("-")[0])
-            if beater.identity(pid) == life.name:
-                os.kill(pid, signal.SIGKILL)
+            if beater.identity(life.pid) == life.name:
+                os.kill(life.pid, signal.SIGKILL)
                 found.append(name)
         return found
-
-
-def begun_at(life: Life) -> Instant:
-    return next((record.at for record in life.records if record.kind == "begin"), 0)
 
 
 async def prove_singleton(
@@ -151,7 +162,7 @@ async def prove_singleton(
         runners = Runners(network, folder, doyen, lease)
         try:
             for host in runners.hosts:
-                runners.start(host, first=True)
+                await runners.start(host, first=True)
             current = await runners.next_command(0, 60)
             number = 0
             while current is not None and is_wanted(kills, faults, only) and number < 4 * (kills + MISSES):
@@ -161,23 +172,23 @@ async def prove_singleton(
                 at = time.monotonic_ns()
                 undo = do(fault, current, runners)
                 if undo is None:
-                    current = await runners.next_command(begun_at(current) - 1, bound_s)
+                    current = await runners.next_command(current.begun_at - 1, bound_s)
                     continue
-                successor = await runners.next_command(begun_at(current), bound_s)
+                successor = await runners.next_command(current.begun_at, bound_s)
                 undo()
                 if successor is None:
                     violations.append(f"no command ran {bound_s:.0f} s after {current.label}: {fault}")
                     break
-                if begun_at(successor) > at:  # Otherwise it hit one that had just lost its lease.
+                if successor.begun_at > at:  # Otherwise it hit one that had just lost its lease.
                     faults[fault] += 1
-                    takeovers.append((begun_at(successor) - at) / 1e9)
+                    takeovers.append((successor.begun_at - at) / 1e9)
                 current = successor
                 if number % 10 == 0:
                     on_step(f"{number} faults, {len(runners.lives) // 3} commands")
             if current is None:
                 violations.append("no command ran at all")
         finally:
-            runners.end()
+            await runners.processes.stop()
             violations += [f"{name} outlived its runner" for name in runners.end_survivors()]
         found, wrong = hosts_of(network, runners.pids)
         violations += wrong
@@ -189,7 +200,7 @@ async def prove_singleton(
     violations += [f"the fault never happened: {fault}" for fault in only if not faults[fault]]
     kept = bool(violations) or keep
     if not kept:
-        subprocess.run(["rm", "-rf", str(folder)], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
     records = [record for life in runners.lives.values() for record in life.records]
     faults["commands started"] = sum(life.label in runners.hosts for life in runners.lives.values())
     return Result(
@@ -213,16 +224,16 @@ async def prove_singleton(
 
 
 def is_wanted(kills: int, faults: Counter[str], only: Sequence[str]) -> bool:
-    """More: so many kills, and each fault once."""
+    """Whether a further fault is wanted: until there were so many kills, and each fault once."""
     killed = sum(faults[fault] for fault in KILLS)
     return any(not faults[fault] for fault in only) or (killed < kills and any(fault in KILLS for fault in only))
 
 
-def do(fault: str, current: Life, runners: Runners) -> Callable[[], None] | None:
-    """Does it to whoever runs the command; how to undo it.  None: it was over already, so nothing was done."""
-    host, command = current.label, int(current.name.partition("-")[0])
+def do(fault: str, current: Beats, runners: Runners) -> Callable[[], None] | None:
+    """Do it to the host that runs the command; return how to undo it, None if the command had ended already."""
+    host, command = current.label, current.pid
     guard = next((int(record.reason) for record in current.records if record.kind == "begin"), 0)
-    runner = runners.processes[host]
+    runner = runners.runner(host)
     here = runners.hosts.index(host)
     try:
         shadow = parent_of(guard)
@@ -258,23 +269,19 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def judge_commands(lives: list[Life]) -> list[str]:
-    """By what each saw when it began, and by its beats; a command, its child and its stray are one."""
+def judge_commands(lives: Sequence[Beats]) -> list[str]:
+    """Judge by what each saw when it began, and by its beats; a command, its child and its stray are one."""
     found = [f"{life.label} began while {text} lived" for life in lives for text in beside(life.records)]
     families: dict[str, Life] = {}
     for life in lives:
-        command = life.path.name.split(".")[2]
-        host = life.label.partition("-")[0]
-        family = families.setdefault(
-            command, Life(host, command, int(command.partition("-")[0]), life.path, durable=False)
-        )
+        host, number = life.label.partition("-")[0], int(life.command.partition("-")[0])
+        family = families.setdefault(life.command, Life(host, life.command, number))
         for record in life.records:
             family.add(record)
-    stretches = [stretch for family in families.values() for stretch in family.stretches()]
-    found += two_at_once(sorted(stretches, key=lambda stretch: stretch.first))
+    found += two_at_once(list(families.values()))
     hosts: dict[int, set[str]] = {}
-    for stretch in stretches:
-        hosts.setdefault(stretch.term, set()).add(stretch.life.partition("#")[0])
+    for reign in reigns(families.values()):
+        hosts.setdefault(reign.term, set()).add(reign.life.partition("#")[0])
     return found + [f"term {term} ran on two hosts: {sorted(who)}" for term, who in hosts.items() if len(who) > 1]
 
 

@@ -82,7 +82,7 @@ async def soak(
                     await asyncio.sleep(min(rng.expovariate(1 / kill_every_s), 3 * kill_every_s))
                     victim = leader if rng.random() < 0.5 else rng.choice(ground.labels)
                     leader_kills += victim == leader
-                    at = ground.kill(victim)
+                    at = await ground.kill(victim)
                     leader = await ground.succeeded(victim, at) if victim == leader else await ground.settled()
                     await ground.start(victim)
                     leader = await ground.settled()
@@ -91,8 +91,6 @@ async def soak(
                 failure = str(error) or type(error).__name__
             ended_at = time.monotonic_ns()
             ground.faults["packets lost"] = network.traffic().lost
-    for life in ground.lives:
-        life.read()
     verdict = judge(
         ground.lives,
         ground.truths,

@@ -1,9 +1,9 @@
-"""The application of one node: joins by the public API, and writes down every act while it leads.
+"""The application of one node: joins by the public API, and writes every act while it leads to its standard output.
 
 An act's instant is read before leadership is checked, and it is written after: so whatever the machine does to this
 process in between, a written act was one at whose instant this node held that it led.
 
-`python -m doyen_lab.proving.witness PLAN`, with a `Plan` as JSON.  SIGUSR1 sets its wall clock back by an hour.
+`python -m doyen_lab.proving.witness PLAN`, with a `WitnessPlan` as JSON.  SIGUSR1 sets its wall clock back by an hour.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,32 +20,35 @@ from msgspec import Struct
 from doyen_lab.proving.history import Record
 
 HOUR_S = 3600
+WITNESS = (sys.executable, "-m", "doyen_lab.proving.witness")
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class WitnessPlan(Struct, frozen=True, kw_only=True):
     """What one witness is told."""
 
-    join: dict[str, Any]  # For `doyen.join`, by name.
-    history: str  # The file to write.
+    join: dict[str, Any]  # The arguments of `doyen.join`.
     act_every_s: float = 0.02
-    wall_offset_s: float = 0.0  # Its wall clock is off by so much from the start.
-    explain: bool = False  # Write down why, too.
+    wall_offset_s: float = 0.0  # By how much its wall clock is off from the start.
+    explain: bool = False  # Whether to write why a leader was elected.
     status_every_s: float = 0.5
 
 
+def command_of(plan: WitnessPlan, program: Sequence[str] = WITNESS) -> list[str]:
+    return [*program, msgspec.json.encode(plan).decode()]
+
+
 class Witness:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WitnessPlan) -> None:
         self.plan = plan
-        self._file = os.open(plan.history, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, kind: str, at: int | None = None, **fields: Any) -> None:
         record = Record(kind=kind, at=time.monotonic_ns() if at is None else at, **fields)
-        os.write(self._file, msgspec.json.encode(record) + b"\n")
+        os.write(sys.stdout.fileno(), msgspec.json.encode(record) + b"\n")
 
     async def run(self) -> int:
         import doyen  # After the wall clock was set.
 
-        node = doyen.join(**self.plan.join, control=False, leave_on_sigterm=False)
+        node = doyen.join(**{"control": False} | self.plan.join, leave_on_sigterm=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, node.ended.set)
         try:
             async with node:
@@ -67,7 +70,7 @@ class Witness:
         return 0
 
     async def _watched(self, work: Awaitable[None]) -> None:
-        """At once: a witness that is killed later must have said that it was none."""
+        """Write a failure of the witness itself at once: it may be killed before anybody asks."""
         try:
             await work
         except Exception as error:
@@ -95,7 +98,8 @@ class Witness:
         async for event in events:
             if event.kind in ("elected", "lost"):
                 why = node.explain().sentence if self.plan.explain and event.kind == "elected" else event.reason
-                self.write(event.kind, term=event.term or 0, leader=event.leader or "", reason=why)
+                named = {"term": event.term or 0, "leader": event.leader or "", "reason": why}
+                self.write(event.kind, **named, rtt=round_trips_ms(node))
 
     async def _tell_status(self, node: Any) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
@@ -107,8 +111,14 @@ class Witness:
             await asyncio.sleep(self.plan.status_every_s)
 
 
+def round_trips_ms(node: Any) -> dict[str, float]:
+    """To the voters of the election, as far as they are measured."""
+    found = {name: node.agent.stack.round_trip(name) for name in node.config.voters}
+    return {name: trip / 1e6 for name, trip in found.items() if trip is not None}
+
+
 def set_wall_clock(offset_s: float) -> Callable[[], None]:
-    """This process alone sees another wall clock; the machine's own belongs to everybody.  Returns: an hour back."""
+    """Let this process alone see another wall clock; return what sets that back by an hour."""
     true_time, true_time_ns, off = time.time, time.time_ns, [int(offset_s * 1e9)]
     time.time = lambda: true_time() + off[0] / 1e9
     time.time_ns = lambda: true_time_ns() + off[0]
@@ -120,7 +130,7 @@ def set_wall_clock(offset_s: float) -> Callable[[], None]:
 
 
 def main() -> int:
-    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    plan = msgspec.json.decode(sys.argv[1], type=WitnessPlan)
     step_back = set_wall_clock(plan.wall_offset_s)
     witness = Witness(plan)
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from doyen.core.clock import seconds
+from doyen_lab.contest.figures import Ratio
 from doyen_lab.simulators import ours, simpy_bare, simpy_inline, simpy_manual
-from doyen_lab.simulators.timing import Ratio, ratio, repeat
+from doyen_lab.simulators.timing import ratio, repeat
 from doyen_lab.simulators.workloads import Detection, Election
 from doyen_papers.analysis.setting import Setting
 from doyen_papers.studies.announce import study
@@ -18,8 +19,8 @@ from doyen_papers.studies.announce import study
 KERNEL_RUNS, MANUAL_RUNS = 20_000, 10
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run; `quick` only shows that it works."""
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What is run, and how often; `quick` only shows that it works."""
 
     repetitions: int = 5
     election: Election = Election()
@@ -29,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     manual_runs: int = MANUAL_RUNS
 
     @classmethod
-    def quick(cls) -> "Plan":
+    def quick(cls) -> "Workload":
         return cls(
             repetitions=2,
             election=Election(nodes=20, duration=seconds(20)),
@@ -40,20 +41,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def measure(plan: Plan, tick: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """Every workload on every peer, interleaved; see docs/explanation/speed.md."""
-    elect, detect = plan.election, plan.detection
+def measure(load: Workload, tick: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """Run every workload on every peer, interleaved; see docs/explanation/speed.md."""
+    elect, detect = load.election, load.detection
     until_agreed = msgspec.structs.replace(elect, duration=None)
-    steady = _peers("elect", elect, plan.repetitions, tick)
-    alone = _peers("elect", until_agreed, plan.repetitions, tick, seeds=10)
-    detector = _peers("detect", detect, plan.repetitions, tick)
-    kernel, runs = _kernel(until_agreed, plan, tick)
+    steady = _peers("elect", elect, load.repetitions, tick)
+    alone = _peers("elect", until_agreed, load.repetitions, tick, seeds=10)
+    detector = _peers("detect", detect, load.repetitions, tick)
+    kernel, runs = _kernel(until_agreed, load, tick)
     return {
         "announce": steady["ratios"],
         "detector": detector["ratios"],
         "kernel": {"simpy": kernel},
         "election_alone": alone["ratios"],
-        "scale": _scale(plan, tick),
+        "scale": _scale(load, tick),
         "events_per_second": {"announce": steady["speed"], "detector": detector["speed"]},
         "kernel_runs_per_second": runs,
         "workload": {
@@ -61,15 +62,15 @@ def measure(plan: Plan, tick: Callable[[], None] = lambda: None) -> dict[str, An
             f"{(elect.duration or 0) / 1e9:g} s",
             "detector": f"ping/ack, N={detect.nodes}, {detect.periods} periods, loss {detect.loss}",
             "election_alone": "LE-S as above, until everybody names the winner; ten runs",
-            "kernel": f"the election alone, per run: {plan.kernel_runs} by kernel, {plan.manual_runs} in SimPy",
+            "kernel": f"the election alone, per run: {load.kernel_runs} by kernel, {load.manual_runs} in SimPy",
         },
         "machine": {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
     }
 
 
-def contests(plan: Plan) -> int:
-    """How many times `tick` will be called."""
-    return plan.repetitions * (4 + 4 + 4 + 2 + 2)
+def contests(load: Workload) -> int:
+    """Return how many times `tick` will be called."""
+    return load.repetitions * (4 + 4 + 4 + 2 + 2)
 
 
 def _peers(
@@ -89,30 +90,30 @@ def _peers(
     return {"ratios": ratios, "speed": speed}
 
 
-def _kernel(work: Election, plan: Plan, tick: Callable[[], None]) -> tuple[Ratio, int]:
+def _kernel(work: Election, load: Workload, tick: Callable[[], None]) -> tuple[Ratio, int]:
     setting = Setting(nodes=work.nodes, loss=work.loss)
     study(setting, runs=1, seed=1, engine="kernel")  # Compiled, once per machine: not counted.
     taken = repeat(
         {
-            "kernel": lambda: study(setting, runs=plan.kernel_runs, seed=1, engine="kernel"),
-            "simpy": lambda: [simpy_manual.elect(work, seed) for seed in range(plan.manual_runs)],
+            "kernel": lambda: study(setting, runs=load.kernel_runs, seed=1, engine="kernel"),
+            "simpy": lambda: [simpy_manual.elect(work, seed) for seed in range(load.manual_runs)],
         },
-        plan.repetitions,
+        load.repetitions,
         tick,
     )
-    found = ratio(taken["simpy"], taken["kernel"], scale=plan.manual_runs / plan.kernel_runs)
-    return found, round(plan.kernel_runs / min(taken["kernel"]))
+    found = ratio(taken["simpy"], taken["kernel"], scale=load.manual_runs / load.kernel_runs)
+    return found, round(load.kernel_runs / min(taken["kernel"]))
 
 
-def _scale(plan: Plan, tick: Callable[[], None]) -> dict[str, Any]:
-    """Deliveries per second at many nodes, against those at a few."""
+def _scale(load: Workload, tick: Callable[[], None]) -> dict[str, Any]:
+    """Measure the deliveries per second at many nodes against those at a few."""
     counts: dict[int, int] = {}
 
     def contest(nodes: int) -> None:
-        counts[nodes] = ours.elect(msgspec.structs.replace(plan.election, nodes=nodes), 1).delivery_count
+        counts[nodes] = ours.elect(msgspec.structs.replace(load.election, nodes=nodes), 1).delivery_count
 
-    few, many = plan.election.nodes, plan.large_nodes
-    taken = repeat({str(nodes): partial(contest, nodes) for nodes in (few, many)}, plan.repetitions, tick)
+    few, many = load.election.nodes, load.large_nodes
+    taken = repeat({str(nodes): partial(contest, nodes) for nodes in (few, many)}, load.repetitions, tick)
     speeds = {nodes: counts[nodes] / min(taken[str(nodes)]) for nodes in (few, many)}
     return {
         "nodes": [few, many],

@@ -44,7 +44,7 @@ class _Alarm(Event):
 
 
 class _World:
-    """All nodes' world, and what is watched in it."""
+    """The world of all nodes, and what is watched in it."""
 
     def __init__(self, delay: Duration, loss: float, seed: int) -> None:
         self.env = env = Environment()
@@ -78,7 +78,7 @@ class _World:
         return host
 
     def _outlets(self) -> Callable[[Port], Verbs]:
-        """As doyen's own (`sim/channel.py`): closures over what all ports share."""
+        """Return closures over what all ports share, as doyen's own simulator does (`sim/channel.py`)."""
         queue: Any
         env, ports, delay, loss, random = self.env, self.ports, self.delay, self.loss, self.random
         queue, event_ids, on_arrival, on_alarm = env._queue, env._eid, self.on_arrival, self.on_alarm

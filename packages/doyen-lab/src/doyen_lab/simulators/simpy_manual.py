@@ -21,10 +21,10 @@ from doyen_lab.simulators.workloads import Detected, Detection, Elected, Electio
 Process = Generator[Any, Any, None]
 
 
-class _Claimant:
-    """LE-S, straight from [LE Prog. 5.2] with T_L = ∞."""
+class Claimant:
+    """One process of LE-S, straight from [LE Prog. 5.2] with T_L = ∞."""
 
-    def __init__(self, group: "_Group", name: NodeId) -> None:
+    def __init__(self, group: "Group", name: NodeId) -> None:
         self.group, self.name = group, name
         self.leader = name
         self.inbox = Store(group.env)
@@ -64,17 +64,17 @@ class _Claimant:
                     group.convince()
 
 
-class _Group:
-    def __init__(self, work: Election, seed: int) -> None:
+class Group:
+    def __init__(self, work: Election, seed: int, member: type[Claimant] = Claimant) -> None:
         self.work, self.env, self.random = work, Environment(), Random(seed).random
         self.message_count = 0
         self.outcome = (0, 0)
         self.convinced = 1
         self.converged = self.env.event()
-        self.members: list[_Claimant] = []
+        self.members: list[Any] = []
         everybody = names(work.nodes)
         self.winner = everybody[-1]
-        self.members += [_Claimant(self, name) for name in everybody]
+        self.members += [member(self, name) for name in everybody]
 
     def convince(self) -> None:
         self.convinced += 1
@@ -84,16 +84,16 @@ class _Group:
                 self.converged.succeed()
 
 
-def elect(work: Election, seed: int) -> Elected:
-    group = _Group(work, seed)
+def elect(work: Election, seed: int, member: type[Claimant] = Claimant) -> Elected:
+    group = Group(work, seed, member)
     group.env.run(until=group.converged if work.duration is None else work.duration)
     return Elected(group.outcome[0] / 1e9, group.outcome[1])
 
 
-class _Prober:
-    """Pings one of the others per period; an ack that is late says nothing."""
+class Prober:
+    """A process that pings one of the others per period; an ack that is late says nothing."""
 
-    def __init__(self, watch: "_Watch", me: int) -> None:
+    def __init__(self, watch: "Watch", me: int) -> None:
         self.watch, self.me = watch, me
         self.probe_no, self.awaited = 0, False
         self.inbox = Store(watch.env)
@@ -115,7 +115,7 @@ class _Prober:
             watch.silent += self.awaited
             yield env.timeout(config.period - config.ack_timeout)
 
-    def message(self, inbox: Store, content: tuple[str, "_Prober", int]) -> Process:
+    def message(self, inbox: Store, content: tuple[str, "Prober", int]) -> Process:
         yield self.watch.env.timeout(self.watch.work.delay)
         inbox.put(content)
 
@@ -130,15 +130,15 @@ class _Prober:
                 self.awaited = False
 
 
-class _Watch:
-    def __init__(self, work: Detection, seed: int) -> None:
+class Watch:
+    def __init__(self, work: Detection, seed: int, member: type[Prober] = Prober) -> None:
         self.work, self.env, self.random = work, Environment(), Random(seed).random
         self.silent = 0
-        self.members: list[_Prober] = []
-        self.members += [_Prober(self, i) for i in range(work.nodes)]
+        self.members: list[Any] = []
+        self.members += [member(self, i) for i in range(work.nodes)]
 
 
-def detect(work: Detection, seed: int) -> Detected:
-    watch = _Watch(work, seed)
+def detect(work: Detection, seed: int, member: type[Prober] = Prober) -> Detected:
+    watch = Watch(work, seed, member)
     watch.env.run(until=work.duration)
     return Detected(work.nodes * work.periods, watch.silent)

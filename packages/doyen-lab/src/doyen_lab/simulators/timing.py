@@ -4,21 +4,13 @@ import gc
 import time
 from collections.abc import Callable
 
-from msgspec import Struct
-
-
-class Ratio(Struct, frozen=True):
-    """How many times as long the peer took: best against best, and between which bounds the repetitions lay."""
-
-    ratio: float
-    low: float
-    high: float
+from doyen_lab.contest.figures import Ratio
 
 
 def repeat(
     contestants: dict[str, Callable[[], object]], repetitions: int, tick: Callable[[], None]
 ) -> dict[str, list[float]]:
-    """Seconds of CPU per repetition; contestants take turns, so that a noisy moment hits them alike."""
+    """Return the seconds of CPU of each repetition; contestants take turns, so that noise hits them alike."""
     taken: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(repetitions):
         for name, run in contestants.items():
@@ -31,6 +23,9 @@ def repeat(
 
 
 def ratio(peer: list[float], ours: list[float], *, scale: float = 1.0) -> Ratio:
-    """`scale`: how many times our work the peer did, where it did less of it."""
+    """Return how many times as long the peer took: best against best, and the bounds of single repetitions.
+
+    `scale` says how many times our work the peer did, where it did less of it.
+    """
     by_turn = [theirs / mine / scale for theirs, mine in zip(peer, ours, strict=True)]
     return Ratio(min(peer) / min(ours) / scale, min(by_turn), max(by_turn))

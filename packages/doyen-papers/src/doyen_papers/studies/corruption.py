@@ -9,8 +9,8 @@ from random import Random
 from doyen.core.ids import NodeId
 from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning
 from doyen.election.spanning.gathering import Gathering
+from doyen.election.spanning.links import view_of
 from doyen.election.spanning.messages import SEQUENCE_MAX, Ack, Agm, Eim, Ldm, Message, Mqfm, State
-from doyen.election.spanning.watch import view_of
 from doyen_papers.studies.spanning import UNIT, Experiment
 
 FAR = 10**18
@@ -35,13 +35,13 @@ def _corrupt_all(experiment: Experiment, rng: Random, far: bool) -> None:
         machine.election = _election(rng, names) if rng.random() < 0.9 else None
         machine.leader = _candidate(rng, names) if rng.random() < 0.6 else None
         machine.sequence_max = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
-        machine.watch.distance = rng.randrange(-1, experiment.config.diameter_max)
+        machine.links.distance = rng.randrange(-1, experiment.config.diameter_max)
         machine.patience.strain = rng.randrange(-2, 40)
-        machine.joined_at = rng.randrange(-longest, 2 * longest)
+        machine.links.notified_at = rng.randrange(-longest, 2 * longest)
         machine.deadline_at = rng.randrange(-longest, 2 * longest)
-        machine.answers = {peer: None for peer in machine.links if rng.random() < 0.5}
-        machine.gathering = _gathering(rng, names, machine.election) if rng.random() < 0.6 else None
-        for peer in machine.links:
+        machine.answers = {peer: None for peer in machine.links.peers if rng.random() < 0.5}
+        machine.gathering = _gathering(rng, names, machine) if rng.random() < 0.6 else None
+        for peer in machine.links.peers:
             for _ in range(rng.randrange(3)):
                 machine.out.send(peer, _message(rng, names))
         if far:
@@ -51,19 +51,19 @@ def _corrupt_all(experiment: Experiment, rng: Random, far: bool) -> None:
 def _corrupt_far(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
     """What others seem to have said: perhaps just what I believe, and never, or not before the end of time."""
     if rng.random() < 0.5:
-        machine.watch.distance = -FAR
+        machine.links.distance = -FAR
     if rng.random() < 0.5:
-        machine.joined_at = FAR
-    machine.gained_at = {peer: FAR for peer in machine.links if rng.random() < 0.2}
+        machine.links.notified_at = FAR
+    machine.links.gained_at = {peer: FAR for peer in machine.links.peers if rng.random() < 0.2}
     for node in names:
         at = rng.choice([-1, 0, FAR])
         if rng.random() < 0.3:
-            machine.watch.hear(
+            machine.links.hear(
                 node, State(machine.election, machine.leader, "idle", False, rng.randrange(3), False), at
             )
         if rng.random() < 0.3:
             mine, theirs = view_of(machine.election, machine.leader), view_of(_election(rng, names), None)
-            machine.watch.lasts(node, mine, theirs, at, 0)
+            machine.links.differs(node, mine, theirs, at, 0)
 
 
 def _election(rng: Random, names: tuple[NodeId, ...]) -> ElectionId:
@@ -75,16 +75,27 @@ def _candidate(rng: Random, names: tuple[NodeId, ...]) -> Candidate:
     return Candidate(rng.choice([0.0, 0.5, 2.0, 1e300]), rng.choice(names))
 
 
-def _gathering(rng: Random, names: tuple[NodeId, ...], election: ElectionId | None) -> Gathering:
+def _gathering(rng: Random, names: tuple[NodeId, ...], machine: Spanning) -> Gathering:
+    election = machine.election
     chosen = election if election is not None and rng.random() < 0.8 else _election(rng, names)
     parent = rng.choice(names) if rng.random() < 0.8 else None
-    g = Gathering(chosen, _candidate(rng, names), parent, rng.randrange(9), took_part=rng.random() < 0.8)
+    g = Gathering(
+        chosen,
+        _candidate(rng, names),
+        parent,
+        rng.randrange(9),
+        machine.config,
+        machine.links,
+        machine.patience,
+        machine.out,
+        took_part=rng.random() < 0.8,
+    )
     for some in (g.pending, g.children, g.co_parents, g.asked, g.enquirers):
         some.update(name for name in names if rng.random() < 0.2)
     g.sought = {rng.choice(names)} if rng.random() < 0.2 else None
     g.reports = {name: _candidate(rng, names) for name in names if rng.random() < 0.2}
-    g.beside = {name: _candidate(rng, names) for name in names if rng.random() < 0.2}
-    g.told, g.co_wait_over = rng.random() < 0.5, rng.random() < 0.5
+    g.co_parent_reports = {name: _candidate(rng, names) for name in names if rng.random() < 0.2}
+    g.co_parents_notified, g.co_parents_overdue = rng.random() < 0.5, rng.random() < 0.5
     g.reported = _candidate(rng, names) if rng.random() < 0.3 else None
     return g
 

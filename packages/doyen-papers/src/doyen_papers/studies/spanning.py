@@ -274,7 +274,7 @@ class Experiment:
                 port,
                 standing=self.setting.graph.quality[node.name],
                 neighbours=self.linked(node.name) if node.incarnation > 1 else self.adjacent[node.name],
-                life=node.incarnation - 1,
+                incarnation=node.incarnation - 1,
                 returning=node.incarnation > 1,
                 restored=(node.restored(CHANNEL, Spanning.RECORD) or 0) if self.setting.durable else None,
             )

@@ -29,7 +29,7 @@ command = LazyGroup(
 
 
 def run(measurement: Coroutine[Any, Any, T]) -> T:
-    """Runs it; SIGTERM, like Ctrl-C, ends it in order, so that no process and no namespace is left behind."""
+    """Run the measurement; SIGTERM ends it in order, like Ctrl-C, so that no process and no namespace is left."""
 
     async def guarded() -> T:
         task = asyncio.current_task()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from math import isfinite
 
 import click
 from msgspec import Struct
@@ -11,10 +10,11 @@ from msgspec import Struct
 from doyen.cli.output import print_json, progress
 from doyen.core.clock import seconds
 from doyen.election.announce import AnnounceConfig
-from doyen.errors import ConfigError, InvariantViolated
+from doyen.errors import InvariantViolated
 from doyen.net.driver import boot_time_ns
 from doyen.testing.processes import LocalCluster
 from doyen_lab.cli.bench import run
+from doyen_lab.cli.bench.shared import check_positive, print_verdict, table
 from doyen_lab.netns import NODES_MAX, QUIET_AFTER_S, Counters, Namespace, Namespaces
 
 BYTES_PER_S_MAX = 600  # What 16 nodes may send at T_A = 1 s.
@@ -38,7 +38,7 @@ class IdleMember(Struct, frozen=True, kw_only=True):
 
 
 class Idle(Struct, frozen=True, kw_only=True):
-    """Bytes sent, summed over the members' own ends of their veth pairs: headers included, a multicast once."""
+    """What all members sent, by their own ends of their veth pairs: headers are included, a multicast counts once."""
 
     nodes: int
     seconds: float  # As measured.
@@ -56,8 +56,7 @@ class Idle(Struct, frozen=True, kw_only=True):
 @click.option("--seconds", "seconds_", type=float, default=60, show_default=True, help="How long to count.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every member.")
 def command(nodes: int, seconds_: float, as_json: bool) -> None:
-    if not (isfinite(seconds_) and seconds_ > 0):
-        raise ConfigError(f"--seconds {seconds_} is out of range: give a number above 0")
+    check_positive("--seconds", seconds_)
     with Namespaces(nodes) as network:
         result = run(_measure(network, seconds_))
     if as_json:
@@ -131,12 +130,10 @@ def _print(result: Idle) -> None:
         name = f"{m.name} ★" if m.name == result.leader else m.name
         figures = [str(value) for value in (m.tx_bytes, m.tx_packets, m.rx_bytes, m.rx_packets)]
         rows.append([name, str(m.pid), m.namespace, str(m.namespace_inode), m.interface, *figures])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    table(rows)
     click.echo(
         f"{result.nodes} processes, idle for {result.seconds:.1f} s: {result.bytes_per_s:.1f} B/s, "
         f"{result.packets_per_s:.2f} packets/s, all together, headers included · must be below "
         f"{result.bytes_per_s_max:g} B/s · ZooKeeper's 16 servers: {result.zookeeper_bytes_per_s:,} B/s"
     )
-    click.echo("holds" if result.holds else "DOES NOT HOLD")
+    print_verdict(result.holds)

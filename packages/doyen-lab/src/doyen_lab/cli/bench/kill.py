@@ -7,7 +7,8 @@ import click
 from doyen.cli.output import print_json, progress
 from doyen.core.clock import format_duration
 from doyen_lab.cli.bench import run
-from doyen_lab.takeover import LATENESS_MAX, SETTING, Kill, Takeovers, kill_leaders
+from doyen_lab.cli.bench.shared import print_verdict
+from doyen_lab.contest.kills import LATENESS_MAX, TIMERS, Kill, Takeovers, kill_leaders
 
 
 @click.command("kill", help="Kill the leader of a real group on loopback, again and again, and time each takeover.")
@@ -31,7 +32,7 @@ def command(nodes: int, kills: int, seed: int, as_json: bool) -> None:
 
 
 def _print(result: Takeovers) -> None:
-    t = SETTING
+    t = TIMERS
     click.echo(
         f"{result.kills} leaders killed · {result.nodes} processes on loopback · "
         f"T_A {format_duration(t.announce_interval)}, T_L {format_duration(t.listen_timeout)}, "
@@ -50,7 +51,7 @@ def _print(result: Takeovers) -> None:
     ]
     for what, value, meaning in rows:
         click.echo(f"  {what:9} {value:10} {meaning}")
-    click.echo("holds" if result.holds else "DOES NOT HOLD")
+    print_verdict(result.holds)
 
 
 def _ms(duration_s: float | None) -> str:

@@ -7,32 +7,27 @@ import click
 from msgspec.structs import replace
 
 from doyen.cli.output import print_json
-from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
-from doyen_lab.completion import Completion, Scribe, elections
+from doyen_lab.cli.bench.shared import check_mesh, mesh_flags, missing_max_flag, new_folder, say
+from doyen_lab.contest.elections import Completion, elections
+from doyen_lab.contest.ours import MeshTimers, on_mesh, paper_missing_max
 from doyen_lab.mesh import Mesh
-from doyen_lab.ours import MeshGroup, Setting, paper_missing_max
 
 PROTOCOLS = ("base", "optimistic", "preferred", "hybrid")
 
 
 @click.command("mesh", help="The four churn-tolerant elections on one lossy mesh: completion, leader changes (root).")
-@click.option("--drop", type=float, default=0.05, show_default=True, help="The chance that one hop loses a packet.")
+@mesh_flags(drop=0.05)
 @click.option(
     "--kills", type=click.IntRange(1), default=10, show_default=True, help="Leaders killed, of each protocol."
 )
-@click.option("--rows", type=click.IntRange(1, 8), default=4, show_default=True, help="Rows of the mesh.")
-@click.option("--columns", type=click.IntRange(1, 8), default=4, show_default=True, help="Columns of the mesh.")
-@click.option("--missing-max", type=int, default=None, help="c; by default the paper's for this drop: 2, 3, 5, 7.")
+@missing_max_flag
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every election.")
 def command(drop: float, kills: int, rows: int, columns: int, missing_max: int | None, as_json: bool) -> None:
-    if not 0 <= drop < 1:
-        raise ConfigError(f"--drop {drop} is out of range: give 0 to below 1")
-    if rows * columns < 4:
-        raise ConfigError(f"--rows {rows} --columns {columns} are too few: give 4 hosts or more")
-    setting = Setting(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
+    check_mesh(drop, rows, columns, hosts_min=4)
+    timers = MeshTimers(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
     with Mesh(rows, columns, tenants=PROTOCOLS, drop=drop) as mesh:
-        result = run(_measure(mesh, setting, kills))
+        result = run(_measure(mesh, timers, kills))
     if as_json:
         print_json(result)
     else:
@@ -41,14 +36,13 @@ def command(drop: float, kills: int, rows: int, columns: int, missing_max: int |
         sys.exit(1)
 
 
-async def _measure(mesh: Mesh, setting: Setting, kills: int) -> dict[str, Completion]:
+async def _measure(mesh: Mesh, timers: MeshTimers, kills: int) -> dict[str, Completion]:
     async with AsyncExitStack() as stack:
-        groups = {}
-        for name in PROTOCOLS:
-            scribe = Scribe()
-            group = MeshGroup(mesh, name, replace(setting, election=name), on_told=scribe)
-            groups[name] = (await stack.enter_async_context(group), scribe)
-        return await elections(groups, kills, on_step=lambda text: click.echo(text, err=True))
+        folder = new_folder(stack)
+        groups = [on_mesh(mesh, name, replace(timers, election=name), folder) for name in PROTOCOLS]
+        for group in groups:
+            await stack.enter_async_context(group)
+        return await elections(groups, kills, on_step=say)
 
 
 def _print(result: dict[str, Completion]) -> None:

@@ -1,21 +1,26 @@
 """`doyen bench peers`: leadership as an application sees it, ours beside other people's, in one run."""
 
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from math import isfinite
-from pathlib import Path
 
 import click
 
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.zookeeper import print_processes
+from doyen_lab.cli.bench.shared import (
+    check_positive,
+    check_seconds,
+    new_folder,
+    print_processes,
+    print_verdict,
+    say,
+    table,
+)
 from doyen_lab.contest.entrants import OURS, PEERS, entrant, missing
-from doyen_lab.contest.figures import Absent, Check, Contest, Figures, checks, is_ours
-from doyen_lab.contest.measure import measure
+from doyen_lab.contest.figures import Fault
+from doyen_lab.contest.peers import Absent, Check, Contest, Figures, checks, is_ours, measure, takeovers_of
 from doyen_lab.iproute import check_rights, room_for_neighbours
 
 NODES_MAX = 64
@@ -52,11 +57,9 @@ def command(
     as_json: bool,
 ) -> None:
     sizes, named, own = _sizes(nodes), _some("peers", peers, PEERS), _some("ours", ours_text, OURS)
-    if not (isfinite(idle_seconds) and idle_seconds > 0):
-        raise ConfigError(f"--idle-seconds {idle_seconds} is out of range: give a number above 0")
-    for flag, value in (("--warm-up", warm_up), ("--more-seconds", more_seconds)):
-        if not 0 <= value < 1e6:
-            raise ConfigError(f"{flag} {value} is out of range: give seconds from 0 on")
+    check_positive("--idle-seconds", idle_seconds)
+    check_seconds("--warm-up", warm_up)
+    check_seconds("--more-seconds", more_seconds)
     check_rights()
     absent = [Absent(system=name, nodes=n, why=why) for name in named if (why := missing(name)) for n in sizes]
     here = [name for name in named if not missing(name)]
@@ -97,7 +100,7 @@ def _some(flag: str, text: str, known: Sequence[str]) -> list[str]:
 
 
 def batches(sizes: Sequence[int]) -> list[list[int]]:
-    """Small ones together: the slowest peer needs minutes whatever the size."""
+    """Put small sizes together: the slowest peer needs minutes whatever the size."""
     found: list[list[int]] = []
     for size in sorted(sizes):
         if found and sum(found[-1]) + size <= TOGETHER_MAX:
@@ -119,7 +122,7 @@ async def _measure(
     seed: int,
 ) -> list[Figures | Absent]:
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="doyen-bench-")))
+        folder = new_folder(stack)
         groups = [entrant(name, size, folder) for size in sizes for name in peers]  # First: some warm up for long.
         groups += [entrant(name, size, folder) for size in sizes for name in own]
         for group in groups:
@@ -132,7 +135,7 @@ async def _measure(
             cuts=cuts,
             more_s=more_s,
             seed=seed,
-            on_step=lambda text: click.echo(text, err=True),
+            on_step=say,
         )
 
 
@@ -158,7 +161,7 @@ def _print(result: Contest) -> None:
                 _s(f.join_s),
             ]
         )
-    _table(rows)
+    table(rows)
     for f in result.systems:
         if f.stopped:
             click.echo(f"{f.system} N={f.nodes}: no further faults: {f.stopped}")
@@ -166,8 +169,8 @@ def _print(result: Contest) -> None:
         click.echo(f"{a.system} N={a.nodes}: not measured: {a.why}")
     rows = [["N", "OURS", "BESIDE", "WHAT", "VALUE", "SPREAD", "AIM", ""]]
     rows += [_check_row(check) for check in sorted(result.checks, key=lambda c: (c.nodes, c.what, c.system))]
-    _table(rows)
-    click.echo("holds" if result.holds else "DOES NOT HOLD")
+    table(rows)
+    print_verdict(result.holds)
 
 
 def _check_row(check: Check) -> list[str]:
@@ -180,8 +183,8 @@ def _check_row(check: Check) -> list[str]:
     return [str(check.nodes), check.system, check.peer, check.what, value, spread, aim, verdict]
 
 
-def _times(figures: Figures, fault: str) -> str:
-    taken = getattr(figures, fault)
+def _times(figures: Figures, fault: Fault) -> str:
+    taken = takeovers_of(figures, fault)
     if not taken.seconds:
         return "never" if taken.never else "–"
     known = "" if taken.known_median_s is None else f", all {taken.known_median_s:.2f}"
@@ -191,9 +194,3 @@ def _times(figures: Figures, fault: str) -> str:
 
 def _s(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _table(rows: list[list[str]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

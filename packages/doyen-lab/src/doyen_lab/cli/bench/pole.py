@@ -9,7 +9,8 @@ from doyen.cli.output import print_json, progress
 from doyen.errors import ConfigError
 from doyen.score.oracles import ORACLES
 from doyen_lab.cli.bench import run
-from doyen_lab.pole_takeover import Layout, Succession, Takeover, Takeovers, kill_leaders, succeed
+from doyen_lab.cli.bench.shared import print_verdict
+from doyen_lab.contest.pole import Layout, Succession, Takeover, Takeovers, kill_leaders, succeed
 from doyen_papers.studies.pole_places import deployment as deployment_of
 
 
@@ -72,7 +73,7 @@ def _print(result: Takeovers) -> None:
     ]
     for what, value, meaning in rows:
         click.echo(f"  {what:9} {value:10} {meaning}".rstrip())
-    click.echo("holds" if result.holds else "DOES NOT HOLD")
+    print_verdict(result.holds)
 
 
 def _print_succession(found: Succession) -> None:
@@ -82,4 +83,4 @@ def _print_succession(found: Succession) -> None:
     )
     click.echo("  round trips it measured: " + ", ".join(f"{n} {v:.1f} ms" for n, v in sorted(found.rtt_ms.items())))
     click.echo(f"  overlap {found.overlap_s:g} s · the switch was late by {found.switch_late_s * 1e3:.1f} ms at worst")
-    click.echo("holds" if found.holds else "DOES NOT HOLD")
+    print_verdict(found.holds)

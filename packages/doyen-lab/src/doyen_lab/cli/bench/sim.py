@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from doyen.cli.output import print_json, progress
-from doyen.errors import ConfigError
+from doyen_lab.simulators.sim import Workload, contests, measure
 
 TARGETS = {
     ("announce", "simpy"): 10,
@@ -19,15 +19,9 @@ TARGETS = {
 @click.option("--quick", is_flag=True, help="A small one, to see that it works; its figures mean nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(quick: bool, as_json: bool) -> None:
-    try:
-        from doyen_lab.simulators.sim import Plan, contests, measure
-    except ImportError as error:
-        raise ConfigError(
-            f"bench sim needs SimPy and numba ({error}): pip install 'doyen[bench]' (in a checkout: '.[bench]')"
-        ) from None
-    plan = Plan.quick() if quick else Plan()
-    with progress("bench sim", contests(plan)) as advance:
-        found = measure(plan, lambda: advance(1))
+    load = Workload.quick() if quick else Workload()
+    with progress("bench sim", contests(load)) as advance:
+        found = measure(load, lambda: advance(1))
     if as_json:
         print_json(found)
     else:
