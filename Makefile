@@ -11,15 +11,15 @@ up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and
 setup: .venv/.all  ## .venv with everything.
 
 test: .venv/.all  ## Format, lint, types and the whole suite.
-	.venv/bin/ruff format --check src tests
-	.venv/bin/ruff check src tests
+	.venv/bin/ruff format --check src packages tests
+	.venv/bin/ruff check src packages tests
 	.venv/bin/mypy
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 3 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and live" -n 2 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and alone" $(ARGS)
 
 lint: .venv/.all
-	.venv/bin/ruff format src tests && .venv/bin/ruff check --fix src tests && .venv/bin/mypy
+	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy
 
 soak: .venv/.all  ## Many seeds: takes its time.
 	.venv/bin/pytest -m soak $(ARGS)
@@ -55,7 +55,7 @@ papers: .venv/.all  ## Every table and figure, beside the published one.
 	@.venv/bin/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-.venv/.all: .venv/bin/python pyproject.toml scripts/setup.sh
+.venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh
 	@touch $@ .venv/.up
 

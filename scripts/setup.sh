@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that tests, papers and benchmarks need: Python packages in .venv, system packages by apt where root.
 set -euo pipefail
-.venv/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'  # Python compiles what is used, when it is used.
+.venv/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' -e packages/doyen-papers -e packages/doyen-lab  # Python compiles what is used, when it is used.
 
 # The suite runs one seed on every Python from 3.11 on that is here: each gets the two packages that a simulation needs.
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')

@@ -3,23 +3,20 @@
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "doyen"
-SANS_IO = {"core", "membership", "election", "score", "analysis"}
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "doyen"
+SANS_IO = {"core", "membership", "election", "score"}
 FORBIDDEN = {"asyncio", "socket", "time", "threading", "os", "subprocess", "selectors", "secrets", "datetime"}
 MAY_IMPORT = {  # Of doyen, besides errors and itself.
     "core": set(),
     "membership": {"core"},
     "election": {"core", "membership"},
     "score": {"core"},
-    "analysis": {"core"},
     "net": {"core"},
-    "sim": {"core", "membership", "election", "score", "analysis"},
-    "agent": {"core", "membership", "election", "score", "net"},
-    "api": {"core", "membership", "election", "score", "net", "agent"},
-    "lab": {"core", "membership", "election", "score", "net", "agent"},
-    "bench": {"core", "membership", "election", "score", "net", "agent", "lab", "sim", "analysis"},
-    "papers": {"core", "membership", "election", "score", "analysis", "sim", "lab"},
-    "testing": {"core", "sim", "membership", "election", "agent", "api"},  # A cluster takes what `doyen.join` takes.
+    "node": {"core", "membership", "election", "score", "net"},
+    "runner": {"core", "node"},
+    "sim": {"core", "membership", "election", "score", "node"},
+    "testing": {"core", "sim", "membership", "election", "net", "node"},  # A cluster takes what `doyen.join` takes.
 }
 
 

@@ -10,28 +10,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from doyen import sync as sync
-    from doyen.api.campaign import Campaign as Campaign
-    from doyen.api.campaign import Term as Term
-    from doyen.api.choices import Announce as Announce
-    from doyen.api.choices import AnnounceAtOnce as AnnounceAtOnce
-    from doyen.api.choices import AnnounceEarliest as AnnounceEarliest
-    from doyen.api.choices import Base as Base
-    from doyen.api.choices import ByKey as ByKey
-    from doyen.api.choices import Heartbeat as Heartbeat
-    from doyen.api.choices import Hybrid as Hybrid
-    from doyen.api.choices import Local as Local
-    from doyen.api.choices import Medley as Medley
-    from doyen.api.choices import Optimistic as Optimistic
-    from doyen.api.choices import Pole as Pole
-    from doyen.api.choices import Preferred as Preferred
-    from doyen.api.choices import Ring as Ring
-    from doyen.api.choices import Spanning as Spanning
-    from doyen.api.choices import Swim as Swim
-    from doyen.api.events import Event as Event
-    from doyen.api.events import MemberInfo as MemberInfo
-    from doyen.api.node import Node as Node
-    from doyen.api.node import join as join
-    from doyen.api.scoring import composite as composite
+    from doyen.election.announce.kind import Announce as Announce
+    from doyen.election.announce.kind import AnnounceAtOnce as AnnounceAtOnce
+    from doyen.election.announce.kind import AnnounceEarliest as AnnounceEarliest
+    from doyen.election.by_key.kind import ByKey as ByKey
+    from doyen.election.ctolerant.kind import Base as Base
+    from doyen.election.ctolerant.kind import Hybrid as Hybrid
+    from doyen.election.ctolerant.kind import Local as Local
+    from doyen.election.ctolerant.kind import Optimistic as Optimistic
+    from doyen.election.ctolerant.kind import Preferred as Preferred
+    from doyen.election.pole.kind import Pole as Pole
+    from doyen.election.spanning.kind import Spanning as Spanning
     from doyen.errors import ConfigError as ConfigError
     from doyen.errors import DoyenError as DoyenError
     from doyen.errors import InvariantViolated as InvariantViolated
@@ -39,29 +28,32 @@ if TYPE_CHECKING:
     from doyen.errors import LocalProtocolError as LocalProtocolError
     from doyen.errors import RemoteProtocolError as RemoteProtocolError
     from doyen.errors import TransportError as TransportError
+    from doyen.membership.arbitration.kind import Ring as Ring
+    from doyen.membership.heartbeat.kind import Heartbeat as Heartbeat
+    from doyen.membership.medley.kind import Medley as Medley
+    from doyen.membership.swim.kind import Swim as Swim
+    from doyen.node.campaign import Campaign as Campaign
+    from doyen.node.campaign import Term as Term
+    from doyen.node.events import Event as Event
+    from doyen.node.events import MemberInfo as MemberInfo
+    from doyen.node.node import Node as Node
+    from doyen.node.node import join as join
+    from doyen.node.scoring import composite as composite
 
 _WHERE = {
-    "doyen.api.node": ("Node", "join"),
-    "doyen.api.campaign": ("Campaign", "Term"),
-    "doyen.api.choices": (
-        "Announce",
-        "AnnounceAtOnce",
-        "AnnounceEarliest",
-        "Base",
-        "ByKey",
-        "Heartbeat",
-        "Hybrid",
-        "Local",
-        "Medley",
-        "Optimistic",
-        "Pole",
-        "Preferred",
-        "Ring",
-        "Spanning",
-        "Swim",
-    ),
-    "doyen.api.events": ("Event", "MemberInfo"),
-    "doyen.api.scoring": ("composite",),
+    "doyen.node.node": ("Node", "join"),
+    "doyen.node.campaign": ("Campaign", "Term"),
+    "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
+    "doyen.election.ctolerant.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
+    "doyen.election.by_key.kind": ("ByKey",),
+    "doyen.election.pole.kind": ("Pole",),
+    "doyen.election.spanning.kind": ("Spanning",),
+    "doyen.membership.heartbeat.kind": ("Heartbeat",),
+    "doyen.membership.medley.kind": ("Medley",),
+    "doyen.membership.arbitration.kind": ("Ring",),
+    "doyen.membership.swim.kind": ("Swim",),
+    "doyen.node.events": ("Event", "MemberInfo"),
+    "doyen.node.scoring": ("composite",),
     "doyen.errors": (
         "ConfigError",
         "DoyenError",

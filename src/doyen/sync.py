@@ -17,16 +17,17 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from doyen.api import campaign as _campaign
-from doyen.api import node as _node
-from doyen.api.choices import Election
-from doyen.api.events import Event as Event
-from doyen.api.events import MemberInfo as MemberInfo
-from doyen.api.explain import Explanation
-from doyen.api.sigterm import forget, leave_on_sigterm
 from doyen.core.ids import Term as TermId
+from doyen.core.kinds import ElectionChoice
 from doyen.errors import LeadershipLost as LeadershipLost
 from doyen.errors import LocalProtocolError
+from doyen.node import campaign as _campaign
+from doyen.node import node as _node
+from doyen.node.events import Event as Event
+from doyen.node.events import MemberInfo as MemberInfo
+from doyen.node.explain import Explanation
+from doyen.node.registry import ElectionName
+from doyen.node.sigterm import forget, leave_on_sigterm
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -292,7 +293,7 @@ class Node(Campaign):
     def tell(self, meta: Mapping[str, str]) -> None:
         self._loop.call(lambda: self._node.tell(meta))
 
-    def election(self, name: str, election: str | Election | None = None) -> Campaign:
+    def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
         return Campaign(self._ask(lambda: self._node.election(name, election)), self._loop)
 
     def events(self) -> Iterator[Event]:

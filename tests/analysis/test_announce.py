@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from doyen.analysis import announce_events as events
-from doyen.analysis import announce_forms as forms
-from doyen.analysis.announce import QUANTITIES, NoClosedForm, advise_timers, value
-from doyen.analysis.announce_forms import WakeUp
-from doyen.analysis.setting import Setting
 from doyen.errors import ConfigError
+from doyen_papers.analysis import announce_events as events
+from doyen_papers.analysis import announce_forms as forms
+from doyen_papers.analysis.announce import QUANTITIES, NoClosedForm, advise_timers, value
+from doyen_papers.analysis.announce_forms import WakeUp
+from doyen_papers.analysis.setting import Setting
 
 UNIFORM = WakeUp(1.0)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from doyen.analysis import arbitration as form
 from doyen.core.ids import NodeId
 from doyen.membership.ring import group, neighbours, seat
+from doyen_papers.analysis import arbitration as form
 
 
 def test_consistency_under_drift() -> None:

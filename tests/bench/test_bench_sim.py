@@ -5,10 +5,10 @@ from math import sqrt
 
 import pytest
 
-from doyen.bench import ours, simpy_bare, simpy_inline, simpy_manual
-from doyen.bench.timing import ratio
-from doyen.bench.workloads import Detection, Election
 from doyen.cli import main
+from doyen_lab.simulators import ours, simpy_bare, simpy_inline, simpy_manual
+from doyen_lab.simulators.timing import ratio
+from doyen_lab.simulators.workloads import Detection, Election
 
 PEERS = {"ours": ours, "simpy": simpy_manual, "simpy_inline": simpy_inline, "simpy_bare": simpy_bare}
 

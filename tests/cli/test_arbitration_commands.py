@@ -70,7 +70,7 @@ def test_bad_input_names_its_flag(arguments: str, named: str) -> None:
 def test_quantities(quantity: str, expected: dict[str, float]) -> None:
     from click.testing import CliRunner
 
-    from doyen.cli.analyze.arbitration import command
+    from doyen_papers.cli.analyze.arbitration import command
 
     done = CliRunner().invoke(command, ["--quantity", quantity, "--json"])
     found = json.loads(done.stdout)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doyen.analysis.setting import Setting
 from doyen.cli import main
 from doyen.cli.options import flag_of
 from doyen.core.config import options
+from doyen_papers.analysis.setting import Setting
 
 FIGURES = ("tmax", "messages", "rounds", "avg_rounds", "reestablishment", "inconsistent", "leaders")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from doyen.api.control import ask
 from doyen.cli import doctor
 from doyen.cli.doctor import Finding, _configuration
 from doyen.net.keys import write_keys
+from doyen.node.control import ask
 
 
 def findings(**given: Any) -> list[Finding]:

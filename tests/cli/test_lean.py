@@ -1,13 +1,21 @@
-"""A node's process does without OpenSSL and, once its command line is read, without click."""
+"""A node's process does without OpenSSL, and without the command line that it was."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from doyen.cli.resident import Resident, unpacked
+from doyen.node.layers import by_path, configure
 
 PROBE = """
 import sys
-from doyen.cli.lean import lean
+from doyen.cli.resident import lean
 lean()
-import asyncio, msgspec, doyen.agent.node, doyen.net.leaderlink, doyen.agent.http
+import asyncio, msgspec, doyen.node.agent, doyen.net.leaderlink, doyen.node.http
 loaded = [name for name in ("ssl", "_ssl", "_hashlib", "typing_extensions") if name in sys.modules]
 print(loaded)
 async def main():
@@ -25,27 +33,41 @@ def test_what_a_node_never_uses_is_not_loaded_and_can_be_later() -> None:
     assert done.stdout.splitlines() == ["[]", "CERT_REQUIRED"]
 
 
-STAYING = """
-import gc, sys, types, weakref
-sys.argv = ["doyen", "agent", "--group", "lean", "--election", "hybrid"]
-from doyen.cli import main
-from doyen.cli.lean import Resident
-def stay(self):
-    loaded = [name for name in sys.modules if name.split(".")[0] in ("click", "gettext", "tomllib")]
-    gc.collect()
-    alive = {type(found).__module__ for found in gc.get_objects()}
-    print(self.module, self.arguments["config"].group, loaded, sorted(n for n in alive if n.startswith("click")))
-    from doyen.cli import app
-    return len(app.lines) > 10
-Resident.stay = stay
-main()
-"""
+def test_a_nodes_process_has_never_seen_the_command_line() -> None:
+    line = [sys.executable, "-m", "doyen", "agent", "--group", "lean", "--name", "ant", "--election", "hybrid"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as agent:
+        try:
+            assert agent.stdout is not None
+            started = json.loads(agent.stdout.readline())
+            while started["event"] != "started":
+                started = json.loads(agent.stdout.readline())
+            assert started["pid"] == agent.pid  # The command became the node.
+            mapped = Path(f"/proc/{agent.pid}/maps").read_text()
+            words = Path(f"/proc/{agent.pid}/cmdline").read_text().split("\0")
+        finally:
+            agent.terminate()
+    assert agent.wait() == 0
+    assert "libssl" not in mapped and "_hashlib" not in mapped
+    assert words[-7:-1] == line[4:10] and "agent" in words  # `ps` shows what was asked for.
 
 
-def test_the_command_line_is_let_go_of_before_the_node_begins() -> None:
-    done = subprocess.run([sys.executable, "-c", STAYING], capture_output=True, text=True, timeout=30)
-    assert (done.stdout, done.stderr) == ("doyen.cli.agent_process lean [] []\n", "")
-    assert done.returncode == 1  # What staying came to; and the commands can be had again.
+def test_what_is_handed_on_is_what_was_configured() -> None:
+    given: dict[str, Any] = {
+        "group": "g",
+        "name": "ant",
+        "election": "pole",
+        "voters": ("ant", "bee"),
+        "volatile": True,
+    }
+    given |= {"volatile": True}
+    given |= {"elections": ("mail=hybrid",), "standing": 2.5, "pole": {"retry_max": "61s"}, "swim": {"period": "3s"}}
+    config = configure(by_path(given), environment={})
+    found = unpacked(Resident("agent", config, status_every=0.5)._packed())
+    assert found.arguments == {"status_every": 0.5}
+    assert {name: found.config.tables[name] for name in ("pole", "swim", "ctolerant")} == {
+        name: config.tables[name] for name in ("pole", "swim", "ctolerant")
+    }
+    assert replace(found.config, tables={}) == replace(config, tables={})
 
 
 def test_bad_input_to_what_stays_is_told_as_to_any_command() -> None:

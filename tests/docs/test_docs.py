@@ -27,7 +27,7 @@ def commands() -> list[tuple[str, str]]:
 def playground(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has what a checkout has, and where commands may leave files."""
     place = tmp_path_factory.mktemp("docs")
-    for name in ("scenarios", "src", "Makefile", ".venv", "pyproject.toml", "scripts", "README.md"):
+    for name in ("scenarios", "src", "packages", "Makefile", ".venv", "pyproject.toml", "scripts", "README.md"):
         (place / name).symlink_to(ROOT / name)
     return place
 
@@ -62,3 +62,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_there_is_something_to_check() -> None:
     assert len(commands()) > 20
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    for page in sorted(folder.glob("0*.md")):
+        assert f"]({page.name})" in index, page.name

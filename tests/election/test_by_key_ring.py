@@ -16,9 +16,9 @@ from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.studies.arbitration import ArbitrationSetting, Ring
 from doyen.sim.topology import Topology
 from doyen.testing import RecordingOut
+from doyen_papers.studies.arbitration import ArbitrationSetting, Ring
 
 KEY = point_of("leader")
 ME, BEFORE, AFTER = (Seat((KEY + d) % POINTS, NodeId(n)) for d, n in ((5, "me"), (-1000, "before"), (1000, "after")))

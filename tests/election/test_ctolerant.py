@@ -51,10 +51,10 @@ from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.studies.walkthrough import walk
 from doyen.sim.topology import Topology
-from doyen.sim.views import ToldViews
 from doyen.testing import RecordingOut
+from doyen_papers.studies.views import ToldViews
+from doyen_papers.studies.walkthrough import walk
 
 ME = NodeId("4")
 TIMEOUT = ms(500)

@@ -11,10 +11,10 @@ from doyen.election.ctolerant.initiator import Initiator
 from doyen.election.ctolerant.machine import CTolerant
 from doyen.election.ctolerant.messages import Record, Response
 from doyen.election.ctolerant.standpoint import Standpoint
-from doyen.sim.studies import adversity
-from doyen.sim.studies.adversity import VARIANTS
-from doyen.sim.studies.runs import run_many
-from doyen.sim.studies.weakviews import elect
+from doyen.sim.runs import run_many
+from doyen_papers.studies import adversity
+from doyen_papers.studies.adversity import VARIANTS
+from doyen_papers.studies.weakviews import elect
 
 SAMPLE, SOAK, MUTANT_SEEDS = 300, 10_000, 400
 

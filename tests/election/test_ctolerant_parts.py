@@ -25,8 +25,8 @@ from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
-from doyen.sim.views import ToldViews
 from doyen.testing import RecordingOut
+from doyen_papers.studies.views import ToldViews
 
 A, B, C, D = (NodeId(name) for name in "abcd")
 

@@ -17,7 +17,6 @@ from doyen.election.ctolerant import CTolerant, CTolerantConfig
 from doyen.election.ctolerant.local import Local
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.spanning import Spanning, SpanningConfig
-from doyen.papers.madm.chapter import ATTRIBUTES, GRAPHS, TABLES, neighbours, quality_of
 from doyen.score.oracles import Situation, quality_oracle
 from doyen.score.probes import Rating
 from doyen.sim.engine import Simulation
@@ -25,6 +24,7 @@ from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
+from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, TABLES, neighbours, quality_of
 
 ROWS = {NodeId(row.node): row.values for row in TABLES["6.5"]}
 QUALITY = quality_of("6.5")

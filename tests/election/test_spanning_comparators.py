@@ -6,9 +6,9 @@ import pytest
 
 from doyen.core.ids import NodeId
 from doyen.election.spanning.messages import message_count
-from doyen.sim.studies.graphs import leaf_count, random_edges, random_quality
-from doyen.sim.studies.spanning import graph
-from doyen.sim.studies.spanning_compared import compare
+from doyen_papers.studies.graphs import leaf_count, random_edges, random_quality
+from doyen_papers.studies.spanning import graph
+from doyen_papers.studies.spanning_compared import compare
 
 
 @pytest.mark.parametrize("random", [False, True])

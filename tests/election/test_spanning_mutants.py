@@ -31,10 +31,10 @@ from doyen.election.spanning.messages import (
     message_count,
     newer,
 )
-from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
-from doyen.sim.studies import spanning as study
-from doyen.sim.studies.graphs import leaf_count, random_setting
-from doyen.sim.studies.spanning import Experiment, Failure, Run, Setting, faults_of, graph, simulate
+from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
+from doyen_papers.studies import spanning as study
+from doyen_papers.studies.graphs import leaf_count, random_setting
+from doyen_papers.studies.spanning import Experiment, Failure, Run, Setting, faults_of, graph, simulate
 
 SEEDS = 120
 EVENTS_MAX = 10_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from doyen.core.clock import seconds
-from doyen.lab.proving import witness
+from doyen_lab.proving import witness
 
 HOUR = seconds(3600)
 
@@ -55,7 +55,7 @@ def forgets_its_promise() -> None:
 
 def never_yields() -> None:
     """An application that is not stopped, and does not ask: it acts on although its node leads no more."""
-    from doyen.api.campaign import Term
+    from doyen.node.campaign import Term
 
     Term.lost = property(lambda self: False)  # type: ignore[assignment,method-assign]
     Term._stop = lambda self, reason: None  # type: ignore[method-assign]
@@ -66,7 +66,7 @@ def never_yields() -> None:
 
 def sleeping_watchdog() -> None:
     """The guard of a command is never told of the lease."""
-    from doyen.agent.ward import Ward
+    from doyen.runner.ward import Ward
 
     start = Ward.start
 
@@ -85,7 +85,7 @@ def forgets_its_reign() -> None:
 
 def tells_before_it_stops() -> None:
     """The others are told that it leads no more while its command still ends."""
-    from doyen.api.campaign import Campaign
+    from doyen.node.campaign import Campaign
 
     async def do_nothing(self: Campaign) -> None:
         pass
@@ -100,7 +100,7 @@ def without_the_kernels_word() -> None:
 
 def follows_the_group_only() -> None:
     """What leaves the command's process group is not followed."""
-    from doyen.agent import guard
+    from doyen.runner import guard
 
     guard.adopt_orphans = lambda: None
     _guards("follows_the_group_only")
@@ -108,7 +108,7 @@ def follows_the_group_only() -> None:
 
 def _guards(mutant: str) -> None:
     """Its guards are those of `mutant_guards.py`."""
-    from doyen.agent import guard
+    from doyen.runner import guard
 
     os.environ |= {"DOYEN_SOUND_GUARD": str(guard.__file__), "DOYEN_MUTANT": mutant}
     guard.__file__ = str(Path(__file__).with_name("mutant_guards.py"))
@@ -140,5 +140,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "run":
         from doyen.cli import main
 
-        main()
+        main(sys.argv[1:])  # In this process: the command's own would become a fresh interpreter, without the bug.
     sys.exit(witness.main())

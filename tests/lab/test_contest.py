@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from doyen.cli.bench.peers import batches
 from doyen.errors import TransportError
-from doyen.lab.beside import Process
-from doyen.lab.contest.entrants import MAKERS, OURS, PEERS, entrant, missing
-from doyen.lab.contest.figures import Check, Figures, Idle, Loss, Takeovers, checks, price, price_ratio
-from doyen.lab.contest.group import Group
-from doyen.lab.contest.ledger import Ledger
-from doyen.lab.contest.measure import check_distinct
-from doyen.lab.netns import Counters
-from doyen.lab.peers.process import Peer
-from doyen.lab.usage import Mean
 from doyen.net.driver import boot_time_ns
+from doyen.testing.ledger import Ledger
+from doyen_lab.cli.bench.peers import batches
+from doyen_lab.contest.entrant import Entrant
+from doyen_lab.contest.entrants import OURS, PEERS, entrant, missing
+from doyen_lab.contest.figures import Idle, MeasuredProcess
+from doyen_lab.contest.peers import Check, Figures, KnownTakeovers, Loss, checks, price, price_ratio
+from doyen_lab.contest.trial import check_distinct, phase
+from doyen_lab.netns import Counters
+from doyen_lab.usage import Mean
 
 
 def loss(fault: str, acts_s: float | None, known_s: float | None = None) -> Loss:
@@ -41,8 +40,8 @@ def figures(
         servers=0,
         formed_s=1.0,
         idle=Idle(seconds=1, packets_per_s=Mean(1, None), pss_each=Mean(1, None), **mean),
-        kill=Takeovers.of([loss("kill", value) for value in kill]),
-        cut=Takeovers.of([loss("cut", value) for value in cut]),
+        kill=KnownTakeovers.of_losses([loss("kill", value) for value in kill]),
+        cut=KnownTakeovers.of_losses([loss("cut", value) for value in cut]),
         join_s=None,
         losses=[],
         processes=[],
@@ -101,17 +100,10 @@ def test_waiting_ends() -> None:
         asyncio.run(ledger.steady(lambda: ledger.sole(["a"]), 0.0, 0.05))
 
 
-# What members' words mean.
+# What members' lines mean.
 
 
-def with_members(group: Group, folder: Path) -> Group:
-    """As it is once its network is there."""
-    hosts = group.network.nodes[group.server_count :]
-    group.members = {name: Peer(name, host, folder / name) for name, host in zip(group.names, hosts, strict=True)}
-    return group
-
-
-def told(group: Group, name: str, line: str) -> str | None:
+def told(group: Entrant, name: str, line: str) -> str | None:
     group.hear(name, line, 7)
     return group.ledger.named_by(name)
 
@@ -125,8 +117,7 @@ def test_an_agent_of_ours_names_whom_it_elected(tmp_path: Path) -> None:
 
 
 def test_over_serf_the_lowest_name_that_is_there_leads(tmp_path: Path) -> None:
-    group = with_members(entrant("serf", 3, tmp_path), tmp_path)
-    group.command("s01")
+    group = entrant("serf", 3, tmp_path)
     words = "    2026/11/16 02:00:00 [INFO] serf: {}: {} 198.18.0.1"
     for event, member, named in (
         ("EventMemberJoin", "s01", "s01"),
@@ -147,8 +138,7 @@ def test_an_etcdctl_acts_once_it_says_its_proposal(tmp_path: Path) -> None:
 
 
 def test_a_candidate_of_kazoo_acts_until_it_stops(tmp_path: Path) -> None:
-    group = MAKERS["zookeeper"]("zookeeper", 3, tmp_path)
-    group._candidates = set()  # type: ignore[attr-defined]
+    group = entrant("zookeeper", 3, tmp_path)
     assert told(group, "k01", '{"event": "candidate", "clock": 3}') is None
     assert asyncio.run(group.is_candidate("k01")) and not asyncio.run(group.is_candidate("k02"))
     assert told(group, "k01", '{"event": "acts", "clock": 4}') == "k01"
@@ -156,14 +146,14 @@ def test_a_candidate_of_kazoo_acts_until_it_stops(tmp_path: Path) -> None:
 
 
 def test_members_over_swim_protocol_are_named_by_their_addresses(tmp_path: Path) -> None:
-    group = with_members(entrant("swim-protocol", 3, tmp_path), tmp_path)
+    group = entrant("swim-protocol", 3, tmp_path)
     address = group.network.nodes[2].ipv4
     assert told(group, "w00", json.dumps({"leader": f"{address}:7947", "clock": 4})) == "w02"
 
 
 def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
     for system in OURS:
-        group = with_members(entrant(system, 3, tmp_path), tmp_path)
+        group = entrant(system, 3, tmp_path)
         command = group.command("n01")
         assert command.count("--seed") == (2 if system.startswith("unicast") else 0), system
         assert ("--multicast" in command) == system.startswith("multicast")
@@ -171,21 +161,20 @@ def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
 
 
 def test_who_is_not_here_is_named_with_what_would_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doyen.lab.peers.process.shutil.which", lambda name: None)
-    monkeypatch.setattr("doyen.lab.contest.entrants.find_spec", lambda name: None)
+    monkeypatch.setattr("doyen_lab.contest.asking.shutil.which", lambda name: None)
     assert "apt-get install etcd-server etcd-client" in missing("etcd")
     assert "apt-get install serf" in missing("serf")
-    assert "pip install 'doyen[bench]'" in missing("swim-protocol")
-    assert all(missing(peer) for peer in PEERS)
+    assert {peer for peer in PEERS if missing(peer)} == {"zookeeper", "etcd", "serf"}  # swim-protocol is a dependency.
 
 
 # Figures.
 
 
 def test_a_takeover_is_the_median_and_one_that_never_came_is_counted() -> None:
-    found = Takeovers.of([loss("kill", 3.0, 4.0), loss("kill", None), loss("kill", 1.0, 1.5), loss("kill", 2.0, 6.0)])
-    assert found == Takeovers(seconds=[3.0, 1.0, 2.0], median_s=2.0, known_median_s=4.0, never=1)
-    assert Takeovers.of([]).median_s is None
+    losses = [loss("kill", 3.0, 4.0), loss("kill", None), loss("kill", 1.0, 1.5), loss("kill", 2.0, 6.0)]
+    found = KnownTakeovers.of_losses(losses)
+    assert found == KnownTakeovers(seconds=[3.0, 1.0, 2.0], median_s=2.0, known_median_s=4.0, never=1)
+    assert KnownTakeovers.of_losses([]).median_s is None
 
 
 def test_the_price_is_takeover_by_traffic_and_its_ratio_has_the_spread_of_takeovers() -> None:
@@ -234,8 +223,8 @@ def test_systems_are_held_against_peers_of_their_own_size() -> None:
 
 
 def test_processes_that_share_a_namespace_are_refused() -> None:
-    def process(pid: int, namespace: str, inode: int) -> Process:
-        return Process(
+    def process(pid: int, namespace: str, inode: int) -> MeasuredProcess:
+        return MeasuredProcess(
             system="a",
             name="b",
             pid=pid,
@@ -249,6 +238,12 @@ def test_processes_that_share_a_namespace_are_refused() -> None:
     check_distinct([process(1, "a", 1), process(2, "b", 2)])
     with pytest.raises(TransportError, match="namespace_inode"):
         check_distinct([process(1, "a", 1), process(2, "b", 1)])
+
+
+def test_faults_are_spread_evenly_over_phases() -> None:
+    phases = sorted(phase(number, 0.3) for number in range(8))
+    gaps = [b - a for a, b in zip(phases, [*phases[1:], phases[0] + 1], strict=True)]
+    assert max(gaps) < 0.25 and min(gaps) > 0.05
 
 
 def test_small_sizes_are_measured_together() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from doyen.lab.proving.beater import identity
-from doyen.lab.proving.singleton import parent_of
+from doyen_lab.proving.beater import identity
+from doyen_lab.proving.singleton import parent_of
 
 pytestmark = pytest.mark.alone
 SCRIPT = "sleep 61 & a=$!; setsid sleep 62 & echo $PPID $$ $a $! > {}; wait"

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import ms
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.proving.combination import COMBINATIONS, Combination
-from doyen.lab.proving.ground import WITNESS, Ground
-from doyen.lab.proving.judge import CHECKS
-from doyen.lab.proving.runner import Result, pairs, prove
-from doyen.lab.proving.scenarios import CUT_OFF, SCENARIOS, Scenario
+from doyen_lab.iproute import existing_namespaces
+from doyen_lab.proving.combination import COMBINATIONS, Combination
+from doyen_lab.proving.ground import Ground
+from doyen_lab.proving.judge import CHECKS
+from doyen_lab.proving.runner import Result, pairs, prove
+from doyen_lab.proving.scenarios import CUT_OFF, SCENARIOS, Scenario
+from doyen_lab.proving.witness import WITNESS
 
 pytestmark = pytest.mark.alone
 MUTANTS = Path(__file__).with_name("mutants.py")

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import ms
-from doyen.lab.proving import beater
-from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.singleton import HOSTS, LEASE, judge_commands, prove_singleton
+from doyen_lab.proving import beater
+from doyen_lab.proving.history import Record
+from doyen_lab.proving.singleton import HOSTS, LEASE, Beats, judge_commands, prove_singleton
 
 
-def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Life:
+def command(host: str, pid: int, first: int, last: int, term: int, of: int | None = None) -> Beats:
     """One that beats every 5 ms, or another process of it."""
-    made = Life(host, f"{pid}-77", 1, Path(f"{host}.{pid}-77.{of or pid}-77.jsonl"), durable=False)
+    made = Beats(Path(f"{host}.{pid}-77.{of or pid}-77.jsonl"))
     made.add(Record(kind="begin", at=ms(first), term=term, reason="1"))
     for at in range(first, last + 1, 5):
         made.add(Record(kind="act", at=ms(at), term=term))
@@ -56,6 +56,18 @@ def test_what_a_command_saw_when_it_began_counts_although_beats_do_not_overlap()
 def test_one_term_on_two_hosts_is_caught() -> None:
     found = judge_commands([command("n0", 10, 0, 100, 1), command("n1", 11, 200, 300, 1)])
     assert found == ["term 1 ran on two hosts: ['n0', 'n1']"]
+
+
+def test_a_half_written_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "n0.10-77.10-77.jsonl"
+    reader = Beats(path)
+    path.write_bytes(b'{"kind":"act","at":1,"term":1}\n{"kind":"ac')
+    reader.read()
+    assert len(reader.records) == 1
+    with open(path, "ab") as file:
+        file.write(b't","at":2,"term":1}\n')
+    reader.read()
+    assert [record.at for record in reader.records] == [1, 2]
 
 
 @pytest.mark.alone

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import seconds
-from doyen.lab.proving.history import Life, Record
-from doyen.lab.proving.logs import trouble
-from doyen.lab.proving.soak import decisions, growth, soak
+from doyen_lab.proving.history import Life, Record
+from doyen_lab.proving.logs import trouble
+from doyen_lab.proving.soak import decisions, growth, soak
 
 
 def agent(label: str, *sizes: tuple[float, int]) -> Life:
-    made = Life(label, label, 1, Path("nowhere"), durable=False)
+    made = Life(label, label)
     for at_s, rss in sizes:
         made.add(Record(kind="status", at=seconds(at_s), rss=rss))
     return made

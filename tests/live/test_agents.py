@@ -10,8 +10,8 @@ import pytest
 
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import TransportError
-from doyen.lab.local import LocalCluster, multicast_on_loopback
-from doyen.lab.netns import Namespaces
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
+from doyen_lab.netns import Namespaces
 
 pytestmark = pytest.mark.live
 

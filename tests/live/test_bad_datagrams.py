@@ -10,7 +10,7 @@ import pytest
 from doyen.core.codec import DATAGRAM_MAX, VERSION
 from doyen.core.ids import parse_address
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster
+from doyen.testing.processes import LocalCluster
 
 pytestmark = pytest.mark.live
 COUNT, BATCH = 4_000, 100

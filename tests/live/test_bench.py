@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from doyen.lab.takeover import SETTING as TAKEOVER
-from doyen.lab.takeover import Kill, Takeovers, kill_leaders
+from doyen_lab.contest.kills import TIMERS, Kill, Takeovers, kill_leaders
 
 pytestmark = pytest.mark.alone
 DOYEN = [sys.executable, "-m", "doyen"]
@@ -37,19 +36,19 @@ def kill(takeover_s: float | None, *, counted: bool = True, lateness_s: float = 
 
 
 def test_kills_on_a_late_machine_do_not_count_but_are_shown() -> None:
-    result = Takeovers.of(5, TAKEOVER, [kill(0.5), kill(3.0, counted=False, lateness_s=0.2), kill(0.7)])
+    result = Takeovers.of(5, TIMERS, [kill(0.5), kill(3.0, counted=False, lateness_s=0.2), kill(0.7)])
     assert (result.kills, result.repeated, result.worst_s, result.holds) == (2, 1, 0.7, True)
     assert result.lateness_worst_s == 0.001
     assert len(result.each) == 3
 
 
 def test_a_group_that_never_agrees_does_not_hold() -> None:
-    result = Takeovers.of(5, TAKEOVER, [kill(0.5), kill(None)])
+    result = Takeovers.of(5, TIMERS, [kill(0.5), kill(None)])
     assert (result.kills, result.agreed, result.worst_s, result.holds) == (2, 1, None, False)
 
 
 def test_a_takeover_at_the_bound_does_not_hold() -> None:
-    assert not Takeovers.of(5, TAKEOVER, [kill(0.5), kill(1.05)]).holds
+    assert not Takeovers.of(5, TIMERS, [kill(0.5), kill(1.05)]).holds
 
 
 def test_bench_kill_says_what_it_measured() -> None:

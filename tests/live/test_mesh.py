@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from doyen.errors import ConfigError
-from doyen.lab.iproute import existing_namespaces, within
-from doyen.lab.mesh import Mesh
+from doyen_lab.iproute import existing_namespaces, within
+from doyen_lab.mesh import Mesh
 
 pytestmark = [
     pytest.mark.alone,

@@ -1,24 +1,19 @@
 """How an election on the mesh is judged: from the first word of a loss to the last survivor's agreement."""
 
-from doyen.agent.told import Told
 from doyen.core.clock import ms
-from doyen.lab.completion import Completion, Election, judge
+from doyen_lab.contest.elections import Completion, Election, judge
 
 
-def said(name: str, event: str, leader: str, clock: int) -> Told:
-    return Told(event, name, 0.0, clock, leader=leader)
-
-
-def test_a_changed_mind_counts_and_the_dead_leaders_own_words_do_not() -> None:
+def test_a_changed_mind_counts_and_the_dead_leaders_own_lines_do_not() -> None:
     lines = [
-        said("dead", "elected", "dead", ms(1)),
-        said("a", "lost", "dead", ms(100)),
-        said("a", "elected", "b", ms(120)),
-        said("c", "elected", "b", ms(125)),
-        said("b", "elected", "c", ms(150)),
-        said("a", "elected", "c", ms(160)),
-        said("c", "elected", "c", ms(190)),
-        said("a", "elected", "d", ms(500)),  # Of a later election.
+        ("dead", "dead", ms(1)),
+        ("a", None, ms(100)),
+        ("a", "b", ms(120)),
+        ("c", "b", ms(125)),
+        ("b", "c", ms(150)),
+        ("a", "c", ms(160)),
+        ("c", "c", ms(190)),
+        ("a", "d", ms(500)),  # Of a later election.
     ]
     found = judge(lines, "dead", "c", ms(190))
     assert found == Election(killed="dead", leader="c", completion_s=0.09, leader_changes=2)

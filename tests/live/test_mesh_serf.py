@@ -1,6 +1,5 @@
-"""The bench beside serf: real agents, and what they say is read from their logs."""
+"""The bench beside serf: real agents, and what they say is read from their standard output."""
 
-import asyncio
 import json
 import shutil
 import subprocess
@@ -9,46 +8,37 @@ from pathlib import Path
 
 import pytest
 
-from doyen.agent.told import Told
-from doyen.errors import TransportError
-from doyen.lab.detection import Watch
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.netns import Namespace
-from doyen.lab.peers.serf import Serf
+from doyen_lab.contest.entrant import Roster
+from doyen_lab.contest.entrants import entrant
+from doyen_lab.iproute import existing_namespaces
 
 pytestmark = [pytest.mark.alone]
 HERE = shutil.which("serf") and shutil.which("iptables")
 
 
-def line(event: str, name: str) -> str:
-    return f"    2026/11/16 02:00:00 [INFO] serf: {event}: {name} 198.18.1.4\n"
+def test_a_death_is_known_once_all_others_have_said_so_since_it_was_last_there(tmp_path: Path) -> None:
+    group = entrant("serf", 3, tmp_path)
 
+    def say(event: str) -> None:
+        group.hear("s00", f"    2026/11/16 02:00:00 [INFO] serf: {event}: s02 198.18.1.4", len(group.ledger.log) + 7)
 
-@pytest.mark.skipif(shutil.which("serf") is None, reason="serf is not installed")
-def test_a_death_is_known_once_all_others_have_said_so_after_the_mark(tmp_path: Path) -> None:
-    serf = Serf([Namespace(f"nowhere{i}", "eth0", f"198.18.1.{i + 1}") for i in range(3)], tmp_path)
-    for agent in serf.agents:
-        agent.log.write_text(line("EventMemberFailed", "s02"))  # Of an earlier death.
-    marks = serf.marks()
-
-    def say(i: int) -> None:
-        with serf.agents[i].log.open("a") as log:
-            log.write(line("EventMemberFailed", "s02"))
-
-    say(0)
-    with pytest.raises(TransportError, match="s02 by s01"):
-        asyncio.run(serf.failed("s02", 0.1, marks))
-    say(1)
-    first, last = asyncio.run(serf.failed("s02", 1.0, marks))
-    assert first <= last
+    say("EventMemberJoin")
+    assert group.roster.held_by("s00") == {"s00", "s02"}
+    say("EventMemberFailed")
+    assert group.roster.failed_at("s02").keys() == {"s00"}
+    say("EventMemberJoin")
+    assert not group.roster.failed_at("s02")
 
 
 def test_a_member_that_returned_is_not_counted_as_known_dead() -> None:
-    watch = Watch()
-    for status in ("failed", "failed", "alive"):
-        watch(Told("member", "a", 0.0, 5, member="b", member_status=status))
-    watch(Told("member", "c", 0.0, 7, member="b", member_status="failed"))
-    assert watch.failed == {"b": {"c": 7}}
+    roster = Roster()
+    for at, present in ((5, False), (6, False), (7, True)):
+        roster.say("a", "b", at, present=present)
+    roster.say("c", "b", 7, present=False)
+    roster.say("c", "b", 9, present=False)
+    assert roster.failed_at("b") == {"c": 7}
+    roster.begin("c")  # A new process knows of nothing yet.
+    assert roster.failed_at("b") == {} and roster.held_by("c") == {"c"}
 
 
 @pytest.mark.parametrize(

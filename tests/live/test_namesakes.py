@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import doyen
-from doyen.net import driver
+from doyen.net import namesakes
 
 pytestmark = pytest.mark.live
 
@@ -16,8 +16,8 @@ def test_a_second_process_that_has_the_first_as_its_seed_gives_up(
 ) -> None:
     """The first knows nobody, so of itself it says nothing that the second could hear."""
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(driver, "NAMESAKE_AFTER", 100_000_000)
-    monkeypatch.setattr(driver, "TELL_EVERY", 50_000_000)
+    monkeypatch.setattr(namesakes, "GIVES_UP_AFTER", 100_000_000)
+    monkeypatch.setattr(namesakes, "NOTIFY_EVERY", 50_000_000)
 
     async def main() -> None:
         async with (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from doyen.errors import ConfigError, TransportError
-from doyen.lab import netns
-from doyen.lab.netns import Namespaces, remove_leftovers
+from doyen_lab import netns
+from doyen_lab.netns import Namespaces, remove_leftovers
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 NETNS = Path("/run/netns")
@@ -67,7 +67,7 @@ def test_counters_are_of_one_namespace_and_count_a_frame_whole() -> None:
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next() -> None:
-    code = "import doyen.lab.netns as n, time\nwith n.Namespaces(2):\n    print('made', flush=True); time.sleep(60)"
+    code = "import doyen_lab.netns as n, time\nwith n.Namespaces(2):\n    print('made', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"made\n"
@@ -79,7 +79,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next() -> None:
 
 
 def test_ctrl_c_removes_them() -> None:
-    code = "import doyen.lab.netns as n, time\nwith n.Namespaces(2):\n    print('made', flush=True); time.sleep(60)"
+    code = "import doyen_lab.netns as n, time\nwith n.Namespaces(2):\n    print('made', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"made\n"

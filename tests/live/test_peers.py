@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from doyen.lab.iproute import existing_namespaces
+from doyen_lab.iproute import existing_namespaces
 
 pytestmark = [pytest.mark.alone]
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from doyen.cli.bench.pole import layout
 from doyen.core.clock import ms
 from doyen.core.ids import NodeId
-from doyen.election.pole import PoleConfig
-from doyen.lab.pole_group import PoleGroup, on_loopback
-from doyen.lab.pole_takeover import heritage, kill_leaders, rightful, succeed
-from doyen.lab.pole_witness import Ledger
 from doyen.score.oracles import ORACLES
+from doyen_lab.cli.bench.pole import layout
+from doyen_lab.contest.pole import Seen, Voters, heritage, kill_leaders, rightful, succeed, timers
+from doyen_lab.netns import Loopback
+from doyen_lab.proving.history import Life, Record
 
 pytestmark = pytest.mark.alone
 
@@ -31,30 +30,26 @@ def test_fifty_kills() -> None:
     assert found.holds, found
 
 
-def test_who_lost_its_file_has_no_vote() -> None:
+def test_who_lost_its_file_has_no_vote(tmp_path: Path) -> None:
     """Two of three are left, and one of them has lost its file: nobody can lead until the third is back."""
-    config = PoleConfig(lease=ms(500), heartbeat_interval=ms(100), election_timeout=ms(100), score_timeout=0)
 
     async def play() -> None:
-        async with PoleGroup(on_loopback(["p1", "p2", "p3"]), config) as group:
+        async with Voters(Loopback(3), tmp_path, ["p1", "p2", "p3"], {"pole": timers(ms(500))}) as group:
             await group.start_all()
-            leader, _ = await group.until_agreed()
+            leader, _ = await group.agreed()
             other = next(name for name in group.names if name != leader)
-            group.kill(other)
-            await group.voters[other].process.wait()
-            shutil.rmtree(Path(group._folder.name) / other)
-            await group.start(other)
-            await group.until(lambda: group.voters[other].leader == leader, "it follows")
-            group.kill(leader)
-            await group.voters[leader].process.wait()
-            acted = len(group.first_acts)
-            await group.until(lambda: all(voter.leader is None for voter in group.living().values()), "nobody leads")
+            await group.kill(other)
+            shutil.rmtree(group.state(other))
+            await group.start_member(other)
+            await group.until(lambda: group.ledger.named_by(other) == leader, "it follows")
+            killed_at = await group.kill(leader)
+            await group.until(lambda: not any(map(group.ledger.named_by, group.rest())), "nobody leads")
             await asyncio.sleep(1.5)
-            assert len(group.first_acts) == acted
-            await group.start(leader)
-            await group.until(lambda: len(group.first_acts) > acted, "somebody acts")
-            await group.until_agreed()
-            assert group.first_acts[-1].leader != other
+            assert not any(map(group.ledger.named_by, group.rest()))
+            await group.start_member(leader)
+            life, _ = await group.next_act("", killed_at)
+            await group.agreed()
+            assert life.label != other
 
     asyncio.run(play())
 
@@ -96,11 +91,11 @@ def test_the_right_successor_by_each_oracle(name: str, oracle: str) -> None:
     assert found.holds, found
 
 
-def test_the_witness_sees_what_is_wrong() -> None:
-    ledger = Ledger()
+def test_what_is_wrong_is_seen() -> None:
+    lives = {name: Life(name, name) for name in "abc"}
     for leader, epoch, at in (("a", 1, 10), ("a", 1, 50), ("b", 2, 40), ("b", 2, 60)):
-        ledger.note(leader, epoch, at)
-    seen = ledger.seen()
+        lives[leader].add(Record(kind="act", at=at, term=epoch))
+    seen = Seen.of(list(lives.values()))
     assert (seen.overlap, seen.epochs_back, seen.leaders_per_epoch_max, seen.reigns) == (10, 1, 1, 2)
-    ledger.note("c", 2, 70)
-    assert ledger.seen().leaders_per_epoch_max == 2
+    lives["c"].add(Record(kind="act", at=70, term=2))
+    assert Seen.of(list(lives.values())).leaders_per_epoch_max == 2

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from doyen.core.clock import Duration, ms
-from doyen.lab.ring_cluster import RingCluster
-from doyen.lab.ring_runs import RealRun, kill_groups
 from doyen.membership.arbitration import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
+from doyen_lab.ring_cluster import RingCluster
+from doyen_lab.ring_runs import RealRun, kill_groups
 
 pytestmark = [pytest.mark.alone]
 LEASE = ms(800)
@@ -37,9 +37,7 @@ def test_t_a_below_the_measured_round_trip_is_refused_with_the_numbers() -> None
         config = ArbitrationConfig(lease=LEASE, arbitration=20_000, neighbours=3, rejoin=False)
         async with RingCluster(4, config) as cluster:
             await cluster.until_started()
-            async with asyncio.timeout(20):
-                while not any(told.why.startswith("refused") for told in cluster.departures()):
-                    await asyncio.sleep(0.05)
+            await cluster.until(lambda: any(told.why.startswith("refused") for told in cluster.departures()), 20)
             return [told.why for told in cluster.departures() if told.why.startswith("refused")]
 
     why = asyncio.run(refused())[0]
@@ -51,9 +49,7 @@ def test_the_leader_by_key_is_followed_by_the_next_only_after_the_wait() -> None
         config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2, rejoin=False)
         async with RingCluster(7, config, leader=True) as cluster:
             await cluster.until_started()
-            async with asyncio.timeout(20):
-                while not any(told.event == "leads" for told in cluster.told):
-                    await asyncio.sleep(0.02)
+            await cluster.until(lambda: any(told.event == "leads" for told in cluster.told), 20)
             await asyncio.sleep(1)
             first = next(told.name for told in cluster.told if told.event == "leads")
             at = boot_time_ns()
@@ -72,10 +68,8 @@ def test_a_process_joins_a_running_ring() -> None:
         config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2)
         async with RingCluster(5, config, joiners=1) as cluster:
             await cluster.until_started()
-            await cluster.join()
-            async with asyncio.timeout(30):
-                while not any(told.event == "joined" for told in cluster.told):
-                    await asyncio.sleep(0.05)
+            cluster.join()
+            await cluster.until(lambda: any(told.event == "joined" for told in cluster.told), 30)
             return not cluster.departures()
 
     assert asyncio.run(join())

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from doyen.agent.ward import Ward
 from doyen.core.clock import seconds
+from doyen.runner.ward import Ward
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.spanning_mesh import run_mesh
-from doyen.papers.madm.chapter import GRAPHS, quality_of
+from doyen_lab.iproute import existing_namespaces
+from doyen_lab.spanning_mesh import run_mesh
+from doyen_papers.papers.madm.chapter import GRAPHS, quality_of
 
 ALL = ",".join(map(str, range(12)))
 WITHOUT_10 = ALL.replace(",10", "")

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from doyen.agent.told import Told
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster
+from doyen.node.told import Told
+from doyen.testing.processes import LocalCluster
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
@@ -65,7 +65,7 @@ def test_three_that_know_one_seed_agree_and_again_after_a_kill(membership: str, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--membership", "none", "--election", "hybrid"], "--membership none cannot carry --election hybrid"),
+        (["--membership", "none", "--election", "hybrid"], "--membership none cannot carry the election hybrid"),
         (["--membership", "none", "--election", "spanning"], "it speaks to its neighbours"),
         (["--election", "none"], "--election none leaves nothing to do"),
         (["--election", "le-s", "--suppress-interval", "0"], "with 0 it is le-a"),

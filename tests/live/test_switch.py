@@ -16,11 +16,11 @@ import pytest
 
 from doyen.core.clock import ms
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
-from doyen.lab import iproute
-from doyen.lab.graph import grid
-from doyen.lab.iproute import existing_namespaces, within
-from doyen.lab.netns import Namespace
-from doyen.lab.switch import Link, Switch
+from doyen_lab import iproute
+from doyen_lab.graph import grid
+from doyen_lab.iproute import existing_namespaces, within
+from doyen_lab.netns import Namespace
+from doyen_lab.switch import Link, Switch
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 PORT = 7600
@@ -220,7 +220,7 @@ def test_everything_is_gone_after_an_exception() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_process_that_is_ended_takes_its_switch_with_it(number: int) -> None:
-    code = "import time; from doyen.lab.switch import Switch\nwith Switch(2) as n:\n"
+    code = "import time; from doyen_lab.switch import Switch\nwith Switch(2) as n:\n"
     code += "    print(n.pid, flush=True); time.sleep(60)"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from doyen.errors import TransportError
-from doyen.lab.beside import Ratio, block_ratio
-from doyen.lab.iproute import existing_namespaces
-from doyen.lab.netns import Namespace
-from doyen.lab.peers import process, zookeeper
-from doyen.lab.peers.zookeeper import ZooKeeper
-from doyen.lab.usage import Mean, Sample, Usage
+from doyen_lab.contest import asking, zookeeper
+from doyen_lab.contest.figures import Ratio, block_ratio
+from doyen_lab.iproute import existing_namespaces
+from doyen_lab.netns import Loopback, Namespace
+from doyen_lab.usage import Mean, Sample, Usage
 
 pytestmark = [pytest.mark.alone]
 HERE = Path("/usr/share/java/zookeeper.jar").exists() and shutil.which("java") and shutil.which("iptables")
@@ -50,23 +49,37 @@ def test_usage_is_of_the_process_asked_for() -> None:
         Usage.of(os.getpid(), "nowhere0")
 
 
-@pytest.mark.skipif(not HERE, reason="ZooKeeper is not installed")
 def test_servers_get_the_wanted_settings_and_folders_of_their_own(tmp_path: Path) -> None:
     hosts = [Namespace(f"somewhere{i}", "eth0", f"198.18.0.{i + 1}") for i in range(3)]
-    ensemble = ZooKeeper(hosts, tmp_path)
-    texts = [(server.folder / "zoo.cfg").read_text().splitlines() for server in ensemble.servers]
+    folders = [tmp_path / f"zk{i + 1}" for i in range(3)]
+    zookeeper.configure(hosts, folders, clients=False)
+    texts = [(folder / "zoo.cfg").read_text().splitlines() for folder in folders]
     assert {"tickTime=2000", "initLimit=5", "syncLimit=2", "clientPortAddress=127.0.0.1"} <= set(texts[0])
     assert [line for line in texts[0] if line.startswith("server.")] == [
         f"server.{i + 1}={host.ipv4}:2888:3888" for i, host in enumerate(hosts)
     ]
     assert len({line for text in texts for line in text if line.startswith("dataDir=")}) == 3
-    assert [(server.folder / "data" / "myid").read_text() for server in ensemble.servers] == ["1\n", "2\n", "3\n"]
+    assert [(folder / "data" / "myid").read_text() for folder in folders] == ["1\n", "2\n", "3\n"]
+
+
+def test_servers_agree_once_all_serve_under_one_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "PACKAGES", {})
+    group = zookeeper.Ensemble("zookeeper", Loopback(3), tmp_path)
+    modes = dict.fromkeys(group.names, "follower")
+    for given, known in (
+        (modes, None),
+        (modes | {"zk2": "leader"}, ("zk2", 5)),
+        (modes | {"zk2": "leader", "zk1": "none"}, None),
+        (modes | {"zk2": "leader", "zk3": "leader"}, None),
+    ):
+        group.note(given, 5)
+        assert group.ledger.known(group.names) == known, given
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process.shutil, "which", lambda name: None)
+    monkeypatch.setattr(asking.shutil, "which", lambda name: None)
     with pytest.raises(TransportError, match="apt-get install default-jre-headless other"):
-        process.need_commands("ZooKeeper", {"java": "default-jre-headless", "/nowhere/z.jar": "other"})
+        asking.need_commands("ZooKeeper", {"java": "default-jre-headless", "/nowhere/z.jar": "other"})
     assert set(zookeeper.PACKAGES.values()) == {"default-jre-headless", "zookeeper"}
 
 

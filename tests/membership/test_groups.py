@@ -22,7 +22,7 @@ from doyen.membership.swim.roster import Roster
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.studies.membership import (
+from doyen_papers.studies.membership import (
     CHANNEL,
     GROUP,
     Build,

@@ -8,11 +8,11 @@ import pytest
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership import heartbeat
 from doyen.membership.heartbeat import Beat, BeatDue, Beats, Fade, Heartbeat, HeartbeatConfig
+from doyen.membership.heartbeat import machine as heartbeat
 from doyen.membership.swim.messages import INCARNATION_MAX
-from doyen.sim.studies.membership import CHANNEL, World, heartbeat_builder
 from doyen.testing import RecordingOut
+from doyen_papers.studies.membership import CHANNEL, World, heartbeat_builder
 
 A, B, C, D = (NodeId(name) for name in "abcd")
 CONFIG = HeartbeatConfig(period=seconds(1), fail_periods=8.0, fail_periods_log=0.0, reconnect_periods=0)

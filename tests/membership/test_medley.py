@@ -12,8 +12,8 @@ from doyen.errors import ConfigError
 from doyen.membership.medley import Medley, MedleyConfig, NearFirst
 from doyen.membership.swim import Acquaintances
 from doyen.membership.swim.messages import Ack, PeriodBegins, Ping, PingMe
-from doyen.sim.studies.membership import MembershipSetting, simulate
 from doyen.testing import RecordingOut
+from doyen_papers.studies.membership import MembershipSetting, simulate
 
 NAMES = [NodeId(f"n{i}") for i in range(1, 8)]
 HOPS = dict(zip(NAMES, (1, 1, 2, 2, 3, 4, 6), strict=True))

@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 from net_nodes import leave, until
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.node import Agent
 from doyen.core.clock import ms, seconds
 from doyen.core.leadership import LeaderLost
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.membership.swim import SwimConfig
 from doyen.net.keys import key_id, write_keys
+from doyen.node.agent import Agent
+from doyen.node.config import NodeConfig
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 pytestmark = pytest.mark.live
 
@@ -77,7 +77,9 @@ def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path
             group="rotate",
             multicast=flags[flags.index("--multicast") + 1],
             key_file=str(path),
-            announce=AnnounceConfig(announce_interval=ms(100), listen_timeout=ms(1500), suppress_interval=ms(50)),
+            tables={
+                "announce": AnnounceConfig(announce_interval=ms(100), listen_timeout=ms(1500), suppress_interval=ms(50))
+            },
         )
         agents = [Agent(replace(config, name=name)) for name in ("a", "b", "c")]
         lost: list[LeaderLost] = []
@@ -85,7 +87,7 @@ def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path
             await agent.start()
         await until(lambda: {agent.reign.leader for agent in agents if agent.reign} == {"c"})
         for agent in agents:
-            agent.observers.append(lambda _, fact, now: lost.append(fact) if isinstance(fact, LeaderLost) else None)
+            agent.driver.watch(lambda _, fact, now: lost.append(fact) if isinstance(fact, LeaderLost) else None)
         for keys in ([old, new], [new, old], [new]):
             write_keys(path, keys)
             seals = [agent.driver.seal for agent in agents]
@@ -105,15 +107,22 @@ def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path
 
     async def main() -> None:
         swim = SwimConfig(period=ms(100), ack_timeout=ms(40))
-        first = Agent(NodeConfig(group="find", name="a", election="hybrid", swim=swim))
+        first = Agent(NodeConfig(group="find", name="a", election="hybrid", tables={"swim": swim}))
         await first.start()
         port = first.driver.transport.address.port
         second = Agent(
             NodeConfig(
-                group="find", name="b", election="hybrid", swim=swim, bind="127.0.0.1:0", seeds=(f"localhost:{port}",)
+                group="find",
+                name="b",
+                election="hybrid",
+                tables={"swim": swim},
+                bind="127.0.0.1:0",
+                seeds=(f"localhost:{port}",),
             )
         )
-        third = Agent(NodeConfig(group="find", name="c", election="hybrid", swim=swim, seeds_file=str(seeds)))
+        third = Agent(
+            NodeConfig(group="find", name="c", election="hybrid", tables={"swim": swim}, seeds_file=str(seeds))
+        )
         agents = [first, second, third]
         for agent in agents[1:]:
             await agent.start()

@@ -22,7 +22,8 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Announce, AnnounceConfig, Announcement, Bye, Query
 from doyen.errors import LocalProtocolError, RemoteProtocolError
-from doyen.net.driver import PEERS_MAX, Driver
+from doyen.net.address_book import PEERS_MAX
+from doyen.net.driver import Driver
 from doyen.net.udp import Heard, UdpConfig, UdpTransport
 
 ME, PEER = NodeId("me"), NodeId("peer")
@@ -149,7 +150,7 @@ def test_a_hundred_thousand_bad_datagrams_leave_the_node_electing() -> None:
         assert node.failure is None
         assert accounted(node) == COUNT
         assert all(node.refused[reason] > 0 for reason in REASONS), node.refused
-        assert len(node._addresses) == PEERS_MAX  # Strangers were heard, and no more of them are kept.
+        assert len(node.addresses) == PEERS_MAX  # Strangers were heard, and no more of them are kept.
         assert peak - settled < 500_000, "memory must not grow with what is heard or refused"
         said = node.transport.sent_count
         again.clear()

@@ -19,14 +19,15 @@ from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
-from doyen.lab.local import multicast_on_loopback
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.net import discovery
-from doyen.net.discovery import HEARD_MAX, LINES_MAX, Beacon, CallDue, Discovery, DiscoveryConfig, Here
+from doyen.net.beacon import Beacon, CallDue, Here
+from doyen.net.discovery import HEARD_MAX, LINES_MAX, Discovery, DiscoveryConfig
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.testing import RecordingOut
+from doyen.testing.processes import multicast_on_loopback
 
 SOON = DiscoveryConfig(resolve_every=ms(20), retry_first=ms(5), file_every=ms(10))
 ONE, TWO, THREE = (Address(f"127.0.0.{i}", 7600) for i in (1, 2, 3))
@@ -66,7 +67,7 @@ def test_addresses_are_used_as_they_are_and_told_once() -> None:
             del type(machine).on_seeds_changed  # type: ignore[attr-defined]
 
     driver = running(check)
-    assert told == [SeedsChanged((ONE, TWO))] and driver._seeds == (ONE, TWO)
+    assert told == [SeedsChanged((ONE, TWO))] and driver.addresses.seeds == (ONE, TWO)
 
 
 def test_a_name_is_tried_for_ever_and_gives_all_its_records() -> None:
@@ -335,12 +336,12 @@ def test_what_was_added_by_hand_outlives_every_refresh(tmp_path: Path) -> None:
         assert set(found.seeds) == {ONE, TWO, THREE}
         file.write_text("# nobody\n")
         await until(lambda: ONE not in found.seeds)
-        assert set(driver._seeds) == {TWO, THREE}
+        assert set(driver.addresses.seeds) == {TWO, THREE}
         found.add(["late.local:7600"])
         assert found.sought == ("late.local:7600",)
         for nonsense in ("[::1]:7600", "127.0.0.1:0"):
             with pytest.raises(ConfigError, match=r"needs a port|IP versions"):
                 found.add([nonsense])
-        assert set(driver._seeds) == {TWO, THREE}
+        assert set(driver.addresses.seeds) == {TWO, THREE}
 
     running(check)

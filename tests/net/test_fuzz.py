@@ -135,7 +135,7 @@ class Insider:
     def __init__(self, victim: Victim, rng: Random) -> None:
         self.victim, self.rng = victim, rng
         self.address = Address("127.0.0.1", 9)
-        self._words, self._swim = datagrams(rng), swim_datagrams(rng, victim.driver.life_of)
+        self._words, self._swim = datagrams(rng), swim_datagrams(rng, victim.driver.addresses.incarnation_of)
         self.be_born()
 
     def be_born(self) -> None:
@@ -144,7 +144,8 @@ class Insider:
         self.victim.sent.clear()
         self.hear(self.seal.seal(bytes(60), None))  # Unproven: it is asked for its echo.
         (asked,) = [data for data, to in self.victim.sent if to == self.address]
-        self.seal.open(asked, self.address, lambda data, to: self.hear(data))
+        for answer in self.seal.open(asked, self.address).answers:
+            self.hear(answer)
         self.victim.sent.clear()
 
     def packet(self) -> bytes:

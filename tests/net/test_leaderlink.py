@@ -158,7 +158,7 @@ def test_the_end_of_an_old_life_says_nothing_of_a_new_one() -> None:
         await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
         again = Node("leader", standing=9, seeds=(member.address,), incarnation=6)
         await again.driver.start()
-        await until(lambda: member.driver.life_of(LEADER) == 6)
+        await until(lambda: member.driver.addresses.incarnation_of(LEADER) == 6)
         leader.driver._closers.clear()  # Dies without a goodbye.
         leader.driver.close()
         its._server.close()  # type: ignore[union-attr]

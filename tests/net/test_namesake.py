@@ -12,7 +12,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
 from doyen.errors import TransportError
 from doyen.net.driver import Driver
-from doyen.net.rivals import CHANNEL, Namesake
+from doyen.net.namesakes import CHANNEL, Namesake
 from doyen.net.udp import UdpConfig
 
 OTHER = NodeId("other")

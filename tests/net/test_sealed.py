@@ -44,6 +44,7 @@ from doyen.net.sealed import (
     TOKEN_S,
     WINDOW,
     Seal,
+    Unproven,
     Window,
 )
 
@@ -82,14 +83,15 @@ class Wire:
             self.crossed.append((data, source, target))
             if target not in self.ends:
                 continue
-            send: Callable[[bytes, Address], None] = lambda d, t, s=target: self._under_way.append((d, s, t))  # type: ignore[misc]  # noqa: E731
+            answers: tuple[bytes | None, ...]
             try:
-                plain = self.ends[target].open(data, source, send)
+                plain, answers = self.ends[target].open(data, source)
+                if plain is not None:
+                    self.read.append((target, plain))
             except RemoteProtocolError as error:
                 self.refused.append(error.reason)
-                continue
-            if plain is not None:
-                self.read.append((target, plain))
+                answers = (error.question,) if isinstance(error, Unproven) else ()
+            self._under_way.extend((answer, target, source) for answer in answers if answer is not None)
 
 
 def two(**options: Any) -> Wire:
@@ -192,14 +194,13 @@ def test_a_recorded_handshake_proves_nothing_to_another_life() -> None:
 
 def test_a_token_grows_old() -> None:
     wire = two()
-    asked: list[bytes] = []
-    with pytest.raises(RemoteProtocolError, match="recording"):
-        wire.ends[B].open(wire.ends[A].seal(DATA, B), A, lambda data, to: asked.append(data))
-    answers: list[bytes] = []
-    wire.ends[A].open(asked[0], B, lambda data, to: answers.append(data))
+    with pytest.raises(Unproven, match="recording") as asked:
+        wire.ends[B].open(wire.ends[A].seal(DATA, B), A)
+    assert asked.value.question is not None
+    answers = wire.ends[A].open(asked.value.question, B).answers
     wire.now += 2 * TOKEN_S
     with pytest.raises(RemoteProtocolError, match="too old"):
-        wire.ends[B].open(answers[0], A, lambda data, to: None)
+        wire.ends[B].open(answers[0], A)
     assert wire.ends[B].proven_count == 0
 
 
@@ -221,7 +222,7 @@ def test_an_echo_of_ones_own_words_is_not_believed() -> None:
     wire = two()
     sealed = wire.ends[A].seal(DATA, B)
     with pytest.raises(RemoteProtocolError, match="our own"):
-        wire.ends[A].open(sealed, EVE, lambda data, to: None)
+        wire.ends[A].open(sealed, EVE)
 
 
 def test_what_is_for_one_member_opens_nowhere_else() -> None:
@@ -258,14 +259,14 @@ def test_a_driver_seals_what_it_says_to_a_member_for_that_member() -> None:
         sent: list[bytes] = []
         node.driver.transport.send = lambda data, to: sent.append(data)  # type: ignore[method-assign]
         port = node.driver.host.ports["election"]
-        node.driver._remember(NodeId("b"), B)
+        node.driver.addresses.heard(NodeId("b"), Incarnation(1), B)
         node.driver._send(port, NodeId("b"), Bye(1))
         node.driver._send(port, B, Bye(1))  # A seed, whose name is not known yet.
         assert list(map(is_for_one, sent)) == [True, False]
         theirs = sealed_node("b", Keyring([KEY])).driver.seal
         assert theirs is not None
         with pytest.raises(RemoteProtocolError, match="may be a recording"):  # It opens.
-            theirs.open(sent[0], A, lambda data, to: None)
+            theirs.open(sent[0], A)
 
     asyncio.run(main())
 

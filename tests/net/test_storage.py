@@ -28,7 +28,7 @@ def promise(storage: Storage, number: int, channel: str = "election") -> None:
 
 def life(directory: Path, least: int = 0) -> Storage:
     storage = Storage(directory)
-    storage.began = storage.begin_life(least)  # type: ignore[attr-defined]
+    storage.began = storage.begin_incarnation(least)  # type: ignore[attr-defined]
     return storage
 
 
@@ -234,7 +234,7 @@ async def main():
     storage = Storage(Path(sys.argv[1]))
     told = []
     failed = asyncio.Event()
-    driver = Driver(NodeId("ant"), storage.begin_life(0), Codec("g"), UdpTransport(UdpConfig()), storage=storage,
+    driver = Driver(NodeId("ant"), storage.begin_incarnation(0), Codec("g"), UdpTransport(UdpConfig()), storage=storage,
                     observer=lambda c, f, n: told.append(f), on_failure=lambda e: failed.set())
     config = AnnounceConfig(announce_interval=ms(20), listen_timeout=ms(100), suppress_interval=ms(10))
     machine = driver.add("election", lambda port: Announce(NodeId("ant"), config, port, Random(1), restored=0))

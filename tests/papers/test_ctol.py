@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from doyen.papers import paper
-from doyen.papers.ctol.cells import Asked, difference, elections, gain, ratio, run_task, statistics, straightness
-from doyen.papers.ctol.points import POINTS, Point, traces
-from doyen.papers.ctol.tables import needed
-from doyen.papers.item import Budget
-from doyen.papers.running import expected_of, reproduce
-from doyen.sim.ground import CROWDS, draw_places
-from doyen.sim.memtrace import Header, MemTrace
+from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams
-from doyen.sim.studies.ctolerant import TABLE_I
-from doyen.sim.studies.memstats import percentile, trace_stats
-from doyen.sim.studies.runs import Figure
+from doyen_papers.papers import paper
+from doyen_papers.papers.ctol.cells import Asked, difference, elections, gain, ratio, run_task, statistics, straightness
+from doyen_papers.papers.ctol.points import POINTS, Point, traces
+from doyen_papers.papers.ctol.tables import needed
+from doyen_papers.papers.item import Budget
+from doyen_papers.papers.running import expected_of, reproduce
+from doyen_papers.studies.ctolerant import TABLE_I
+from doyen_papers.studies.ground import CROWDS, draw_places
+from doyen_papers.studies.memstats import percentile, trace_stats
+from doyen_papers.studies.memtrace import Header, MemTrace
 
 EXACT = ("lemma1", "fig1", "fig2", "theorem1", "theorem2", "theorem3")
 

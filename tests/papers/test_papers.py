@@ -12,15 +12,15 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-import doyen.papers
+import doyen_papers.papers
 from doyen.cli import main
-from doyen.cli.papers import command
 from doyen.errors import ConfigError
-from doyen.papers import all_items, chosen, paper
-from doyen.papers.item import Budget, Item, Measured, Outcome, Paper, Task
-from doyen.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
-from doyen.papers.le.figures import from_which
-from doyen.papers.running import expected_of, reproduce
+from doyen_papers.cli.papers import command
+from doyen_papers.papers import all_items, chosen, paper
+from doyen_papers.papers.item import Budget, Item, Measured, Outcome, Paper, Task
+from doyen_papers.papers.le.cells import cell_seed, farthest, narrowest, run_task, task
+from doyen_papers.papers.le.figures import from_which
+from doyen_papers.papers.running import expected_of, reproduce
 
 LE = [f"le/fig5.{n}" for n in range(6, 14)]
 LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations"]
@@ -88,8 +88,8 @@ import matplotlib, sys
 def settings():
     return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}  # Asking chooses one.
 before = settings()
-from doyen.papers.item import Curve, Panel, Plot
-from doyen.papers.plots import draw
+from doyen_papers.papers.item import Curve, Panel, Plot
+from doyen_papers.papers.plots import draw
 curve = Curve(label="a", legend="a", colour=0, xs=[1.0, 2.0], ys=[1.0, None], errors=[0.1, None])
 one, two = (draw(Plot(panels=[Panel(curves=[curve])], x_label="x", y_label="y"), [], "a", ()) for _ in range(2))
 assert one.svg == two.svg and one.png == two.png
@@ -151,9 +151,9 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         outcome=lambda results: Outcome(cells=[Measured(where="five", mean=5.0, stderr=0.01)]),
     )
     found = Paper(key="toy", folder=tmp_path, items=(item,), study=lambda *_: None, runs={"kernel": 10, "machine": 10})
-    for module in (doyen.papers, sys.modules["doyen.cli.papers"]):
+    for module in (doyen_papers.papers, sys.modules["doyen_papers.cli.papers"]):
         monkeypatch.setattr(module, "paper", lambda key: found)
-    monkeypatch.setattr(doyen.papers, "KEYS", ("toy",))
+    monkeypatch.setattr(doyen_papers.papers, "KEYS", ("toy",))
     return tmp_path
 
 
@@ -197,7 +197,7 @@ def test_an_expectation_nobody_answers_is_refused(toy: Path) -> None:
         command.main(["run", "--out", str(toy)], standalone_mode=False)
     expecting(toy, 5.0, item="toy/six")
     with pytest.raises(ConfigError, match=r"number 1 item = 'toy/six'.*toy/five"):
-        expected_of(doyen.papers.paper("toy"))
+        expected_of(doyen_papers.papers.paper("toy"))
 
 
 # Refusals.

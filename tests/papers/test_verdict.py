@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from doyen.errors import ConfigError
-from doyen.papers import KEYS, paper
-from doyen.papers.expected import Expect, read_expected
-from doyen.papers.item import Measured
-from doyen.papers.running import expected_of
-from doyen.papers.verdict import judge
+from doyen_papers.papers import KEYS, paper
+from doyen_papers.papers.expected import Expect, read_expected
+from doyen_papers.papers.item import Measured
+from doyen_papers.papers.running import expected_of
+from doyen_papers.papers.verdict import judge
 
 
 def expect(**fields: object) -> Expect:

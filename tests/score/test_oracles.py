@@ -30,7 +30,7 @@ from doyen.score.oracles import (
     score_all,
 )
 from doyen.score.topsis import Attribute
-from doyen.sim.studies.pole_places import deployment
+from doyen_papers.studies.pole_places import deployment
 
 P1, P2, P3, P4, P5 = (NodeId(f"p{i}") for i in range(1, 6))
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from doyen.analysis.announce import value
-from doyen.analysis.setting import Setting
 from doyen.core.config import options
 from doyen.errors import ConfigError
-from doyen.sim.studies.announce import Extensions, Summary, simulate, study
+from doyen_papers.analysis.announce import value
+from doyen_papers.analysis.setting import Setting
+from doyen_papers.studies.announce import Extensions, Summary, simulate, study
 
 
 def run(runs: int = 60, *, extensions: Extensions = Extensions(), **given: Any) -> Summary:  # noqa: B008

@@ -3,9 +3,9 @@
 import pytest
 
 from doyen.core.clock import ms, seconds
-from doyen.sim.studies import arbitration_chaos as chaos
-from doyen.sim.studies.arbitration import ArbitrationSetting, Ring, simulate, study
-from doyen.sim.studies.arbitration_scenarios import BROKEN, SCENARIOS, play, seeds_to_catch
+from doyen_papers.studies import arbitration_chaos as chaos
+from doyen_papers.studies.arbitration import ArbitrationSetting, Ring, simulate, study
+from doyen_papers.studies.arbitration_scenarios import BROKEN, SCENARIOS, play, seeds_to_catch
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -13,11 +13,11 @@ from doyen.core.config import options
 from doyen.core.ids import NodeId
 from doyen.election.ctolerant.standpoint import hash_rank
 from doyen.errors import ConfigError
-from doyen.sim.ground import CROWDS, REACH_M, build_ground, draw_places
-from doyen.sim.memtrace import MemTrace, read
+from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams
-from doyen.sim.studies.ctolerant import TABLE_I, Setting, Summary, record, study
-from doyen.sim.studies.runs import Figure
+from doyen_papers.studies.ctolerant import TABLE_I, Setting, Summary, record, study
+from doyen_papers.studies.ground import CROWDS, REACH_M, build_ground, draw_places
+from doyen_papers.studies.memtrace import MemTrace, read
 
 QUIET: dict[str, Any] = {"drop": 0.0, "topology": "random", "nodes": 16}
 

@@ -9,13 +9,13 @@ from doyen.core.clock import Instant, ms
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
-from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.studies.spanning import Failure, Setting, graph, simulate
 from doyen.sim.topology import Topology
+from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
+from doyen_papers.studies.spanning import Failure, Setting, graph, simulate
 
 
 class Word(Struct, frozen=True, array_like=True, tag=True):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doyen.analysis.setting import LossModel, Setting, Variant
 from doyen.errors import ConfigError
-from doyen.sim.kernels import KernelResult, join, refuse, run
-from doyen.sim.kernels.cell import Floats
+from doyen_papers.analysis.setting import LossModel, Setting, Variant
+from doyen_papers.kernels import KernelResult, join, refuse, run
+from doyen_papers.kernels.cell import Floats
 
 RUNS = 12_000
 SIGMAS = 3.5

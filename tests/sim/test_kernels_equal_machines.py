@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from doyen.analysis.announce import NoClosedForm, value
-from doyen.analysis.setting import Setting
 from doyen.errors import ConfigError
-from doyen.sim import kernels
-from doyen.sim.studies.announce import Summary, study
-from doyen.sim.studies.runs import Figure
+from doyen.sim.runs import Figure
+from doyen_papers import kernels
+from doyen_papers.analysis.announce import NoClosedForm, value
+from doyen_papers.analysis.setting import Setting
+from doyen_papers.studies.announce import Summary, study
 
 SIGMAS = 4.0
 FIGURES = ("tmax", "messages", "rounds", "avg_rounds", "reestablishment", "inconsistent", "leaders")

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from doyen.cli.sim.membership import command
 from doyen.core import NodeId, seconds
 from doyen.errors import ConfigError
 from doyen.membership.swim import SwimConfig
-from doyen.sim.studies.membership import MembershipSetting, World, simulate, swim_builder
+from doyen_papers.cli.sim.membership import command
+from doyen_papers.studies.membership import MembershipSetting, World, simulate, swim_builder
 
 
 def run(*flags: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from doyen.election.pole import Pole, Status
 from doyen.election.pole.ballot import better
 from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
-from doyen.sim.studies.pole_chaos import CHANNEL, CONFIG, FAULTS, Ordeal, describe, run, study
+from doyen_papers.studies.pole_chaos import CHANNEL, CONFIG, FAULTS, Ordeal, describe, run, study
 
 SEEDS_MAX = 150
 

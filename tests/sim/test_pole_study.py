@@ -10,9 +10,9 @@ from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.score.oracles import score_all
-from doyen.sim.studies.pole import CHOICES, Run, Setting, simulate
-from doyen.sim.studies.pole_places import Deployment, deployment
-from doyen.sim.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
+from doyen_papers.studies.pole import CHOICES, Run, Setting, simulate
+from doyen_papers.studies.pole_places import Deployment, deployment
+from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
 
 P5 = NodeId("p5")
 ORACLES = [name for name in CHOICES if name != "rotating"]

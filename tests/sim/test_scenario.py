@@ -23,6 +23,7 @@ from doyen.sim.scenario.schema import Group, RunConfig
 from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.topology import TopologyConfig
 from doyen.sim.trace import Kind
+from doyen.sim.world import World
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios").glob("*.toml"))
@@ -151,8 +152,8 @@ def test_each_rank_elects_the_best_by_its_own_measure() -> None:
     topology = TopologyConfig(shape="geometric")
     network = NetworkConfig(loss=Loss(model="links", prob=0.1))
 
-    def world(rank: Any) -> ScenarioWorld:
-        return ScenarioWorld(Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network), 7)
+    def world(rank: Any) -> World:
+        return ScenarioWorld(Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network), 7).world
 
     def leader(rank: Any) -> int:
         scenario = Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network)

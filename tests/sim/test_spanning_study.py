@@ -15,10 +15,10 @@ from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
 from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError
-from doyen.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen.sim.node import SimNode
-from doyen.sim.studies.corruption import bound_of, corrupt
-from doyen.sim.studies.graphs import (
+from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
+from doyen_papers.studies.corruption import bound_of, corrupt
+from doyen_papers.studies.graphs import (
     chained,
     leaf_count,
     random_edges,
@@ -26,7 +26,7 @@ from doyen.sim.studies.graphs import (
     random_setting,
     regular,
 )
-from doyen.sim.studies.spanning import (
+from doyen_papers.studies.spanning import (
     Experiment,
     Failure,
     Run,

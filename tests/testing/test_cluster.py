@@ -95,8 +95,8 @@ def test_a_cluster_says_how_to_make_it_again_and_takes_what_join_takes(doyen_clu
     made = doyen_cluster(
         2, duplicates=0.1, election=doyen.Hybrid(missing_max=1), membership=doyen.Swim(period=2), seed=3, preset="lan"
     )
-    assert (made.config("n0").election, made.config("n0").ctolerant.missing_max) == ("hybrid", 1)
-    assert made.config("n1").swim.period == 2_000_000_000  # A bare number means seconds.
+    assert (made.config("n0").election, made.config("n0").tables["ctolerant"].missing_max) == ("hybrid", 1)
+    assert made.config("n1").tables["swim"].period == 2_000_000_000  # A bare number means seconds.
     again = eval(repr(made).split(" at ")[0], {"Cluster": Cluster, "Hybrid": doyen.Hybrid, "Swim": doyen.Swim})
     for cluster in (made, again):
         cluster.run_for("5s")
@@ -104,7 +104,7 @@ def test_a_cluster_says_how_to_make_it_again_and_takes_what_join_takes(doyen_clu
 
 
 def test_what_cannot_work_is_refused(doyen_cluster: MakeCluster) -> None:
-    with pytest.raises(ConfigError, match="election: one of"):
+    with pytest.raises(ConfigError, match="election 'democracy' is not installed: one of"):
         doyen_cluster(3, election="democracy")
     with pytest.raises(ConfigError, match="at least 1"):
         doyen_cluster(0)

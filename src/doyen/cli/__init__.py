@@ -1,13 +1,11 @@
-"""The command `doyen`: one file per subcommand, loaded when it is used.
-
-Nothing here holds on to click: a command that becomes a node's process lets go of it (`lean`).
-"""
+"""The command `doyen`: one file per subcommand, loaded when it is used."""
 
 import io
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from doyen.cli.lean import Resident, lean, shed
+from doyen.cli.resident import Resident
 from doyen.errors import ConfigError, DoyenError
 
 if TYPE_CHECKING:
@@ -38,9 +36,13 @@ COMMANDS = {
     "lab": "Real processes under faults, judged by what their election promises.",
     "advise": "Choose timers for your network.",
 }
-
-
-LEAN = ("agent", "run")  # Processes that stay, one per member.
+ELSEWHERE = {  # Commands of further packages, by the package to install.
+    "analyze": "doyen-papers",
+    "papers": "doyen-papers",
+    "advise": "doyen-papers",
+    "bench": "doyen-lab",
+    "lab": "doyen-lab",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -56,14 +58,22 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # Not every terminal has a "·".
-    if (sys.argv[1:] if arguments is None else arguments)[:1] in ([name] for name in LEAN):
-        lean()
-    try:
+
+    def run() -> Any:
         result = _understood(arguments)
         if isinstance(result, Resident):
             if arguments is None:  # This process is the command's own.
-                shed()
-            result = result.stay()
+                result.become()
+            return result.stay()
+        return result
+
+    ended(run)
+
+
+def ended(run: Callable[[], Any]) -> NoReturn:
+    """Run a command to its end; say in one line what went wrong."""
+    try:
+        result = run()
     except ConfigError as error:
         fail(str(error), 2)
     except DoyenError as error:
@@ -75,8 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
         fail(f"{error.filename or 'the system'}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         sys.exit(130)
-    else:
-        sys.exit(result if isinstance(result, int) else 0)
+    sys.exit(result if isinstance(result, int) else 0)
 
 
 def _understood(arguments: list[str] | None) -> Any:

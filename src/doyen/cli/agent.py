@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from doyen.cli.lean import Resident
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
+from doyen.cli.resident import Resident
 from doyen.errors import ConfigError
 
 
@@ -18,4 +18,4 @@ from doyen.errors import ConfigError
 def command(status_every: float, config_file: Path | None, **given: object) -> Resident:
     if not 0.01 <= status_every < 1e9:
         raise ConfigError(f"--status-every {status_every} is out of range: give seconds from 0.01 on")
-    return Resident("doyen.cli.agent_process", config=chosen_node(config_file, given), status_every=status_every)
+    return Resident("agent", chosen_node(config_file, given), status_every=status_every)

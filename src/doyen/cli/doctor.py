@@ -11,18 +11,16 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from doyen.agent.attachments import check
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import worst_case_of
-from doyen.agent.node import udp_config
-from doyen.agent.presets import at_most
-from doyen.agent.promises import promise_of
-from doyen.api.control import ask, is_private, local_nodes, runtime_dir
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.output import print_json
+from doyen.core.clock import at_most
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
 from doyen.net.storage import is_node_directory, look_at
+from doyen.node.agent import udp_config
+from doyen.node.attachments import check
+from doyen.node.config import NodeConfig
+from doyen.node.control import ask, is_private, local_nodes, runtime_dir
 
 
 class Finding(Struct, frozen=True):
@@ -117,14 +115,14 @@ def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[
     except DoyenError as error:
         yield Finding("wrong", "the configuration cannot work", str(error))
         return
-    membership = config.membership_kind()
-    kept = "no" if membership == "none" else membership
+    kept = "no" if config.membership_kind() is None else config.membership_name()
     yield Finding("ok", f"group {config.group!r}: {kept} membership, {config.election} election")
     yield from _others(config)
-    if config.election != "none":
-        promise = promise_of(config.election, config.rank, config.ring.partition)
+    kind = config.election_kind()
+    if kind is not None:
+        promise = config.promise(kind)
         yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")
-        worst = worst_case_of(config)
+        worst = config.worst_case(kind)
         detected, failover = at_most(worst.detection), at_most(worst.failover)
         yield Finding(
             "ok",
@@ -168,7 +166,8 @@ def _others(config: NodeConfig) -> Iterator[Finding]:
                 yield Finding(
                     "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again for ever"
                 )
-    if "pole" in (config.election, *config.named_elections().values()) and config.name not in config.voters:
+    votes = any(kind.needs.voters for kind in config.election_kinds().values())
+    if votes and config.name not in config.voters:
         who = repr(config.name) if config.name else "a process without --name"
         yield Finding("note", f"{who} is none of the voters: it follows and never leads", "--name, as in --voters")
 

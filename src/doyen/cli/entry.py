@@ -5,10 +5,16 @@ from typing import Any
 
 import click
 
-from doyen.cli import COMMANDS, fail
+from doyen.cli import COMMANDS, ELSEWHERE, fail
 from doyen.cli.lazy import LazyGroup
 
-app = LazyGroup("doyen", "doyen.cli", COMMANDS, help="A membership list and a leader for any set of processes.")
+app = LazyGroup(
+    "doyen",
+    "doyen.cli",
+    COMMANDS,
+    help="A membership list and a leader for any set of processes.",
+    elsewhere=ELSEWHERE,
+)
 app.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 click.version_option(package_name="doyen")(app)
 

@@ -2,9 +2,9 @@
 
 import click
 
-from doyen.api.control import ask, find_node
 from doyen.cli.local import stamp, which_election, which_node
 from doyen.cli.output import print_json
+from doyen.node.control import ask, find_node
 
 
 @click.command("explain", help="Why this one leads, and what the election promises.")

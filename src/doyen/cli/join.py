@@ -2,9 +2,9 @@
 
 import click
 
-from doyen.api.control import ask, find_node
 from doyen.cli.local import which_node
 from doyen.cli.output import print_json
+from doyen.node.control import ask, find_node
 
 
 @click.command("join", help="A node on this machine learns of further members: ADDRESS is host:port of any.")

@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from doyen.api.control import ask, find_nodes
 from doyen.cli.local import ago, which_election, which_node
 from doyen.cli.output import print_json
+from doyen.node.control import ask, find_nodes
 
 
 @click.command("leader", help="Who leads.  Exit code 0 if somebody does, 3 if nobody does.")

@@ -2,10 +2,10 @@
 
 import click
 
-from doyen.api.control import ask, find_nodes
 from doyen.cli.local import which_node
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
+from doyen.node.control import ask, find_nodes
 
 
 @click.command("leave", help="A node on this machine says goodbye to its group and ends.")

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from doyen.api.control import ask, find_node
 from doyen.cli.local import ago, table, which_node
 from doyen.cli.output import print_json
+from doyen.node.control import ask, find_node
 
 
 @click.command("members", help="Who is in the group, as a node on this machine believes.")

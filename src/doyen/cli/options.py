@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from doyen.cli.naming import flag_of, named_by_flag
 from doyen.core.clock import FOREVER, format_duration, parse_duration, to_seconds
-from doyen.core.config import Option, is_duration, load, options, read_value, shown
+from doyen.core.config import Option, is_duration, options, read_value, shown
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
-__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "merged", "named_by_flag"]
+__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "laid_over", "named_by_flag"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -75,8 +75,10 @@ def chosen(kind: type[S], given: dict[str, Any]) -> S:
         return _build(kind, tree)
 
 
-def merged(kind: type[S], given: dict[str, Any], data: Any = None, where: str = "") -> S:
-    """The Struct, from a file's tables and the flags, which win; complaints name the file and field, or the flag."""
+def laid_over(
+    kind: type[Struct], given: dict[str, Any], data: Any = None, where: str = ""
+) -> tuple[dict[str, Any], dict[tuple[str, ...], str]]:
+    """Return a file's tables with the flags laid over them, and by path the flag that a value came from."""
     if not isinstance(data, dict | None):
         raise ConfigError(f"{where} must be a table, not {shown(data)}")
     tree, by_flag = _copied(data or {}), {}
@@ -93,7 +95,7 @@ def merged(kind: type[S], given: dict[str, Any], data: Any = None, where: str = 
             value = "inf" if value >= FOREVER else f"{value}ns"
         table[option.path[-1]] = value
         by_flag[option.path] = flag_of(option)
-    return load(kind, tree, where, flags=by_flag)
+    return tree, by_flag
 
 
 def _copied(tree: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from doyen.sim.studies.runs import Figure
+from doyen.sim.runs import Figure
 
 
 def print_json(value: Any) -> None:

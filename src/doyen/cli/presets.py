@@ -4,17 +4,18 @@ from typing import Any, get_args
 
 import click
 
-from doyen.agent.config import ElectionKind, NodeConfig
-from doyen.agent.presets import Preset, at_most, timers, worst_case
 from doyen.cli.output import print_json
-from doyen.core.clock import seconds, to_seconds
+from doyen.core.clock import at_most, seconds, to_seconds
+from doyen.core.kinds import DELAYS, Network
+from doyen.node.layers import configure
+from doyen.node.registry import election_names
 
 
 @click.command("presets", help="Worst-case detection and failover of every preset; nothing lost, nobody slow.")
 @click.option("--group-size", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Members.")
 @click.option(
     "--election",
-    type=click.Choice([kind for kind in get_args(ElectionKind) if kind != "none"]),
+    type=click.Choice(election_names()),
     default=None,
     help="Of this election only.",
 )
@@ -22,17 +23,20 @@ from doyen.core.clock import seconds, to_seconds
 def command(group_size: int, election: str | None, as_json: bool) -> None:
     kinds = [election] if election else ["le-s", "hybrid", "spanning", "pole"]
     found: list[dict[str, Any]] = []
-    for preset in get_args(Preset):
-        made = timers(preset, group_size)
-        for kind in kinds:
-            membership = membership_of(kind)
-            worst = worst_case(kind, membership, made, group_size)
+    for preset in get_args(Network):
+        for name in kinds:
+            asked = {"group": "g", "election": name, "voters": ("a",), "volatile": True}
+            asked |= {"preset": preset, "group_size": group_size}
+            config = configure({(field,): value for field, value in asked.items()}, environment={})
+            kind = config.election_kind()
+            assert kind is not None
+            worst = config.worst_case(kind)
             found.append(
                 {
                     "preset": preset,
-                    "election": kind,
-                    "membership": membership,
-                    "delay_s": to_seconds(made.delay),
+                    "election": kind.name,
+                    "membership": config.membership_name(),
+                    "delay_s": to_seconds(DELAYS[config.preset]),
                     "detection_s": to_seconds(worst.detection),
                     "failover_s": to_seconds(worst.failover),
                     "because": worst.because,
@@ -48,8 +52,3 @@ def command(group_size: int, election: str | None, as_json: bool) -> None:
             f"{row['preset']:8}{row['election']:11}{row['membership']:12}"
             f"{at_most(seconds(row['detection_s'])):>10}{at_most(seconds(row['failover_s'])):>13}   {row['because']}"
         )
-
-
-def membership_of(kind: str) -> str:
-    config = NodeConfig(group="g", election=kind, voters=("a",), volatile=True)  # type: ignore[arg-type]
-    return config.membership_kind()

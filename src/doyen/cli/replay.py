@@ -7,7 +7,10 @@ import click
 from doyen import __version__
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen.net.replay import Replayed, replay, segments
+from doyen.net.recording.limits import bounded
+from doyen.net.recording.reader import segments
+from doyen.net.recording.replay import Replayed, replay
+from doyen.node.rebuilt import Rebuilt
 
 
 @click.command("replay", help="Run a recording (--record of an agent) again; what differs from it is an error.")
@@ -17,7 +20,8 @@ def command(file: Path, as_json: bool) -> None:
     found = segments(file)
     if not found[0].exists():
         raise ConfigError(f"FILE {file} is not there: give the --record of an agent")
-    results = [replay(segment) for segment in found]
+    with bounded(sum(segment.stat().st_size for segment in found)):
+        results = [replay(segment, Rebuilt) for segment in found]
     if as_json:
         print_json({"segments": results, "inputs": sum(r.inputs for r in results), "same": True})
         return

@@ -5,11 +5,11 @@ from typing import Final
 
 import click
 
-from doyen.api.control import ask, find_nodes
 from doyen.cli.local import which_election, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.errors import LocalProtocolError, TransportError
+from doyen.node.control import ask, find_nodes
 
 NEXT_S: Final = 2.0  # For so long the next leader is waited for, to be told.
 

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from doyen.cli.lean import Resident
 from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
 from doyen.cli.options import DurationText
-from doyen.core.clock import FOREVER, Duration
+from doyen.cli.resident import Resident
+from doyen.core.clock import Duration
 from doyen.errors import ConfigError
 
 
@@ -45,11 +45,13 @@ def command(
         raise ConfigError(f"cannot run {words[0]!r}: there is no such command here, or it may not be executed")
     if config.election == "none":
         raise ConfigError("--election none elects nobody, so nothing would ever run: give one")
-    # Whoever hands over by itself would let its successor begin while the command still ends.
-    pole = msgspec.structs.replace(config.pole, resign_interval=FOREVER)
+    kind = config.election_kind()
+    assert kind is not None
+    # A leader that hands over by itself would let its successor begin while the command still ends.
+    tables = config.tables | {kind.table.name: kind.stay_put(config.table(kind.table))}
     return Resident(
-        "doyen.cli.run_process",
-        config=msgspec.structs.replace(config, pole=pole),
+        "run",
+        msgspec.structs.replace(config, tables=tables),
         words=words,
         grace=grace,
         wait_s=wait,

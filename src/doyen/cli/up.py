@@ -7,14 +7,14 @@ import time
 import click
 
 import doyen
-from doyen.agent.node import Told
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
-from doyen.cli.signals import on_ending_signal
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
-from doyen.lab.local import LocalCluster, multicast_on_loopback
 from doyen.net.driver import boot_time_ns
+from doyen.node.signals import on_ending_signal
+from doyen.node.told import Told
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 NAMES = [
     "ant",
@@ -132,7 +132,8 @@ class _Show:
         for m in self.cluster.members.values():
             star = " ★" if m.leader == m.name and m.alive else ""
             seen = "itself" if m.leader == m.name else (m.leader or "–")
-            rows.append((m.name + star, str(m.pid), m.status, seen if m.alive else "–", str(m.sent), str(m.received)))
+            state, seen = (m.status, seen) if m.alive else ("dead", "–")
+            rows.append((m.name + star, str(m.pid), state, seen, str(m.sent), str(m.received)))
         widths = [max(len(row[i]) for row in rows) for i in range(6)]
         for row in rows:
             click.echo("   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from doyen.api.control import ask, find_node, watch
 from doyen.cli.local import stamp, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
+from doyen.node.control import ask, find_node, watch
 
 
 @click.command("watch", help="What happens in the group, as it happens; with --json one object per line.")

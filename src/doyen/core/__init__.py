@@ -26,6 +26,9 @@ from doyen.core.ids import NodeId as NodeId
 from doyen.core.ids import Term as Term
 from doyen.core.ids import node_id as node_id
 from doyen.core.ids import parse_address as parse_address
+from doyen.core.kinds import NoLease as NoLease
+from doyen.core.leadership import LeaderElected as LeaderElected
+from doyen.core.leadership import LeaderLost as LeaderLost
 from doyen.core.machine import Machine as Machine
 from doyen.core.rank import Claim as Claim
 from doyen.core.rank import ScoreGiven as ScoreGiven

@@ -56,6 +56,11 @@ def parse_duration(text: str | float) -> Duration:
     return round(duration)
 
 
+def at_most(duration: Duration) -> str:
+    """Return a bound for people: in whole milliseconds, and never below what it is."""
+    return format_duration(ms(-(-duration // 1_000_000)) if duration < FOREVER else duration)
+
+
 def format_duration(duration: Duration) -> str:
     """The shortest spelling a person would use, and `parse_duration` reads back."""
     if duration >= FOREVER:

@@ -45,6 +45,14 @@ class _Opened(Struct, frozen=True, array_like=True):
     message: msgspec.Raw
 
 
+def payload_max(
+    group: str, node: NodeId, channel: str, *, incarnation: int = 2**63 - 1, datagram_max: int = DATAGRAM_MAX
+) -> int:
+    """Return the bytes of a datagram that are left for a message of this node, by the real codec."""
+    envelope = Codec(group, datagram_max=65_507).encode(node, Incarnation(incarnation), channel, None)
+    return datagram_max - (len(envelope) - 1)
+
+
 class Codec:
     """One group's language: which machine speaks on which channel."""
 

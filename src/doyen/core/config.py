@@ -6,7 +6,7 @@ said with the name of the field, and what would be right.
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -42,14 +42,14 @@ class Option(Struct, frozen=True):
 
 
 def options(kind: type[Struct], prefix: tuple[str, ...] = ()) -> list[Option]:
-    """Every leaf, in order; tables within tables are walked."""
+    """Every leaf, in order; tables within tables are walked, free ones left out."""
     found: list[Option] = []
     hints, docs = field_types(kind), field_docs(kind)
     for field in msgspec.structs.fields(kind):
         path, hint = (*prefix, field.name), hints[field.name]
         if is_table(hint):
             found += options(hint, path)
-        else:
+        elif not is_free_table(hint):
             default = field.default if field.default is not msgspec.NODEFAULT else None
             found.append(Option(path, hint, default, docs.get(field.name, "")))
     return found
@@ -62,10 +62,12 @@ def load(
     path: tuple[str, ...] = (),
     *,
     flags: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    known: Sequence[Option] = (),
 ) -> S:
     """A Struct from plain values, e.g. a parsed TOML file; `where` is how errors call it.
 
     `flags` names the flag that a value came from, by its path: complaints about that value name the flag instead.
+    `known` has every option that there is, where that is more than the Struct's own.
     """
     spot = _spot(where, path)
     if not isinstance(data, Mapping):
@@ -74,10 +76,14 @@ def load(
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
-            raise ConfigError(f"{_before(spot)}has no field {key!r}: {_instead_of(str(key), kind)}")
+            raise ConfigError(f"{_before(spot)}has no field {key!r}: {_instead_of(str(key), known or options(kind))}")
         here, hint, item = (*path, key), hints[key], table_item(hints[key])
         if is_table(hint):
             values[key] = load(hint, value, where, here, flags=flags)
+        elif is_free_table(hint):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{_spot(where, here)} must be a table, not {shown(value)}")
+            values[key] = dict(value)
         elif item is not None and isinstance(value, list | tuple):
             values[key] = tuple(
                 entry
@@ -96,18 +102,17 @@ def load(
         raise ConfigError(f"{_before(spot)}{missing} is missing: {field_docs(kind).get(missing, 'give one')}") from None
 
 
-def _instead_of(key: str, kind: type[Struct]) -> str:
+def _instead_of(key: str, known: Sequence[Option]) -> str:
     """What somebody who wrote `key` will have meant: a field of a table below, one that is spelt much alike, or any."""
     name = key.replace("-", "_")
     below = [
-        option.path
-        for option in options(kind)
-        if len(option.path) > 1 and name in (option.path[-1], "_".join(option.path))
+        option.path for option in known if len(option.path) > 1 and name in (option.path[-1], "_".join(option.path))
     ]
     if below:
         return "it is " + " or ".join(f"{path[-1]} of [{'.'.join(path[:-1])}]" for path in below)
-    near = nearest(name, field_types(kind))
-    return f"do you mean {near}?" if near else f"one of {', '.join(field_types(kind))}"
+    fields = list(dict.fromkeys(option.path[0] for option in known))
+    near = nearest(name, fields)
+    return f"do you mean {near}?" if near else f"one of {', '.join(fields)}"
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
@@ -189,6 +194,11 @@ def shown(value: Any) -> str:
 
 def is_table(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Struct)
+
+
+def is_free_table(hint: Any) -> bool:
+    """Whether the hint is of a table whose fields somebody else knows."""
+    return get_origin(hint) is dict
 
 
 def is_duration(hint: Any) -> bool:

@@ -213,6 +213,10 @@ class Host:
         port.fire(timer, now)
         self.settle(now)
 
+    def on_durable(self, port: Port, now: Instant) -> None:
+        """The last record of that port has reached the disk."""
+        port.durable(now)
+
     def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None:
         """Runs one of a machine's commands (`resign`, `leave`) as an input of its own."""
         if channel not in self.ports:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
+STANDING_MAX: Final = 2**62
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, Standing
 from doyen.election.announce import AnnounceConfig, Announcement, ListenDue, WakeUp
@@ -114,7 +115,7 @@ class AnnounceListen:
         self._out.emit(LeaderElected(Term(1, claim[1])))
 
 
-class SuppressThenAnnounce:
+class SuppressThenAnnounce(NoLease):
     """SUP+AL.  [LE §5.7]"""
 
     __slots__ = ("_heard_count", "_out", "_rng", "_wait_no", "config", "form", "leader", "me")
@@ -125,6 +126,10 @@ class SuppressThenAnnounce:
         self._out, self._rng = out, rng
         self.leader: NodeId | None = None
         self._wait_no = self._heard_count = 0
+
+    @property
+    def named(self) -> NodeId | None:
+        return self.leader
 
     @property
     def announcing(self) -> bool:

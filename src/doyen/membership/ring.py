@@ -30,7 +30,7 @@ class Seat(Struct, frozen=True, order=True, array_like=True, gc=False):
 
     point: int
     node: NodeId
-    life: int = 1
+    incarnation: int = 1
     address: str = (
         ""  # Where it listens (host:port), if messages do not find it by its name.  Text: seats have an order.
     )
@@ -44,10 +44,10 @@ class Seat(Struct, frozen=True, order=True, array_like=True, gc=False):
 
     @property
     def name(self) -> Name:
-        return self.node, self.life
+        return self.node, self.incarnation
 
     def __str__(self) -> str:
-        return self.node if self.life == 1 else f"{self.node}#{self.life}"
+        return self.node if self.incarnation == 1 else f"{self.node}#{self.incarnation}"
 
 
 Seats = frozenset[Seat]
@@ -63,9 +63,9 @@ def point_of(text: str, bits: int = BITS) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - bits)
 
 
-def seat(node: NodeId, life: int = 1, address: str = "") -> Seat:
+def seat(node: NodeId, incarnation: int = 1, address: str = "") -> Seat:
     """A node's place by its name: the same in each life, so that what it had is near when it returns."""
-    return Seat(point_of(node), node, life, address)
+    return Seat(point_of(node), node, incarnation, address)
 
 
 def clockwise(a: int, b: int, points: int = POINTS) -> int:

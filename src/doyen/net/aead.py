@@ -18,11 +18,11 @@ Crypt: TypeAlias = Callable[[bytes, bytes, bytes, bytes], bytes]  # (text, assoc
 
 
 class Unsealable(Exception):
-    """Damaged, forged, or sealed with another key."""
+    """What was to be opened is damaged, forged, or sealed with another key."""
 
 
 def load() -> tuple[Crypt, Crypt]:
-    """(seal, open); `open` raises `Unsealable`."""
+    """Return a function that seals and one that opens; the latter raises `Unsealable`."""
     try:
         from nacl import _sodium  # type: ignore[attr-defined, unused-ignore]
     except ImportError:

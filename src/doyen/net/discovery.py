@@ -3,7 +3,7 @@
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
     seeds file   the same, one a line; read again when it changes
-    multicast    `Beacon`: every member says where it listens, often at first, rarely later
+    multicast    `beacon`: every member says where it listens, often at first, rarely later
 
 What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
 Nothing here waits for a name server: lookups have threads of their own, one per name, that nobody waits for at the
@@ -20,13 +20,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, seconds, to_seconds
-from doyen.core.effects import Out
-from doyen.core.ids import Address, NodeId, parse_address
+from doyen.core.ids import Address, parse_address
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
@@ -38,17 +37,16 @@ ADDRESSES_MAX: Final = 1024  # Of one name, or of one file.
 HEARD_MAX: Final = 64  # Peers that called out, the latest.
 FILE_MAX: Final = 1 << 20
 LINES_MAX: Final = 4096  # Of a file: nobody waits for more to be read.
-CHANNEL: Final = "discovery"
 
 Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
 
 class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often to look."""
+    """How often seeds are looked for."""
 
-    resolve_every: Duration = seconds(30)  #: Names are looked up again so often.
+    resolve_every: Duration = seconds(30)  #: The time between two lookups of a name.
     retry_first: Duration = seconds(1)  #: After a failed lookup; doubled up to resolve_every.
-    file_every: Duration = seconds(1)  #: The seeds file is looked at so often.
+    file_every: Duration = seconds(1)  #: The time between two looks at the seeds file.
     beacon_first: Duration = seconds(1)  #: The second call by multicast; doubled up to beacon_last.
     beacon_last: Duration = seconds(60)  #: Calls by multicast in the long run.
 
@@ -59,7 +57,7 @@ class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Discovery:
-    """Keeps a driver's seeds up to date; `Discovery.attach` is all.  It ends with the driver."""
+    """Keeps a driver's seeds up to date, from `Discovery.attach` until the driver closes."""
 
     def __init__(
         self, driver: Driver, default_port: int | None, config: DiscoveryConfig, lookup: Lookup | None = None
@@ -90,7 +88,10 @@ class Discovery:
         config: DiscoveryConfig | None = None,
         lookup: Lookup | None = None,
     ) -> "Discovery":
-        """Once the driver runs.  A seed that cannot be an address is a `ConfigError`; one in the file a complaint."""
+        """Begin to look for seeds, once the driver runs.
+
+        Raises `ConfigError` for a seed that cannot be an address; about one in the file there is only a complaint.
+        """
         found = cls(driver, default_port, config or DiscoveryConfig(), lookup)
         found._given = tuple(seeds)
         found._file = file
@@ -104,7 +105,7 @@ class Discovery:
         return found
 
     def add(self, seeds: Iterable[str]) -> None:
-        """Further ones, for as long as this process lives.  Raises `ConfigError` for what can be no seed of its."""
+        """Look for further seeds too, until the process ends.  Raises `ConfigError` for what can be no seed here."""
         found = tuple(seeds)
         for text in found:
             address = parse_address(text, default_port=self._default_port)
@@ -119,7 +120,7 @@ class Discovery:
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """Names that have no address yet."""
+        """Return the names that have no address yet."""
         return tuple(name for name in self._watched if name not in self._found)
 
     # Sources.
@@ -170,7 +171,7 @@ class Discovery:
     # Names.
 
     def _ask(self, name: str, wait: Duration) -> None:
-        """In a thread that dies with the process: a name server may take half a minute to say nothing."""
+        """Look up a name, in a thread that dies with the process: a name server may be silent for half a minute."""
         self._watched[name] = None
         loop = asyncio.get_running_loop()
         address = parse_address(name, default_port=self._default_port)
@@ -200,7 +201,7 @@ class Discovery:
         self._watched[name] = self._later(to_seconds(wait), lambda: self._ask(name, after))
 
     def _refresh(self) -> None:
-        """Watch exactly the names wanted, and tell what is known if it changed."""
+        """Watch exactly the names wanted, and notify the machines of the seeds if they changed."""
         addresses: dict[Address, None] = {}
         names: dict[str, None] = {}
         for text in (*self._given, *self._listed):
@@ -222,7 +223,7 @@ class Discovery:
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:
             self._told = told
-            self.driver.set_seeds(told)
+            self.driver.addresses.seeds = told
             self.driver.tell(SeedsChanged(told))
 
     def _usable(self, address: Address) -> bool:
@@ -247,7 +248,7 @@ class Discovery:
 
 
 def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
-    """All records of a name, in an order that does not change from lookup to lookup."""
+    """Return all addresses of a name, in an order that does not change from lookup to lookup."""
     found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     return sorted({str(record[4][0]) for record in found})
 
@@ -266,53 +267,3 @@ def _stamp(path: Path) -> Any:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-# ── By multicast ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
-    """I listen there."""
-
-    host: str
-    port: int
-    wants_answer: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.host) > 64 or not 0 < self.port < 65536:
-            raise ValueError(f"{self.host[:64]}:{self.port} is no address")
-
-
-class CallDue(Struct, frozen=True, gc=False):
-    wait: Duration
-
-
-class Beacon:
-    """A machine: calls out where it listens, often at first; whoever hears a newcomer answers it alone."""
-
-    MESSAGES: ClassVar[Any] = Here
-
-    def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
-        self.node, self.config = node, config
-        self._address, self._out = address, out
-
-    def start(self, now: Instant) -> None:
-        self._call(now, self.config.beacon_first, wants_answer=True)
-
-    def on_message(self, sender: NodeId, message: Here, now: Instant) -> None:
-        there = Address(message.host, message.port)
-        if sender == self.node or there == self._address:
-            return
-        self._out.emit(PeerHeard(there))
-        if message.wants_answer:
-            self._out.send(sender, self._here(wants_answer=False))
-
-    def on_timer(self, timer: CallDue, now: Instant) -> None:
-        self._call(now, min(timer.wait * 2, self.config.beacon_last), wants_answer=False)
-
-    def _call(self, now: Instant, wait: Duration, *, wants_answer: bool) -> None:
-        self._out.multicast(self._here(wants_answer=wants_answer))
-        self._out.set_timer(CallDue(wait), now + wait)
-
-    def _here(self, *, wants_answer: bool) -> Here:
-        return Here(self._address.host, self._address.port, wants_answer)

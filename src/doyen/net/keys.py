@@ -31,10 +31,10 @@ _HEADER: Final = "# Keys of a doyen group: whoever reads this can speak in it.  
 
 
 class Keyring:
-    """Seals with its primary key, opens with any.  PyNaCl is loaded here, and only here."""
+    """A group's keys: the primary one seals, any of them opens.  PyNaCl is loaded here, and only here."""
 
     def __init__(self, keys: Iterable[bytes], *, path: Path | None = None) -> None:
-        """The first is the primary one."""
+        """Take these keys, of which the first is the primary one."""
         found = tuple(dict.fromkeys(keys))
         if not 0 < len(found) <= KEYS_MAX or any(len(key) != KEY_BYTES for key in found if key != CLEAR):
             raise ConfigError(f"a group has 1 to {KEYS_MAX} keys of {KEY_BYTES} bytes: make one with `doyen keys new`")
@@ -49,11 +49,14 @@ class Keyring:
         self.primary = next(iter(self.by_id), CLEAR)  # Seals, where anything is sealed.
 
     def seal(self, plain: bytes, associated: bytes, nonce: bytes) -> bytes:
-        """Under the primary key, or the first there is; a nonce must never come twice."""
+        """Seal a text under the primary key, or the first there is; a nonce must never come twice."""
         return self._seal(plain, associated, nonce, self.by_id[self.primary])
 
     def open(self, key: bytes, sealed: bytes, associated: bytes, nonce: bytes) -> bytes:
-        """`key` is an id.  Raises `RemoteProtocolError` for a key that is not here, or for what it did not seal."""
+        """Open a sealed text with the key of that id.
+
+        Raises `RemoteProtocolError` for a key that is not here, or for a text that it did not seal.
+        """
         secret = self.by_id.get(key)
         if secret is None:
             raise UnknownKey(key)
@@ -63,7 +66,7 @@ class Keyring:
             raise RemoteProtocolError("seal", "is damaged, forged, or for another group") from None
 
     def replace(self, other: "Keyring") -> None:
-        """Rotation: whoever holds this ring uses the other's keys from now on."""
+        """Take the other ring's keys, for everybody who holds this one."""
         self._put(other.keys)
 
 
@@ -79,7 +82,7 @@ def new_key() -> bytes:
 
 
 def id_text(key: bytes) -> str:
-    """As people name it."""
+    """Return the id of a key as people write it."""
     return "clear" if key == CLEAR else key_id(key).hex()
 
 
@@ -105,7 +108,7 @@ def parse_key(text: str) -> bytes:
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
-    """The keys, the primary one first."""
+    """Return the keys of a file, the primary one first."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_FILE_MAX + 1)
@@ -135,7 +138,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
 
 
 def write_keys(path: Path, keys: Iterable[bytes]) -> None:
-    """Replaced whole.  A new file is its owner's alone; one that was there keeps its owner and its rights."""
+    """Write a whole key file.  A new one is its owner's alone; one that was there keeps its owner and its rights."""
     lines = [f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {id_text(key)}" for i, key in enumerate(keys)]
     whole = Path(os.path.realpath(path))  # Not the link to it.
     beside = whole.with_name(whole.name + ".new")
@@ -153,7 +156,7 @@ def write_keys(path: Path, keys: Iterable[bytes]) -> None:
 
 
 def _give_to_owner(descriptor: int, path: Path) -> None:
-    """Members run as somebody else than who changes their keys, often."""
+    """Give the new file to the owner of the old one: members often run as another user than who changes their keys."""
     with suppress(FileNotFoundError, PermissionError):
         found = os.stat(path)
         os.fchown(descriptor, found.st_uid, found.st_gid)
@@ -161,7 +164,7 @@ def _give_to_owner(descriptor: int, path: Path) -> None:
 
 
 def exposure(path: Path) -> str:
-    """What is wrong with its rights, if something is."""
+    """Return what is wrong with the rights of a key file; an empty text if nothing is."""
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
     except OSError:

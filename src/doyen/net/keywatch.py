@@ -20,7 +20,7 @@ LOOK_EVERY_S: Final = 1.0
 
 
 def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EVERY_S) -> None:
-    """From now on, until the driver closes.  Everything that holds the ring follows."""
+    """Read a key file again whenever it changes, until the driver closes, for everybody who holds the ring."""
     path = keyring.path
     assert path is not None, "a ring that came from no file has nothing to watch"
     warn_of_exposure(driver, path)
@@ -66,7 +66,7 @@ def warn_of_exposure(driver: Driver, path: Path) -> None:
 
 
 def warn_of_clear(driver: Driver, keyring: Keyring) -> None:
-    """A group on its way to its first key is no safer than it was before."""
+    """Warn that a group on its way to its first key is no safer than it was before."""
     if keyring.hears_clear:
         log.warning(
             "%s: packets of group %r that are NOT sealed are believed, too: anybody who reaches %s can speak in it "

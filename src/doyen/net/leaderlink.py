@@ -2,7 +2,7 @@
 
 Silence takes a timeout to notice; the end of a connection does not.  While all is well it costs nothing but the
 connection.  (The idea is JGroups' FD_SOCK, on leaders only.)  What is learnt is a fact, `LinkBroken`, that machines
-follow as suspicion of that one life of that one member; a silent cut of the network is still found by their timers.
+follow as suspicion of that one incarnation of that one member; a silent cut of the network is found by their timers.
 
     member ──"DYN1" nonce──────────────▶ leader          nonces are 16 random bytes
            ◀─"DYN1" nonce, hello────────
@@ -12,7 +12,7 @@ follow as suspicion of that one life of that one member; a silent cut of the net
     hello = 2 bytes length · [role, other's nonce, own nonce, group, name, incarnation], sealed where there are keys
 
 An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, or
-answered by another life, the old one is gone; answered by the same one, nothing was the matter.
+answered by another incarnation, the old one is gone; answered by the same one, nothing was the matter.
 The leader hears of members that are killed in the same way.
 """
 
@@ -44,7 +44,7 @@ _KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, s
 class LinkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How members hold on to their leader."""
 
-    settle: Duration = ms(200)  #: Connect to whoever has led for so long.  Short: many connections at a start.
+    settle: Duration = ms(200)  #: How long somebody leads before members connect.  Short: many connections at a start.
     hello_timeout: Duration = seconds(2)  #: Patience for a connection and its hello.
     retry: Duration = seconds(5)  #: Pause after a connection that failed.
     accept_max: int = 1024  #: Members that may be connected to this node; more are turned away.
@@ -70,7 +70,7 @@ class Hello(Struct, frozen=True, array_like=True):
 
 
 class LeaderLink:
-    """Follows the leaders that a driver's elections name.  `await LeaderLink.attach(driver)` is all of it."""
+    """Holds a connection to each leader that a driver's elections name, from `LeaderLink.attach` on."""
 
     def __init__(self, driver: Driver, config: LinkConfig, keyring: Keyring | None) -> None:
         self.driver, self.config, self.keyring = driver, config, keyring
@@ -88,7 +88,7 @@ class LeaderLink:
     async def attach(
         cls, driver: Driver, config: LinkConfig | None = None, keyring: Keyring | None = None
     ) -> "LeaderLink":
-        """Once the driver runs.  Without a port to listen on it still follows leaders that have one."""
+        """Begin to follow leaders, once the driver runs; without a port of its own, too."""
         link = cls(driver, config or LinkConfig(), keyring)
         for channel, port in driver.host.ports.items():  # Who leads already tells nobody again.
             leader = getattr(port.machine, "leader", None)
@@ -133,7 +133,7 @@ class LeaderLink:
 
     async def _keep(self, leader: NodeId) -> None:
         while self.driver.running:
-            address = self.driver.address_of(leader)
+            address = self.driver.addresses.of(leader)
             link = None if address is None else await self._call(leader, address)
             while isinstance(link, Link):
                 self.linked[leader] = link
@@ -192,7 +192,10 @@ class LeaderLink:
         return len(self._pending)
 
     def admit(self, link: "Link") -> bool:
-        """One that has said nothing yet.  Members say hello at once, so those who are silent cannot shut them out."""
+        """Whether to take a new connection, which has said nothing yet.
+
+        Members say hello at once, so those who stay silent cannot shut them out.
+        """
         if len(self.accepted) >= self.config.accept_max:
             self.turned_away_count += 1
             return False
@@ -205,11 +208,11 @@ class LeaderLink:
         return True
 
     def settle(self, link: "Link") -> None:
-        """It has said hello, or is gone."""
+        """Forget that a connection is pending: it has said hello, or is gone."""
         self._pending.pop(link, None)
 
     def welcome(self, link: "Link") -> None:
-        """A member that said who it is; of two connections of one name the newer counts."""
+        """Keep the connection of a member that said who it is; of two with one name the newer counts."""
         before = self.accepted.get(link.peer)
         if before is not None:
             before.end()
@@ -233,7 +236,7 @@ class LeaderLink:
         return len(body).to_bytes(2, "big") + body
 
     def check(self, body: bytes, role: str, theirs: bytes, ours: bytes) -> Hello:
-        """What the other end said; `theirs` and `ours` as we see them."""
+        """Return the hello of the other end.  Raises `RemoteProtocolError` for one of another conversation."""
         ring = self.keyring
         if ring is not None and (body[:ID_BYTES] in ring.by_id or not ring.hears_clear):
             key, nonce = body[:ID_BYTES], body[ID_BYTES : ID_BYTES + NONCE_BYTES]
@@ -252,8 +255,8 @@ class LeaderLink:
         return b"doyen link\0" + key + self.driver.codec.group.encode()
 
     def _tell(self, fact: LinkBroken) -> None:
-        """Unless a later life of it was heard meanwhile: then the end of the old one is no news."""
-        if self.driver.running and self.driver.life_of(fact.member) in (None, fact.incarnation):
+        """Notify the machines, unless a later incarnation was heard meanwhile: then it is no news."""
+        if self.driver.running and self.driver.addresses.incarnation_of(fact.member) in (None, fact.incarnation):
             self.broken["gone" if fact.gone else "lost"] += 1
             self.driver.tell(fact)
 
@@ -277,7 +280,7 @@ class LeaderLink:
 
 
 class Link(asyncio.Protocol):
-    """One connection, of either end: greeting, hello, then nothing until it ends."""
+    """One end of a connection: a greeting and a hello pass, then nothing until it ends."""
 
     def __init__(self, owner: LeaderLink, leader: NodeId | None) -> None:
         self._owner, self._leader = owner, leader  # `leader` is whom we call; None: we are called.
@@ -375,13 +378,13 @@ class Link(asyncio.Protocol):
             self._owner.on_member_end(self, broken)
 
     def end(self) -> None:
-        """In order, with a goodbye."""
+        """End the connection in order, with a goodbye."""
         if not self._over and self._transport is not None:
             self._over = True
             self._transport.write(_BYE)
             self._transport.close()
 
     def abort(self) -> None:
-        """At once; what was established counts as broken."""
+        """End the connection at once; for the other end it is broken."""
         if self._transport is not None:
             self._transport.abort()

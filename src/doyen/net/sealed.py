@@ -6,9 +6,9 @@
                  the number's highest bit is set, also the name of the one member that it is for
     handshake = a sealed C1 · token (8) · echo (8) in the place of a datagram
 
-Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one life of one
+Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one start of one
 process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
-each number counts once, within a window.  Nor does it say for whom: a voter's word to one candidate must not be
+each number counts once, within a window.  Nor does it say for whom: a voter's message to one candidate must not be
 handed to another.  So what is for one member is sealed for its name, and opens nowhere else.
 
     stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
@@ -30,7 +30,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -40,7 +40,7 @@ from doyen.errors import RemoteProtocolError
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring, UnknownKey
 
 MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
-BOOT_BYTES: Final = 12  # Of a million lives, two draw the same once in 10^17 groups.
+BOOT_BYTES: Final = 12  # Of a million processes, two draw the same once in 10^17 groups.
 NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for four years.
 FOR_ONE: Final = 1 << 8 * NUMBER_BYTES - 1  # Of the number: sealed for one member.
 TOKEN_BYTES: Final = 8
@@ -52,24 +52,38 @@ REASONS: Final = ("key", "seal", "addressee", "replay", "unproven", "clear", "ha
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
-TOKEN_S: Final = 30.0  # A token is good for so long, and as long again.
-ANSWERS_PER_S: Final = 500.0  # Handshakes sent, in all; so many at once, too.
-ASK_EVERY_S: Final = 0.2  # One boot is asked so often at the most, at one host; its own questions are answered so.
+TOKEN_S: Final = 30.0  # A token is good for this time, and for as long again.
+ANSWERS_PER_S: Final = 500.0  # Handshakes sent to all together; as many may leave at once.
+ASK_EVERY_S: Final = 0.2  # The least time between two questions to one boot at one host, or two answers to it.
 AGAIN_S: Final = 2.0  # What is older is not said again.
-AGAIN_MAX: Final = 64  # Addresses for which the last word is kept.
+AGAIN_MAX: Final = 64  # Addresses for which the last datagram is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
 _SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
 _FIVE: Final = b"\x95"  # The same without the group.
-_PADDED: Final = b"\x94"  # Then a length, so many bytes, and zeroes.
+_PADDED: Final = b"\x94"  # Then a length, that many bytes, and zeroes.
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
-Send = Callable[[bytes, Address], None]
 _Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
 _NEVER_SAID: Final[_Said] = (-AGAIN_S, b"", None)
 
 
+class Opened(NamedTuple):
+    """What came of a packet: a datagram for the codec, or packets to be sent back where it came from, or nothing."""
+
+    datagram: bytes | None
+    answers: tuple[bytes, ...] = ()
+
+
+class Unproven(RemoteProtocolError):
+    """A packet of the group whose sender has not echoed a token yet; `question` asks it to, and is to be sent to it."""
+
+    def __init__(self, question: bytes | None) -> None:
+        super().__init__("unproven", "may be a recording: its sender must echo our token first")
+        self.question = question
+
+
 class Seal:
-    """One process's end; it stands between the codec and the transport.  `open` gives the datagram, or None."""
+    """One process's end; it stands between the codec and the transport, and sends nothing itself."""
 
     def __init__(self, keyring: Keyring, group: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.keyring = keyring
@@ -92,7 +106,10 @@ class Seal:
     # Out.
 
     def seal(self, data: bytes, to: Address | None, node: NodeId | None = None) -> bytes:
-        """For one address, or (None) for all; where the member there is known by its name, for nobody else."""
+        """Seal a datagram for one address, or for all (None).
+
+        Where the member at that address is known by its name, nobody else can open it.
+        """
         if self.keyring.speaks_clear:
             return data
         if to is None:
@@ -120,14 +137,17 @@ class Seal:
     # In.
 
     def is_own(self, data: bytes) -> bool:
-        """Our own multicast, heard back, or somebody who plays it back: not for us in either case."""
+        """Whether a packet is our own: a multicast that came back, or that somebody plays back."""
         return data[:1] == MARK and data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
 
-    def open(self, data: bytes, source: Address, send: Send) -> bytes | None:
-        """What was sealed, if its sender is believed.  Raises `RemoteProtocolError` for anything else."""
+    def open(self, data: bytes, source: Address) -> Opened:
+        """Open a packet, if its sender is believed.
+
+        Raises `Unproven` for one that may be a recording, and `RemoteProtocolError` for anything else.
+        """
         if data[:1] != MARK:
             if self.keyring.hears_clear:
-                return data
+                return Opened(data)
             raise RemoteProtocolError("clear", "is not sealed, and this group has a key: give its sender the key")
         if len(data) < OVERHEAD:
             raise RemoteProtocolError("seal", f"is too short for a seal: {len(data)} bytes")
@@ -153,16 +173,13 @@ class Seal:
             window.take(number)
             self._boots.move_to_end(boot)
         if plain[:1] == MARK:
-            self._on_handshake(plain, boot, number, source, send)
-            return None
+            return Opened(None, self._on_handshake(plain, boot, number, source))
         if window is None:
-            if len(data) >= HANDSHAKE_BYTES:  # Members' are.
-                self._ask(boot, source, send)
-            raise RemoteProtocolError("unproven", "may be a recording: its sender must echo our token first")
-        return self._unpacked(plain)
+            raise Unproven(self._question(boot, source) if len(data) >= HANDSHAKE_BYTES else None)  # Members' are.
+        return Opened(self._unpacked(plain))
 
     def _packed(self, data: bytes) -> bytes:
-        """Without the group's name; never so small that a stranger could not be asked for an echo."""
+        """Leave the group's name out; pad what is so small that a stranger could not be asked for an echo."""
         rest = data[2 + len(self._named) :]
         if data[:1] == _SIX and data[2 : len(data) - len(rest)] == self._named:
             data = _FIVE + data[1:2] + rest
@@ -177,10 +194,11 @@ class Seal:
 
     # The handshake.
 
-    def _ask(self, boot: bytes, source: Address, send: Send) -> None:
+    def _question(self, boot: bytes, source: Address) -> bytes | None:
         now = self._clock()
-        if self._may_answer(boot, source, now, asking=True):
-            self._answer(self._token(boot, now), _NONE, source, send)
+        if not self._may_answer(boot, source, now, asking=True):
+            return None
+        return self._handshake(self._token(boot, now), _NONE)
 
     def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
         key = (boot, source.host, asking)
@@ -197,22 +215,20 @@ class Seal:
             self._paced.popitem(last=False)
         return True
 
-    def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address, send: Send) -> None:
+    def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address) -> tuple[bytes, ...]:
+        """Take a handshake, and return the packets that answer it."""
         if len(plain) != _ASKING_BYTES:
             raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
         if echo == _NONE:
             if token != _NONE and self._may_answer(boot, source, now, asking=False):
-                self._answer(self._token(boot, now), token, source, send)
-            return
+                return (self._handshake(self._token(boot, now), token),)
+            return ()
         if echo not in (self._token(boot, now), self._token(boot, now - TOKEN_S)):
             raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
         self._prove(boot, number)
-        if token != _NONE:
-            self._answer(_NONE, token, source, send)
-        else:
-            self._say_again(source, now, send)
+        return (self._handshake(_NONE, token),) if token != _NONE else self._repeated(source, now)
 
     def _prove(self, boot: bytes, number: int) -> None:
         if boot in self._boots:
@@ -222,15 +238,14 @@ class Seal:
         if len(self._boots) > BOOTS_MAX:
             self._boots.popitem(last=False)
 
-    def _answer(self, token: bytes, echo: bytes, source: Address, send: Send) -> None:
+    def _handshake(self, token: bytes, echo: bytes) -> bytes:
         self.handshake_count += 1
-        send(self._seal(MARK + token + echo), source)
+        return self._seal(MARK + token + echo)
 
-    def _say_again(self, to: Address, now: float, send: Send) -> None:
-        """It believes us from now on, but has dropped the last that we said."""
-        for at, data, node in (self._said_to_all, self._said_to.get(to, _NEVER_SAID)):
-            if data and now - at <= AGAIN_S:
-                send(self._seal(data, node), to)
+    def _repeated(self, to: Address, now: float) -> tuple[bytes, ...]:
+        """Return what was last sent there, sealed anew: the other end believes us now, but had dropped it."""
+        said = (self._said_to_all, self._said_to.get(to, _NEVER_SAID))
+        return tuple(self._seal(data, node) for at, data, node in said if data and now - at <= AGAIN_S)
 
     def _token(self, boot: bytes, now: float) -> bytes:
         slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
@@ -238,7 +253,7 @@ class Seal:
 
 
 class Window:
-    """Which numbers of one boot have come: the highest, and a bit for each of the last WINDOW."""
+    """The numbers of one boot that have come: the highest, and a bit for each of the last WINDOW."""
 
     __slots__ = ("_bits", "_highest")
 

@@ -2,7 +2,7 @@
 
     directory = identity.state   who it is, how often it has started, which records there must be
                 CHANNEL.state    one per machine that promises
-                lock             held while a process lives here
+                lock             held while a process runs here
     file      = 4 bytes CRC-32 · msgpack [version, name, channel, record]
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
@@ -31,10 +31,10 @@ _RECORD_MAX: Final = 1 << 20
 
 
 class Identity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One name in one directory."""
+    """Who a node is, in its own directory."""
 
     name: str
-    incarnation: int = 0  # Of the last life; each is greater than the one before, whatever the wall clock says.
+    incarnation: int = 0  # The last one; each is greater than the one before, whatever the wall clock says.
     began_at: int = 0  # Wall clock of the last start, in seconds.
     channels: tuple[str, ...] = ()  # Those that have promised something: their records must be there.
     retired: bool = False  # Its promises are lost, so it must not speak again.
@@ -57,12 +57,12 @@ class Storage:
                 f"state directory {directory}: {error.strerror}: give another, or its rights"
             ) from None
 
-    # A life.
+    # An incarnation.
 
-    def begin_life(self, least: int) -> Incarnation:
-        """Before anything is said: takes the directory, and returns an incarnation greater than any before.
+    def begin_incarnation(self, least: int) -> Incarnation:
+        """Take the directory, before anything is sent, and return an incarnation greater than any before.
 
-        Raises `TransportError` if another process lives here, or if something is damaged, missing or retired.
+        Raises `TransportError` if another process runs here, or if something is damaged, missing or retired.
         """
         self._take()
         try:
@@ -105,7 +105,7 @@ class Storage:
             ) from None
 
     def close(self) -> None:
-        """Gives the directory free; the end of the process does, too."""
+        """Give the directory free; the end of the process does so, too."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -117,7 +117,7 @@ class Storage:
         return zlib.crc32(body).to_bytes(4, "big") + body
 
     def save(self, channel: str, data: bytes) -> None:
-        """Returns once the encoded record is on the disk; the old one stays whole until then."""
+        """Write an encoded record, and return once it is on the disk; the old one stays whole until then."""
         self._write(channel, data)
         identity = self._identity
         if identity is not None and channel not in identity.channels:  # Before anybody hears of the first record.
@@ -139,7 +139,7 @@ class Storage:
             raise TransportError(f"state file {path}: {error.strerror}: nothing was promised on it") from None
 
     def load(self, channel: str, kind: Any) -> Any:
-        """The record, checked to be of that type, or None if there never was one."""
+        """Return the record, checked to be of that type, or None if there never was one."""
         path = self._path(channel)
         try:
             with open(path, "rb") as file:
@@ -176,7 +176,7 @@ class Storage:
 
 
 def _flush(directory: Path) -> None:
-    """What was made or renamed in it stays so."""
+    """Flush a directory, so that what was made or renamed in it stays so after a crash."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -196,7 +196,7 @@ class Found(Struct, frozen=True):
 
 
 def look_at(directory: Path) -> list[Found]:
-    """Every record of one node, damaged or not; nothing is changed."""
+    """Return every record of one node, damaged or not; nothing is changed."""
     found = []
     storage = Storage.__new__(Storage)
     storage.directory = directory
@@ -217,7 +217,7 @@ def is_node_directory(directory: Path) -> bool:
 
 
 def retire(directory: Path) -> tuple[str, Path]:
-    """Puts the records aside and marks the name as never to be used again; returns another, and where they are."""
+    """Put the records aside and retire the name for good; return another name, and where the records are."""
     storage = Storage(directory)
     storage._take()
     try:
@@ -241,6 +241,6 @@ def retire(directory: Path) -> tuple[str, Path]:
 
 
 def next_name(name: str) -> str:
-    """`ant` → `ant-2` → `ant-3`."""
+    """Return a name for the successor of a retired one: `ant` → `ant-2` → `ant-3`."""
     stem, dash, number = name.rpartition("-")
     return f"{stem}-{int(number) + 1}" if dash and number.isdigit() and len(number) < 9 else f"{name}-2"

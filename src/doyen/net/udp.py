@@ -65,7 +65,7 @@ class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ConfigError(f"{self.multicast} needs a port: the same on every member", field="multicast")
 
     def check_peer(self, peer: Address, field: str = "seed") -> None:
-        """Raises `ConfigError` for an address that this transport could never send to."""
+        """Raise `ConfigError` for an address that this transport could never send to."""
         if _numeric(peer, field).version != ipaddress.ip_address(self.bind.host).version:
             raise ConfigError(
                 f"{peer} and bind {self.bind.host} are of different IP versions: give two alike", field=field
@@ -75,7 +75,7 @@ class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class UdpTransport:
-    """Opened by `open`, closed by `close`; hands every datagram heard to one callable."""
+    """The sockets of one node; every datagram heard goes to the callable that `open` got."""
 
     def __init__(self, config: UdpConfig) -> None:
         self.config = config
@@ -179,7 +179,7 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
 
 
 def _bind(made: socket.socket, address: Address) -> None:
-    """Of the free ports one that TCP has free too, for `leaderlink`, if there is one soon."""
+    """Bind to an address; where any port will do, to one that TCP has free too, for `leaderlink`."""
     for _ in range(16 if address.port == 0 else 0):
         with socket.socket(made.family, socket.SOCK_STREAM) as stream:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -219,7 +219,7 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
 
 
 def _mreqn(config: UdpConfig, index: int) -> bytes:
-    """struct ip_mreqn: group, local address, interface."""
+    """Return a `struct ip_mreqn`: group, local address, interface."""
     local = b"\0\0\0\0" if index else socket.inet_aton(config.bind.host)
     return b"\0\0\0\0" + local + index.to_bytes(4, sys.byteorder)
 
@@ -237,7 +237,7 @@ def _interface_index(config: UdpConfig) -> int:
 
 
 def _interface_of_ipv6(address: str) -> int:
-    """The interface that has this address; 0, the system's choice, if none has."""
+    """Return the number of the interface that has this address; 0, the system's choice, if none has."""
     wanted = socket.inet_pton(socket.AF_INET6, address).hex()
     try:
         with open("/proc/net/if_inet6", encoding="ascii") as lines:
@@ -256,7 +256,7 @@ def _numeric(address: Address, field: str) -> ipaddress.IPv4Address | ipaddress.
 
 @lru_cache(maxsize=16_384)
 def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
-    """As the socket wants it, or None if it is none of its own kind; never asks a name server."""
+    """Return an address as the socket wants it, or None for one of another kind; no name server is asked."""
     if not 0 < to.port < 65536:
         return None
     try:
@@ -266,7 +266,7 @@ def _sockaddr(family: socket.AddressFamily, to: Address) -> Any:
 
 
 def _resolve(family: int, host: str, port: int) -> Any:
-    """With the scope of a link-local one as a number, which the socket calls want."""
+    """Return a numeric address as socket calls want it: the scope of a link-local one as a number."""
     # As bytes: text would load the tables for international names, for addresses that have none.
     name = host.encode("ascii")
     return socket.getaddrinfo(name, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
@@ -277,7 +277,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def advice_on(error: OSError) -> str:
-    """Why an address cannot be listened on, and what to do."""
+    """Return why an address cannot be listened on, and what to do."""
     match error.errno:
         case errno.EADDRNOTAVAIL:
             return "this machine has no such address (see `ip address`)"

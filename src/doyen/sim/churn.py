@@ -4,8 +4,8 @@ Planned events are a list; random ones have a rate each.  Every deed draws from 
 one leaves the others where they were, and each is counted where it took effect (`Churn.counts`): an event that found
 nobody to befall counts nothing.
 
-    who, to    names, indices, or: `leader` (the best that acts as one), `random` (one that the deed can befall),
-               `all` (everyone it can befall); `to` left out means everybody else
+    who, to    names, indices, or: `leader` (the best that acts as one), `others` (all that do not act as one), `random`
+               (one that the deed can befall), `all` (everyone it can befall); `to` left out means everybody else
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
@@ -36,15 +37,18 @@ Deed = Literal[
     "release",
     "clock-forward",
     "clock-back",
+    "resign",
+    "score",
 ]
 Target = int | str
 
-KEYWORDS: Final = ("leader", "random", "all")
+KEYWORDS: Final = ("leader", "others", "random", "all")
 TWO_SIDED: Final = ("partition", "block", "cut", "clog")
-LASTING: Final = ("crash", "pause", "slow", *TWO_SIDED)
+LASTING: Final = ("crash", "pause", "slow", "resign", *TWO_SIDED)
 MEASURED: Final = ("slow", "clock-forward", "clock-back")
 NOBODY: Final = ("join", "heal", "release")  # Deeds that need nobody to befall.
 RATE_MAX: Final = 60_000.0  # A deed every millisecond.
+SCORES: Final = 20  # Scores are drawn from 0 to below this, in whole numbers.
 
 
 class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,8 +59,10 @@ class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     every: Duration = 0  #: Again after each such time; 0: once.
     until: Duration = FOREVER  #: every: not after this.
     who: tuple[Target, ...] = ()  #: Whom it befalls; join: names of the new nodes (none: one with a made-up name).
-    to: tuple[Target, ...] = ()  #: partition, block, cut, clog: the other side; join: whom the new node is linked to.
-    lasting: Duration = FOREVER  #: Its end: a crashed node restarts, a pause, slowness, partition, cut or clog is over.
+    to: tuple[
+        Target, ...
+    ] = ()  #: partition, block, cut, clog: the other side; join: whom it is linked to; resign: heirs.
+    lasting: Duration = FOREVER  #: Its end: a crashed node restarts, one that resigned stands again, the rest is over.
     disk: Literal["kept", "lost"] = "kept"  #: crash, restart: what becomes of the node's durable state.
     by: Duration = 0  #: slow: how long each input takes; clock-forward, clock-back: the step.
     name: str = ""  #: partition, block, cut, clog: its name; heal, release: the name of what ends (none: all).
@@ -73,7 +79,7 @@ class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         need(self.until >= self.at, "until", "is before at")
         need(bool(self.who) or do in NOBODY, "who", f"is missing: whom does {do} befall? e.g. who = ['leader']")
         need(not self.who or do not in ("heal", "release"), "who", f"is not for {do}: give the name of what ends")
-        need(not self.to or do in TWO_SIDED or do == "join", "to", f"is not for {do}")
+        need(not self.to or do in (*TWO_SIDED, "join", "resign"), "to", f"is not for {do}")
         need(0 < self.lasting, "lasting", "must be positive (inf: for good)")
         need(self.lasting == FOREVER or do in LASTING, "lasting", f"is not for {do}: it is over at once")
         need(self.disk == "kept" or do in ("crash", "restart"), "disk", f"is not for {do}")
@@ -99,10 +105,13 @@ class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cut_rate: float = 0.0  #: Cut links a minute.
     clog_rate: float = 0.0  #: Clogged pairs a minute.
     clock_rate: float = 0.0  #: Stepped clocks a minute.
+    resign_rate: float = 0.0  #: Leaders that resign, a minute; half of them name an heir.
+    score_rate: float = 0.0  #: Nodes whose score changes, a minute.
     mean_lasting: Duration = seconds(
         5
     )  #: Mean time, exponential, until whatever it is ends; crashed nodes return then.
     disk_lost_prob: float = 0.0  #: Chance that a crashed node loses its durable state.
+    disk_lost_max: int = 1_000_000  #: So many nodes at the most ever lose it by chance; a quorum bears a minority.
     slow_by: Duration = ms(200)  #: How long each input takes on a slow node.
     clock_by: Duration = seconds(1)  #: Clock steps are drawn from ± this.
     up_min: int = 1  #: Nobody crashes, leaves or is paused while no more nodes than these are up and running.
@@ -117,8 +126,9 @@ class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in ("mean_lasting", "slow_by", "clock_by"):
             if not 0 < getattr(self, name) < FOREVER:
                 raise ConfigError("must be positive and finite", field=name)
-        if self.up_min < 0:
-            raise ConfigError(f"{self.up_min} is too few: give 0 or more", field="up_min")
+        for name in ("up_min", "disk_lost_max"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{getattr(self, name)} is too few: give 0 or more", field=name)
 
     def rates(self) -> dict[str, float]:
         """By deed, as far as they happen."""
@@ -147,7 +157,8 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class World(Protocol):
     """What churn needs of a run."""
 
-    sim: Simulation
+    @property
+    def sim(self) -> Simulation: ...
 
     def acting(self) -> list[SimNode]:
         """Nodes that act as leaders, best first."""
@@ -158,6 +169,15 @@ class World(Protocol):
     def leave(self, node: SimNode) -> None:
         """Ends in order."""
 
+    def resign(self, node: SimNode, to: NodeId | None) -> bool:
+        """Hands over, to that one or to whom the others choose; whether it can."""
+
+    def stand(self, node: SimNode) -> None:
+        """Stands for election again, having resigned."""
+
+    def set_score(self, node: SimNode, score: float) -> None:
+        """What its application says that it is worth."""
+
 
 class Churn:
     """Carries out what a configuration says, on one run."""
@@ -167,6 +187,7 @@ class Churn:
         self.counts: Counter[str] = Counter()  # By deed: how often it took effect.
         self.set_back: Counter[int] = Counter()  # By node: how far its clock was set back, in all.
         self._end, self._over, self._number = end, False, 0
+        self._lost_disks: set[int] = set()  # Nodes that lost their durable state by chance.
         self._names: list[str] = []  # Partitions, blocks, cuts and clogs in force.
         self._pending: dict[int, Callable[[], None]] = {}  # What ends by itself later, in the order it began.
         for index, event in enumerate(config.events):
@@ -220,12 +241,18 @@ class Churn:
             case "leave":
                 return ChurnEvent(do="leave", at=at, who=self._expendable(rng))
             case "crash":
-                disk: Literal["kept", "lost"] = "lost" if rng.random() < random.disk_lost_prob else "kept"
-                return ChurnEvent(do="crash", at=at, who=self._expendable(rng), lasting=lasting, disk=disk)
+                loses = rng.random() < random.disk_lost_prob
+                who = self._expendable(rng)
+                return ChurnEvent(do="crash", at=at, who=who, lasting=lasting, disk=self._disk(who[0], loses))
             case "pause":
                 return ChurnEvent(do="pause", at=at, who=self._expendable(rng), lasting=lasting)
             case "slow":
                 return ChurnEvent(do="slow", at=at, who=("random",), by=random.slow_by, lasting=lasting)
+            case "resign":
+                heirs: tuple[Target, ...] = ("random",) if rng.random() < 0.5 else ()
+                return ChurnEvent(do="resign", at=at, who=("leader",), to=heirs, lasting=lasting)
+            case "score":
+                return ChurnEvent(do="score", at=at, who=("random",))
             case "partition":
                 side = tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)
                 return ChurnEvent(do="partition", at=at, who=side, lasting=lasting)
@@ -246,6 +273,14 @@ class Churn:
         running = [node.index for node in self.sim.nodes if node.state in ("up", "slow")]
         return (running[int(rng.random() * len(running))] if len(running) > self.config.random.up_min else -1,)
 
+    def _disk(self, index: Target, loses: bool) -> Literal["kept", "lost"]:
+        if not loses or not isinstance(index, int) or index < 0:
+            return "kept"
+        if index not in self._lost_disks and len(self._lost_disks) >= self.config.random.disk_lost_max:
+            return "kept"
+        self._lost_disks.add(index)
+        return "lost"
+
     # What.
 
     def _do(self, event: ChurnEvent, knob: str, rng: Stream) -> None:
@@ -259,10 +294,26 @@ class Churn:
                 self.counts[knob] += self._release(event.name)
             case "partition" | "block" | "cut" | "clog":
                 self._part(event, rng)
+            case "resign":
+                self.counts[knob] += sum(self._resign(event, node, rng) for node in self._able(event, rng))
+            case "score":
+                for node in self._able(event, rng):
+                    self.counts[knob] += 1
+                    self.world.set_score(node, float(int(rng.random() * SCORES)))
             case _:
-                for node in self._targets(event.who, [n for n in self.sim.nodes if self._can(event.do, n)], rng):
+                for node in self._able(event, rng):
                     self.counts[knob] += 1
                     self._befall(event, node)
+
+    def _able(self, event: ChurnEvent, rng: Stream) -> list[SimNode]:
+        return self._targets(event.who, [node for node in self.sim.nodes if self._can(event.do, node)], rng)
+
+    def _resign(self, event: ChurnEvent, node: SimNode, rng: Stream) -> bool:
+        heirs = self._targets(event.to, [other for other in self.sim.up() if other is not node], rng)
+        if not self.world.resign(node, heirs[0].name if heirs else None):
+            return False
+        self._later(event, lambda: self.world.stand(node), f"{node.name} stands again")
+        return True
 
     def _can(self, deed: str, node: SimNode) -> bool:
         match deed:
@@ -272,6 +323,8 @@ class Churn:
                 return node.state == "paused"
             case "pause" | "slow":
                 return node.state in ("up", "slow")
+            case "resign":
+                return node.state == "up"
             case _:
                 return node.host is not None
 
@@ -385,6 +438,9 @@ class Churn:
                     chosen += left
                 case "random":
                     chosen += [left[int(rng.random() * len(left))]] if left else []
+                case "others":
+                    acting = self.world.acting()
+                    chosen += [node for node in left if node not in acting]
                 case "leader":
                     chosen += [node for node in self.world.acting() if node in left][:1]
                 case _:

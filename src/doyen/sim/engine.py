@@ -50,6 +50,7 @@ class Simulation:
         "_clogged",
         "_decoders",
         "_loaded",
+        "_look_numbers",
         "_plain",
         "_writes",
         "arrivals",
@@ -62,6 +63,7 @@ class Simulation:
         "encode",
         "event_count",
         "filters",
+        "looks",
         "network",
         "nodes",
         "now",
@@ -99,10 +101,14 @@ class Simulation:
         self.send_watchers: list[Watcher] = []  # Told of every message as it leaves.
         self.checks: list[Callable[[Instant], None]] = []  # Called after every event.
         self.filters: list[Filter] = []  # Asked for every delivery, once there is one.
+        self.looks: list[
+            tuple[Instant, int, Callable[[], None]]
+        ] = []  # A heap: called once all of that instant is done.
         self.stopped = False
         self.sent_at: Instant = 0  # When the message being delivered was sent.
         self.event_count = self.delivery_count = 0
         self.sequence = count(1)
+        self._look_numbers = count()
         self.timers = Timers()
         # Deliveries: (at, sequence, inlet, sender, message, sent at, path); those in `ordered`, while all is quick,
         # go without the last two, which `complete` adds.
@@ -426,6 +432,10 @@ class Simulation:
         if when < self.now:
             raise LocalProtocolError(f"{what}: {when} ns is in the past (now is {self.now} ns)")
         heappush(self.timers.heap, (when, next(self.sequence), None, (act, what), -1, None))
+
+    def look(self, when: Instant, look: Callable[[], None]) -> None:
+        """Plans a look that changes nothing and leaves no trace, once everything of that instant has happened."""
+        heappush(self.looks, (when, next(self._look_numbers), look))
 
     def run(self, until: Instant = FOREVER) -> None:
         """Runs until that instant (included), until nothing is left, or until a watcher sets `stopped`."""

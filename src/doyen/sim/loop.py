@@ -99,7 +99,19 @@ def _run_quickly(sim: "Simulation") -> bool:
 
 def _needs_care(sim: "Simulation") -> bool:
     """Asked whenever somebody but a machine had his turn."""
-    return bool(sim.arrivals or sim.stopped or sim.checks or not sim.quick)
+    return bool(sim.arrivals or sim.stopped or sim.checks or sim.looks or not sim.quick)
+
+
+def _look(sim: "Simulation", at: Instant) -> bool:
+    """Whether a look came before that instant, or at the run's end; then it was made."""
+    when, _, look = sim.looks[0]
+    ends = sim.timers.heap[0][2] is None and sim.timers.heap[0][3] is None and sim.timers.heap[0][0] == at
+    if when > at or (when == at and not ends):
+        return False
+    heappop(sim.looks)
+    sim.now = when
+    look()
+    return True
 
 
 def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
@@ -111,7 +123,10 @@ def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
         in_order = not arrivals or bool(ordered and ordered[0] < arrivals[0])
         queue = ordered if in_order else arrivals
         at: Any = queue[0][0] if queue else FOREVER
-        if not queue or heap[0][0] < at:
+        is_timer = not queue or heap[0][0] < at
+        if sim.looks and _look(sim, heap[0][0] if is_timer else at):
+            continue
+        if is_timer:
             at, _, port, timer, index, _ = heap[0]
             if port is None and timer is None:
                 return False

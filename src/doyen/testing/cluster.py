@@ -14,22 +14,20 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from doyen.agent.config import NodeConfig
-from doyen.agent.layers import by_path, configure
-from doyen.agent.stack import NOTES, Place, Stack
-from doyen.api.arguments import chosen
-from doyen.api.choices import Election
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
-from doyen.core.host import Host
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import NodeId
+from doyen.core.kinds import ElectionChoice
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.errors import ConfigError, LocalProtocolError
-from doyen.sim.engine import Simulation
+from doyen.node.arguments import chosen
+from doyen.node.config import NodeConfig
+from doyen.node.layers import by_path, configure
+from doyen.node.stack import Stack
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
+from doyen.sim.world import DISK, ELECTION, WatchedSimulation, World
 
 STEP: Duration = 10_000_000  # How finely `run_until` looks.
 
@@ -57,7 +55,7 @@ class Cluster:
         jitter: str | float = 0,
         duplicates: float = 0.0,
         seed: int = 0,
-        election: str | Election = "pole",
+        election: str | ElectionChoice = "pole",
         preset: str = "local",
         **fields: Any,
     ) -> None:
@@ -70,11 +68,16 @@ class Cluster:
         said = world | {"election": election, "preset": preset} | fields
         who = nodes if isinstance(nodes, int) else self.names
         self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
-        self._fields: dict[str, Any] = {"preset": preset, "volatile": False, **fields}
-        self._fields["election"] = chosen(election, self._fields)
-        if election == "none":
-            raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
-        self._fields["membership"] = chosen(fields.get("membership", "auto"), self._fields)
+        given: dict[str, Any] = {
+            "group": "test",
+            "state": DISK,
+            "voters": tuple(self.names),
+            "preset": preset,
+            **fields,
+        }
+        given["election"] = chosen("election", election, given)
+        given["membership"] = chosen("membership", fields.get("membership", "auto"), given)
+        config = configure(by_path(given), environment={})
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
@@ -82,19 +85,18 @@ class Cluster:
             duplicate_prob=duplicates,
         )
         streams = Streams(seed)
-        self.sim = Simulation(Network(network, Topology(len(self.names), None), streams), streams, wire=True)
+        topology = Topology(len(self.names), None)
+        self.sim = WatchedSimulation(Network(network, topology, streams), streams, wire=True)
+        self.world = World(self.sim, config, clock_of=lambda index: Clock())
         self.history: list[Seen] = []
         self.watchers: list[Callable[[Seen], None]] = []
-        self._stacks: dict[str, Stack] = {}
-        self._scores: dict[str, float] = {}
         self._cut_no = 0
         self._cuts: list[str] = []  # Not healed yet.
         self._acting_max = 0
-        self._believers: set[str] = set()  # Whose election says that it leads, lease or no lease.
         self.sim.watchers.append(self._on_fact)
         self.sim.checks.append(self._on_event)
         for name in self.names:
-            self.sim.add(NodeId(name), self._setup, clock=Clock())
+            self.world.add(name)
         for node in list(self.sim.nodes):
             self.sim.start(node)
 
@@ -131,7 +133,7 @@ class Cluster:
 
     def leader(self) -> str | None:
         """Whom all running nodes name, if it acts."""
-        named = {self._stacks[name].reigns[""].leader for name in self.up()}
+        named = {self.named_by(name) for name in self.up()}
         leader = next(iter(named)) if len(named) == 1 else None
         return leader if leader is not None and leader in self.acting() else None
 
@@ -140,8 +142,7 @@ class Cluster:
         return {name for name in self.up() if self.is_leader(name)}
 
     def is_leader(self, name: str) -> bool:
-        node = self._node(name)
-        return node.host is not None and self._stacks[name].reigns[""].is_leader(node.now())
+        return self.world.acts(self._node(name))
 
     def named_by(self, name: str) -> str | None:
         return self.stack(name).reigns[""].leader
@@ -168,7 +169,7 @@ class Cluster:
 
     def stack(self, name: str) -> Stack:
         """That node's machines."""
-        return self._stacks[self._node(name).name]
+        return self.world.stack(self._node(name))
 
     def config(self, name: str) -> NodeConfig:
         return self.stack(name).config
@@ -176,22 +177,14 @@ class Cluster:
     # Commands.
 
     def resign(self, name: str, to: str | None = None) -> None:
-        self.sim.command(self._node(name), "election", "resign", to=None if to is None else NodeId(to))
+        self.sim.command(self._node(name), ELECTION, "resign", to=None if to is None else NodeId(to))
 
     def leave(self, name: str) -> None:
         """In order, and for good."""
-        node, stack = self._node(name), self._stacks[name]
-        for channel in sorted(stack.machines, key=lambda channel: channel == "membership"):
-            if hasattr(stack.machines[channel], "leave"):
-                self.sim.command(node, channel, "leave")
-        self.sim.crash(node)
+        self.world.leave(self._node(name))
 
     def set_score(self, name: str, score: float) -> None:
-        self._scores[name] = score
-        node = self._node(name)
-        self.sim.tell(node, ScoreGiven(0, score), channel="election")
-        if NOTES in self._stacks[name].machines:
-            self.sim.command(node, NOTES, "say", score=score)
+        self.world.set_score(self._node(name), score)
 
     # Faults.
 
@@ -274,52 +267,18 @@ class Cluster:
             raise LocalProtocolError(f"there is no node {name!r}: one of {', '.join(self.names)}")
         return found
 
-    def _setup(self, node: SimNode, host: Host) -> None:
-        first = node.incarnation == 1
-        given: dict[str, Any] = {"group": "test", "name": node.name, "state": "disk", "newcomer": first}
-        given |= {"voters": tuple(self.names)} | self._fields
-        self._stacks[node.name] = Stack(
-            configure(by_path(given), environment={}, called=lambda option: option.name),
-            Place(
-                node=node.name,
-                incarnation=Incarnation(node.incarnation),
-                address=Address(node.name, 0),
-                seeds=self._seeds_of(node),
-                add=lambda channel, build: host.add(channel, build),
-                rng=node.rng,
-                restored=node.restored,
-                durable=True,
-                tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
-            ),
-        )
-
-    def _seeds_of(self, node: SimNode) -> tuple[Address, ...]:
-        """Everybody else; but the first node, when it first starts, knows of nobody: a ring must be founded by one."""
-        if node.index == 0 and node.incarnation == 1:
-            return ()
-        return tuple(Address(NodeId(other), 0) for other in self.names if other != node.name)
-
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
-        stack = self._stacks[node.name]
-        stack.observe(channel, fact, node.now())
         match fact:
-            case ScoreWanted(number):
-                score = self._scores.get(node.name, stack.config.standing)
-                self.sim.tell(node, ScoreGiven(number, score), channel=channel)
             case LeaderElected(term):
                 self._tell(Seen(to_seconds(now), node.name, "elected", term.leader, term.number))
             case LeaderLost(term, reason):
                 self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
 
     def _tell(self, seen: Seen) -> None:
-        if self._stacks[seen.node].reigns[""].mine is None:
-            self._believers.discard(seen.node)
-        else:
-            self._believers.add(seen.node)
         self.history.append(seen)
         for watch in self.watchers:
             watch(seen)
 
     def _on_event(self, now: Instant) -> None:
-        if len(self._believers) > self._acting_max:  # Only they can act; so nearly every event costs a comparison.
-            self._acting_max = max(self._acting_max, sum(map(self.is_leader, self._believers)))
+        if len(self.world.believers) > self._acting_max:  # Only they can act; so nearly every event costs a comparison.
+            self._acting_max = max(self._acting_max, len(self.world.acting()))

@@ -2,6 +2,8 @@
 
 from doyen.cli.lazy import LazyGroup
 
+STUDIES = ("announce", "ctolerant", "walkthrough", "membership", "spanning", "arbitration", "pole")
+
 command = LazyGroup(
     "sim",
     __name__,
@@ -17,4 +19,5 @@ command = LazyGroup(
         "replay": "Run one seed again, from the line that a failure printed.",
     },
     help="Simulate an election, or a scenario file: same seed, same run, to the last byte of its trace.",
+    elsewhere=dict.fromkeys(STUDIES, "doyen-papers"),
 )

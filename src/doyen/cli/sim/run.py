@@ -1,24 +1,27 @@
 """`doyen sim run`."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 from msgspec.structs import replace
 
-from doyen.cli.options import flags, merged
+from doyen.cli.options import flags, laid_over
 from doyen.cli.output import print_json, progress, show
+from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
+from doyen.node.layers import node_options, plain
+from doyen.sim.runs import figure, run_many, run_seed
 from doyen.sim.scenario import Result, Scenario, simulate, to_line
+from doyen.sim.scenario.defaults import completed, with_node
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.text import read_tables
 from doyen.sim.streams import Streams
-from doyen.sim.studies.runs import figure, run_many, run_seed
 from doyen.sim.topology import build
 from doyen.sim.trace import Trace, combined_hash
 
@@ -38,6 +41,10 @@ SHOWN_FAILURES = 5
 
 @click.command("run", help="Run a scenario: a TOML file, the same given by flags, or both; flags win.")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--election", metavar="KIND", help="Who leads?  Without FILE: with the usual faults.  Of [node].")
+@click.option("--membership", metavar="KIND", help="Who is here?  By default what the election needs.  Of [node].")
+@click.option("--nodes", type=int, help="Short for --group-nodes.")
+@click.option("--node", "node_fields", multiple=True, metavar="FIELD=VALUE", help="Of [node], e.g. swim.period=500ms.")
 @flags(Scenario)
 @click.option("--seed", type=int, help="Short for --run-seed.")
 @click.option("--runs", type=int, default=1, show_default=True, help="How many runs; each has a seed of its own.")
@@ -45,11 +52,24 @@ SHOWN_FAILURES = 5
 @click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
-    file: Path | None, seed: int | None, runs: int, jobs: int, trace_path: str | None, as_json: bool, **given: Any
+    file: Path | None,
+    election: str | None,
+    membership: str | None,
+    nodes: int | None,
+    node_fields: Sequence[str],
+    seed: int | None,
+    runs: int,
+    jobs: int,
+    trace_path: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> int:
     if seed is not None:
         given["run__seed"] = seed
-    scenario = merged(Scenario, given, *((read_tables(file), f"scenario {file}") if file else ()))
+    if nodes is not None:
+        given["group__nodes"] = nodes
+    said = node_tables(election, membership, node_fields)
+    scenario = _chosen(file, said, given)
     if runs < 1:
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
     if jobs < 0:
@@ -71,6 +91,49 @@ def command(
     else:
         _print_summary(summary)
     return failed(scenario, results)
+
+
+class Said(NamedTuple):
+    """What flags say about every node: its tables, and the flag that each value came from."""
+
+    tables: dict[str, Any]
+    flags: dict[tuple[str, ...], str]
+
+
+def node_tables(election: str | None, membership: str | None, fields: Sequence[str]) -> Said:
+    tables: dict[str, Any] = {}
+    by_flag: dict[tuple[str, ...], str] = {}
+    known = {option.name: option for option in node_options()}
+    for text in fields:
+        name, equals, value = text.partition("=")
+        option = known.get(name)
+        if not equals or option is None:
+            near = nearest(name, known)
+            advice = f"do you mean {near}?" if near else "give FIELD=VALUE, e.g. swim.period=500ms"
+            raise ConfigError(f"--node {shown(text)}: {advice}")
+        read = plain(option, read_value(option.type, value, f"--node {name}", text=True))
+        *above, last = option.path
+        table = tables
+        for part in above:
+            table = table.setdefault(part, {})
+        table[last] = read
+        by_flag["node", *option.path] = f"--node {name}"
+    for field, chosen in (("election", election), ("membership", membership)):
+        if chosen is not None:
+            tables[field] = chosen
+            by_flag["node", field] = f"--{field}"
+    return Said(tables, by_flag)
+
+
+def _chosen(file: Path | None, said: Said, given: dict[str, Any]) -> Scenario:
+    where = f"scenario {file}" if file else ""
+    tree, by_flag = laid_over(Scenario, given, *((read_tables(file), where) if file else ()))
+    by_flag |= said.flags
+    patient = bool(said.tables) and given.get("run__quiet") is None
+    if said.tables:
+        tree = with_node(tree, said.tables)
+    tables = completed(tree, where, by_flag, usual_faults=file is None and "election" in said.tables, patient=patient)
+    return load(Scenario, tables, where, flags=by_flag)
 
 
 def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:
@@ -118,9 +181,24 @@ def report(scenario: Scenario, result: Result, as_json: bool) -> None:
 
 
 def as_object(scenario: Scenario, result: Result) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(result)
-    never = never_fired(scenario, [result])
-    return {"leader": result.leader, **fields, "never_fired": never, "replay": replay_line(scenario, result.seed)}
+    return {
+        "election": result.election,
+        "nodes": scenario.group.nodes,
+        "runs": 1,
+        "leader": result.leader,
+        **msgspec.structs.asdict(result),
+        "final_leaders": result.final_leaders,
+        "agreement": float(result.agreed),
+        "never_fired": never_fired(scenario, [result]),
+        "never_looked": never_looked([result]),
+        "replay": replay_line(scenario, result.seed),
+    }
+
+
+def never_looked(results: list[Result]) -> list[str]:
+    """Checkers that apply, and had nothing to look at in any of the runs."""
+    names = dict.fromkeys(name for result in results for name in result.looked)
+    return [name for name in names if not any(result.looked.get(name) for result in results)]
 
 
 def never_fired(scenario: Scenario, results: list[Result]) -> list[str]:
@@ -142,8 +220,7 @@ def _print(scenario: Scenario, result: Result) -> None:
     ]
     _print_rows(rows)
     _print_faults(result.faults, never_fired(scenario, [result]))
-    looked = " · ".join(f"{name} {count:,}" for name, count in result.looked.items())
-    click.echo(f"  checked       {looked or 'nothing'}")
+    _print_looked(result.looked)
     click.echo(f"  seed {result.seed} · trace {result.trace_hash}")
 
 
@@ -161,7 +238,8 @@ def _headline(scenario: Scenario, result: Result) -> str:
 def _setting(scenario: Scenario) -> str:
     loss = scenario.network.loss
     lossy = f" · loss {loss.prob:g} {loss.model}" if loss.model != "none" else ""
-    return f" · {scenario.group.nodes} nodes · {scenario.topology.shape}{lossy}"
+    elects = f" · {scenario.config().election}" if scenario.node else ""
+    return f"{elects} · {scenario.group.nodes} nodes · {scenario.topology.shape}{lossy}"
 
 
 def _print_rows(rows: list[tuple[str, str, str]]) -> None:
@@ -174,6 +252,11 @@ def _print_faults(faults: dict[str, int], never: list[str]) -> None:
         click.echo(f"  {name:13} {'never fired' if name in never else f'{count:,}'}")
 
 
+def _print_looked(looked: dict[str, int]) -> None:
+    texts = [f"{name} {f'{count:,}' if count else 'never looked'}" for name, count in looked.items()]
+    click.echo(f"  checked       {' · '.join(texts) or 'nothing'}")
+
+
 # Many runs.
 
 
@@ -181,12 +264,17 @@ def summarise(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
     names = dict.fromkeys(name for result in results for name in result.faults)
     checks = dict.fromkeys(name for result in results for name in result.looked)
     return {
+        "election": results[0].election,
+        "nodes": scenario.group.nodes,
         "runs": len(results),
         "seed": scenario.run.seed,
         "agreed": sum(result.agreed for result in results),
+        "agreement": sum(result.agreed for result in results) / len(results),
+        "final_leaders": [result.final_leaders for result in results],
         **{name: figure(getattr(result, name) for result in results) for name in FIGURES},
         "faults": {name: sum(result.faults.get(name, 0) for result in results) for name in names},
         "never_fired": never_fired(scenario, results),
+        "never_looked": never_looked(results),
         "violations": [
             {**msgspec.structs.asdict(violation), "seed": r.seed, "replay": replay_line(scenario, r.seed)}
             for r in results
@@ -206,6 +294,5 @@ def _print_summary(summary: dict[str, Any]) -> None:
     units = {"bytes": " B", "hop_bytes": " B", "converged_at": " s"}
     _print_rows([(name.replace("_", " "), show(summary[name], units.get(name, "")), "") for name in FIGURES[1:]])
     _print_faults(summary["faults"], summary["never_fired"])
-    looked = " · ".join(f"{name} {count:,}" for name, count in summary["looked"].items())
-    click.echo(f"  checked       {looked or 'nothing'}")
+    _print_looked(summary["looked"])
     click.echo(f"  seed {summary['seed']} · trace {summary['trace_hash']}")

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Final
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import Claim, ScoreGiven, Standing
@@ -50,14 +51,13 @@ from doyen.election.wakeup import Place, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
-class Announce:
+class Announce(NoLease):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
     __slots__ = (
         "_announce_no",
         "_bar",
         "_claim",
-        "_common_seed",
         "_durable",
         "_election_no",
         "_floor",
@@ -73,6 +73,7 @@ class Announce:
         "_rng",
         "_table",
         "_wait_no",
+        "common_seed",
         "config",
         "me",
         "place",
@@ -100,7 +101,7 @@ class Announce:
         self.me, self.config = me, config
         self.standing, self.place = standing, place
         self._durable = restored is not None
-        self._out, self._rng, self._common_seed = out, rng, common_seed
+        self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
         self._claim: Claim | None = None  # Mine, while I contend or lead.
@@ -244,6 +245,21 @@ class Announce:
     def is_leader(self) -> bool:
         return self.status is Status.LEADING
 
+    @property
+    def named(self) -> NodeId | None:
+        return self.leader
+
+    @property
+    def stage(self) -> str:  # type: ignore[override]
+        return self.status.value
+
+    @property
+    def leader_count(self) -> int:  # type: ignore[override]
+        return self.config.leader_count
+
+    def leads(self, now: Instant) -> bool:
+        return self.is_leader
+
     # Transitions: each the sole writer of its state.
 
     def _become_waiting(self, now: Instant, spread: Duration) -> None:
@@ -295,7 +311,7 @@ class Announce:
     def _draw(self, spread: Duration) -> Duration:
         if spread == 0:
             return 0
-        config, seed = self.config, self._common_seed + self.term_number  # The same on all who lost one leader.
+        config, seed = self.config, self.common_seed + self.term_number  # The same on all who lost one leader.
         if config.rank_map == "none" and config.timer == "uniform":
             return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)

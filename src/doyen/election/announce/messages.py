@@ -1,14 +1,12 @@
 """What announce-listen elections say to each other, and to themselves later."""
 
 from enum import Enum
-from typing import Final
 
 from msgspec import Struct
 
 from doyen.core.ids import TERM_NUMBER_MAX
+from doyen.core.rank import STANDING_MAX as STANDING_MAX
 from doyen.core.rank import Standing
-
-STANDING_MAX: Final = 2**62
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 

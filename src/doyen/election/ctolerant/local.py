@@ -10,6 +10,7 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.election.ctolerant.standpoint import Rank, hash_rank
@@ -19,7 +20,7 @@ class Nothing(Struct, frozen=True, array_like=True, tag=True):
     """A message that is never sent: a machine must name its kinds."""
 
 
-class Local:
+class Local(NoLease):
     """Names the best member of its own view, as soon as the view changes."""
 
     MESSAGES: ClassVar[Any] = Nothing
@@ -32,6 +33,10 @@ class Local:
     @property
     def leader(self) -> NodeId | None:
         return None if self.term is None else self.term.leader
+
+    @property
+    def named(self) -> NodeId | None:
+        return self.leader
 
     def start(self, now: Instant) -> None:
         pass

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
 from doyen.election.ctolerant.acceptance import supersedes
@@ -75,7 +76,7 @@ CONFIRMS_MAX: Final = 10
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
-class CTolerant:
+class CTolerant(NoLease):
     """A member of a group that elects over weak views, and at times the initiator."""
 
     MESSAGES: ClassVar[Any] = MESSAGES
@@ -240,6 +241,10 @@ class CTolerant:
     @property
     def leader(self) -> NodeId | None:
         return None if self._told is None else self._told.leader
+
+    @property
+    def named(self) -> NodeId | None:
+        return self.leader
 
     @property
     def is_leader(self) -> bool:

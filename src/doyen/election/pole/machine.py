@@ -107,6 +107,18 @@ class Pole:
         return None if self.term is None else self.term.leader
 
     @property
+    def named(self) -> NodeId | None:
+        return self.leader
+
+    @property
+    def stage(self) -> str:
+        return ""
+
+    @property
+    def leader_count(self) -> int:
+        return 1
+
+    @property
     def is_leader(self) -> bool:
         return self.status is Status.LEADING
 
@@ -114,6 +126,10 @@ class Pole:
         """Whether this node may act as leader at this instant, even where timers are late."""
         lease = self.reign.lease
         return self.status is Status.LEADING and lease is not None and now < lease.until
+
+    def lease_until(self) -> Instant | None:
+        lease = self.reign.lease
+        return None if lease is None else int(lease.until)
 
     @property
     def lease(self) -> Lease | None:

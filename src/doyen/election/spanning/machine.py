@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
@@ -71,7 +72,7 @@ from doyen.election.spanning.returning import verdict
 from doyen.errors import LocalProtocolError
 
 
-class Spanning:
+class Spanning(NoLease):
     """One node, which speaks to its neighbours only; `LinkChanged` says who they are."""
 
     MESSAGES: ClassVar[Any] = Message
@@ -110,6 +111,10 @@ class Spanning:
         if self.leader is None:
             return Status.NULL
         return Status.LEADER if self.leader.node == self.me else Status.NON_LEADER
+
+    @property
+    def named(self) -> NodeId | None:
+        return None if self.leader is None else self.leader.node
 
     @property
     def electing(self) -> bool:

@@ -1,15 +1,16 @@
 """Arbitrated membership on a ring.  [ARB]
 
 config.py          both modes, and every bound that follows
-messages.py        what is said, waited for and told: the whole interface
+messages.py        messages, timers and facts: the whole interface
 arbitrator.py      one arbitrator's memory and judgement; central.py: one that does nothing else
-pair.py, lease.py  what is kept of a neighbour, and how it is watched
+pair.py, votes.py  what is kept of a neighbour, of an arbitration and of an upgrade
+lease.py           how a neighbour is watched
 request.py         arbitration on the asker's side
 upgrade.py         a pair's group in a new version
-neighbourhood.py   whom to watch: repair, release, recovery
-join.py            the four phases of joining
-spread.py          what rides on the leases
-machine.py         the machine
+spread.py          what rides on the leases; view.py: what a node sees of it
+neighbourhood.py   whom to watch: invitation, release
+join.py            the four phases of joining; admission.py: the other side of them
+machine.py         the machine: suspicion, recovery, leaving
 """
 
 from typing import TYPE_CHECKING
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from doyen.membership.arbitration.central import CentralArbitrator as CentralArbitrator
     from doyen.membership.arbitration.config import ArbitrationConfig as ArbitrationConfig
     from doyen.membership.arbitration.machine import Arbitration as Arbitration
-    from doyen.membership.arbitration.machine import Founding as Founding
-    from doyen.membership.arbitration.machine import founding as founding
+    from doyen.membership.arbitration.neighbourhood import founding as founding
 
 __getattr__ = lazy(
     __name__,
@@ -29,7 +29,6 @@ __getattr__ = lazy(
         "CentralArbitrator": "central",
         "ArbitrationConfig": "config",
         "Arbitration": "machine",
-        "Founding": "machine",
-        "founding": "machine",
+        "founding": "neighbourhood",
     },
 )

@@ -8,8 +8,9 @@ after a cold start a single crash would empty the ring).
 from msgspec import Struct
 
 from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
 from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Verdict
+from doyen.membership.arbitration.messages import Arb, Propose, ProposeReply, Verdict, Vote
 from doyen.membership.ring import Name, Seat
 
 PRUNE_ABOVE = 64
@@ -25,11 +26,15 @@ class Version(Struct, frozen=True):
 
 
 class Recorded(Struct, frozen=True):
+    """A version that was proposed, and accepted here."""
+
     version: Version
     at: Instant
 
 
 class Judgement(Struct, frozen=True):
+    """A vote, and where the request was stale the suspect's newer neighbourhood."""
+
     verdict: Verdict
     newer: Version | None = None
 
@@ -38,7 +43,7 @@ _ACCEPT, _REJECT = Judgement(Verdict.ACCEPT), Judgement(Verdict.REJECT)
 
 
 class Arbitrator:
-    """Of pairwise groups."""
+    """An arbitrator of pairwise groups."""
 
     def __init__(self, config: ArbitrationConfig) -> None:
         self.config = config
@@ -47,7 +52,7 @@ class Arbitrator:
         self._versions: dict[Pair, Recorded] = {}  # (proposer, peer): proposed, and accepted here.
 
     def judge(self, asker: Name, suspect: Name, version: int, now: Instant) -> Judgement:
-        """Arb(P → Q), first come first served."""
+        """Judge Arb(P → Q): first come, first served."""
         newer = self.stale(asker, suspect, version, now)
         if newer is not None:
             return Judgement(Verdict.STALE, newer)
@@ -63,20 +68,20 @@ class Arbitrator:
         return _ACCEPT
 
     def stale(self, asker: Name, suspect: Name, version: int, now: Instant) -> Version | None:
-        """Only the suspect's versions matter: one's own one knows."""
+        """Return the suspect's newer neighbourhood, if there is one; the asker knows its own."""
         found = self._versions.get((suspect, asker))
         if found is None or now - found.at > self.config.pending or found.version.number <= version:
             return None
         return found.version
 
     def consider(self, proposer: Name, peer: Name, version: Version, peer_version: int, now: Instant) -> bool:
-        """Propose(version, Q): not while Q accuses the proposer, or changes its own side."""
+        """Whether to accept Propose(version, Q): not while Q accuses the proposer, or changes its own side."""
         asked = self._asked.get((peer, proposer))
         if asked is not None and now - asked <= self.config.recent:
             return False
         other = self._versions.get((peer, proposer))
         if other is not None and now - other.at <= self.config.pending:
-            # Deviation: who shows that it knows the other's new version may go on; as printed it waits for T_arb.
+            # Deviation: a proposer that knows the other's new version may go on; as printed it waits for T_arb.
             if other.version.number > peer_version or not self.config.abort_silent:
                 return False
         mine = self._versions.get((proposer, peer))
@@ -85,10 +90,24 @@ class Arbitrator:
         return True
 
     def withdraw(self, proposer: Name, peer: Name, version: int) -> None:
-        """The proposer says that it has given this version up."""
+        """Forget a version that its proposer has given up."""
         found = self._versions.get((proposer, peer))
         if found is not None and found.version.number == version:
             del self._versions[proposer, peer]
+
+    def vote(self, sender: NodeId, message: Arb, me: Seat, now: Instant) -> Vote:
+        """Answer a request; a suspect that lives votes like anyone."""
+        judged = self.judge((sender, message.incarnation), message.suspect.name, message.version, now)
+        number, members = (judged.newer.number, tuple(sorted(judged.newer.members))) if judged.newer else (0, ())
+        return Vote(me.incarnation, message.incarnation, message.number, judged.verdict, number, members)
+
+    def reply(self, sender: NodeId, message: Propose, me: Seat, now: Instant) -> ProposeReply:
+        """Answer a proposal, pair by pair."""
+        proposer, version = (sender, message.incarnation), Version(message.version, frozenset(message.members))
+        votes = tuple(
+            (pair.number, self.consider(proposer, pair.peer, version, pair.peer_version, now)) for pair in message.pairs
+        )
+        return ProposeReply(me.incarnation, message.incarnation, votes)
 
     def entry_count(self, a: Name, b: Name) -> int:
         return len(self._failed.get((min(a, b), max(a, b)), {}))
@@ -104,23 +123,3 @@ class Arbitrator:
             for pair, failed in self._failed.items()
             if any(now - at <= recent for at in failed.values())
         }  # fmt: skip
-
-
-class CentralMemory:
-    """Of one group for all: one list, and a time after boot in which it knows too little to accept."""
-
-    def __init__(self, config: ArbitrationConfig, booted_at: Instant | None) -> None:
-        self.config, self._booted_at = config, booted_at  # None: with the group itself, which had nothing to miss.
-        self._failed: dict[Name, Instant] = {}
-
-    def judge(self, asker: Name, suspect: Name, now: Instant) -> Verdict:
-        recent = self.config.recent
-        self._failed = {name: at for name, at in self._failed.items() if now - at <= recent}
-        if self._booted_at is not None and now - self._booted_at < recent:
-            for name in (asker, suspect):
-                self._failed.setdefault(name, now)
-            return Verdict.REJECT
-        if asker in self._failed:
-            return Verdict.REJECT
-        self._failed.setdefault(suspect, now)
-        return Verdict.ACCEPT

@@ -5,13 +5,37 @@ from typing import Any, ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.arbitrator import CentralMemory
 from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Arb, Messages, Vote
+from doyen.membership.arbitration.messages import Arb, Messages, Verdict, Vote
+from doyen.membership.ring import Name
+
+
+class CentralMemory:
+    """The memory of one group for all: one list, and a time after boot in which it knows too little to accept."""
+
+    def __init__(self, config: ArbitrationConfig, booted_at: Instant | None) -> None:
+        self.config = config
+        self._booted_at = booted_at  # None: with the group itself, so that there was nothing to miss.
+        self._failed: dict[Name, Instant] = {}
+
+    def judge(self, asker: Name, suspect: Name, now: Instant) -> Verdict:
+        recent = self.config.recent
+        self._failed = {name: at for name, at in self._failed.items() if now - at <= recent}
+        if self._booted_at is not None and now - self._booted_at < recent:
+            for name in (asker, suspect):
+                self._failed.setdefault(name, now)
+            return Verdict.REJECT
+        if asker in self._failed:
+            return Verdict.REJECT
+        self._failed.setdefault(suspect, now)
+        return Verdict.ACCEPT
 
 
 class CentralArbitrator:
-    """`replacement`: put in by hand for one that failed, it rejects, and records both, until T_arb has passed."""
+    """One arbitrator of a central group.
+
+    A `replacement`, put in by hand for one that failed, rejects, and records both, until T_arb has passed.
+    """
 
     MESSAGES: ClassVar[Any] = Messages
 
@@ -24,8 +48,8 @@ class CentralArbitrator:
 
     def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
         if isinstance(message, Arb):
-            verdict = self._memory.judge((sender, message.life), message.suspect.name, now)
-            self._out.send(sender, Vote(1, message.life, message.number, verdict))
+            verdict = self._memory.judge((sender, message.incarnation), message.suspect.name, now)
+            self._out.send(sender, Vote(1, message.incarnation, message.number, verdict))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
-        """It sets none."""
+        """Do nothing: it sets no timer."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from doyen.core.clock import FOREVER, Duration, format_duration, ms
+from doyen.core.clock import FOREVER, Duration, ms
 from doyen.errors import ConfigError
 
 Partition = Literal["collapse", "majority", "split"]
@@ -35,14 +35,11 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name in ("lease", "arbitration"):
             if not 0 < getattr(self, name) < FOREVER:
                 raise ConfigError("must be positive and finite", field=name)
-        if not 1 <= self.neighbours <= 16:
-            raise ConfigError(f"{self.neighbours} must be from 1 to 16", field="neighbours")
+        for name, low, high in (("neighbours", 1, 16), ("resends", 0, 8), ("backoff_max", 0, 20)):
+            if not low <= getattr(self, name) <= high:
+                raise ConfigError(f"{getattr(self, name)} must be from {low} to {high}", field=name)
         if not 0 <= self.drift < 0.5:
             raise ConfigError(f"{self.drift} must be at least 0 and below 0.5", field="drift")
-        if not 0 <= self.resends <= 8:
-            raise ConfigError(f"{self.resends} must be from 0 to 8", field="resends")
-        if not 0 <= self.backoff_max <= 20:
-            raise ConfigError(f"{self.backoff_max} must be from 0 to 20", field="backoff_max")
         if self.expected_size < 0:
             raise ConfigError(f"{self.expected_size} must be 0 or more", field="expected_size")
         if self.partition == "majority" and not self.expected_size:
@@ -80,8 +77,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def recent(self) -> Duration:
         """T_arb, [ARB Cor. 2]: how long arbitrators remember, and winners wait, each by its own clock."""
-        plain = 2 * self.lease + self.arbitration
-        return plain if not self.drift else int(plain * (1 + self.drift) / (1 - self.drift)) + 1
+        return self._by_any_clock(2 * self.lease + self.arbitration)
 
     @property
     def pending(self) -> Duration:
@@ -90,17 +86,8 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Deviation: T_arb + T_a, not T_arb.  A proposal may be recorded T_a before its proposer acts on it, and a stale
         request can come 2·T_l + T_a after that.
         """
-        return self.recent + (
-            self.arbitration
-            if not self.drift
-            else int(self.arbitration * (1 + self.drift) / (1 - self.drift)) + 1
-        )  # fmt: skip
+        return self.recent + self._by_any_clock(self.arbitration)
 
-    def refuse_round_trip(self, measured: Duration) -> str | None:
-        """Why this configuration cannot work where a round trip takes so long."""
-        if measured < self.arbitration:
-            return None
-        return (
-            f"arbitration ({format_duration(self.arbitration)}) must exceed a round trip, which took "
-            f"{format_duration(measured)}: no vote would be in time"
-        )
+    def _by_any_clock(self, duration: Duration) -> Duration:
+        """Return how long a clock must wait, however fast it is, until any other has seen `duration` pass."""
+        return duration if not self.drift else int(duration * (1 + self.drift) / (1 - self.drift)) + 1

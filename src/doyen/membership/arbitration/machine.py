@@ -1,11 +1,13 @@
 """Membership by leases and arbitration on a ring.  [ARB]
 
-Neighbours watch each other by leases; a lease that runs out is arbitrated, at once, by the pair's own group (or by a
+Neighbours watch each other by leases; a lease that expires is arbitrated, at once, by the pair's own group (or by a
 central one); a majority decides, and without one the asker leaves.  So two living members never stay in disagreement
 about who is dead for longer than 2·T_l + T_a; after that wait (Corollary 3) a survivor may act in the other's stead.
 
 Both modes of the paper's protocol are configurations of this machine (`config.py`).  What carries the theorems is the
 neighbourhood alone; the full member list spreads on the leases and may be behind.
+
+The machine routes inputs to its parts, and does what their answers ask for: suspect, join, leave.
 
 Deviation: what the paper leaves open is ours: repair after failures, release of displaced neighbours
 (`neighbourhood.py`), waits between joins (`join.py`), the list of all members (`spread.py`).
@@ -15,84 +17,70 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from msgspec import Struct
-
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
-from doyen.core.ids import Address, Incarnation, NodeId, parse_address
-from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.membership.arbitration.arbitrator import Arbitrator, Version
+from doyen.core.ids import Address, NodeId
+from doyen.membership.arbitration.admission import Admission
+from doyen.membership.arbitration.arbitrator import Arbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.join import Door, Joiner
-from doyen.membership.arbitration.lease import Leases
+from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
+from doyen.membership.arbitration.lease import Leases, RoundTrips
 from doyen.membership.arbitration.messages import (
     Arb,
-    ArbitrationStep,
+    ArbitrationAdvances,
     ArbUpgrd,
     Discover,
     Discovered,
-    Farewell,
-    JoinStep,
+    Dropped,
+    JoinAdvances,
     LeaseAck,
     LeaseRequest,
     Leave,
+    LeaveIsAnnounced,
     LeftRing,
     Lock,
     Locked,
     Messages,
     News,
     NewsKind,
-    PairDropped,
-    ProposalStep,
+    ProposalAdvances,
     Propose,
     ProposeReply,
-    RecoveryDue,
+    ReconciliationRepeats,
+    RecoveryStarted,
+    RecoveryStarts,
+    Reflected,
     ReignBegan,
+    ReignHeard,
     Release,
     Released,
     RosterPart,
     RosterWanted,
-    SessionStep,
-    TendDue,
+    SessionAdvances,
     Unlock,
-    UpgradeDue,
+    UpgradeBegins,
     Vote,
     Why,
     Withdraw,
 )
-from doyen.membership.arbitration.neighbourhood import Neighbourhood
-from doyen.membership.arbitration.pair import Pair, Stage
+from doyen.membership.arbitration.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
+from doyen.membership.arbitration.pair import Electorate, Pair, Stage
 from doyen.membership.arbitration.request import Requests
 from doyen.membership.arbitration.spread import Spread
-from doyen.membership.arbitration.upgrade import Upgrades
-from doyen.membership.ring import Name, Roster, Seat, Seats, neighbours, to
-
-SLOW_ENOUGH = 3  # Round trips, to judge T_a by.
-
-
-class Founding(Struct, frozen=True):
-    """A ring that begins with all its members: the list, and each one's neighbourhood, shared by all."""
-
-    seats: tuple[Seat, ...]
-    neighbourhoods: dict[Name, Seats]
-
-
-def founding(seats: Iterable[Seat], each_side: int) -> Founding:
-    ordered = tuple(sorted(seats))
-    size, found = len(ordered), {}
-    for i, seat in enumerate(ordered):
-        if size <= 2 * each_side + 1:
-            found[seat.name] = frozenset(ordered) - {seat}
-        else:
-            window = [ordered[(i + step) % size] for step in range(-each_side, each_side + 1) if step]
-            found[seat.name] = neighbours(seat, window, each_side)
-    return Founding(ordered, found)
+from doyen.membership.arbitration.upgrade import Outcome, Upgrades
+from doyen.membership.arbitration.view import RosterView
+from doyen.membership.ring import Name, Roster, Seat, Seats, to
 
 
 class Arbitration:
-    """One member.  `founding`: it is there from the start; else it joins through its contacts."""
+    """One member.  With `founding` it is there from the start; otherwise it joins through its contacts."""
 
     MESSAGES: ClassVar[Any] = Messages
+
+    # The parts that a deliberately broken variant replaces.
+    ARBITRATOR: ClassVar[type[Arbitrator]] = Arbitrator
+    ELECTORATE: ClassVar[type[Electorate]] = Electorate
+    ADMISSION: ClassVar[type[Admission]] = Admission
 
     def __init__(
         self,
@@ -107,140 +95,399 @@ class Arbitration:
         grace: Duration = 0,  # Founders that start one after another begin to watch so much later.
         view: bool = True,  # Whether to keep a view of all members; large simulations do without.
     ) -> None:
-        self.seat, self.config, self.out, self.rng = seat, config, out, rng
+        self.config, self._out, self._rng = config, out, rng
         self.central: Seats = frozenset(central)
-        self.is_member = False
-        self.pairs: dict[Name, Pair] = {}
-        self.round_trip_max: Duration = 0
-        self.proven = False  # Whether a round trip has ever been shorter than T_a.
-        self._slow: list[Duration] = []  # Those that were not.
-        self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
         self._founding, self._grace = founding, grace
+        self._heard_at: Instant = 0  # The last input: a long gap means that this node slept.
         self._left_for_good = self._forced_for_good = False
-        self._heard_at: Instant = 0  # The last input: a long gap means that we slept.
-        self._complete = founding is not None  # Whether the member list is all there.
-        self._editor = ViewEditor() if view else None
-        self.spread = Spread(self, Roster(founding.seats if founding is not None else ()))
-        self.arbitrator = self.build_arbitrator()
-        self.leases, self.requests, self.upgrades = Leases(self), Requests(self), Upgrades(self)
-        self.neighbourhood, self.door = Neighbourhood(self), Door(self)
-        self.joiner = Joiner(self, contacts)
+        self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
+        seats = founding.seats if founding is not None else ()
+        self._spread = spread = Spread(Roster(seats), is_whole=founding is not None)
+        self._arbitrator = self.ARBITRATOR(config)
+        electorate = self.ELECTORATE(config, spread.gone_at)
+        self._requests = Requests(config, self._arbitrator, electorate, self.central)
+        self._upgrades = Upgrades(config, rng, self._arbitrator, electorate)
+        self._leases, self._round_trips = Leases(config, rng, spread), RoundTrips(config)
+        self._admission = self.ADMISSION(config, spread)
+        upgrades = None if self.central else self._upgrades
+        shown = RosterView(spread.roster, spread.lost) if view else None
+        self._place = Neighbourhood(seat, config, spread, self._leases, upgrades, self._admission, shown)
+        self.pairs = self._place.pairs
+        self._joiner = Joiner(config, rng, self._leases, self._place)
+        self._joiner.contacts += contacts
 
-    def build_arbitrator(self) -> Arbitrator:
-        return Arbitrator(self.config)
+    # Queries.
+
+    @property
+    def seat(self) -> Seat:
+        return self._place.seat
+
+    @property
+    def is_member(self) -> bool:
+        return self._place.is_member
+
+    @property
+    def is_joining(self) -> bool:
+        return self._joiner.under_way
+
+    @property
+    def neighbours(self) -> Seats:
+        """Return N_P: the members that this one watches in earnest."""
+        return self._place.current.members
+
+    @property
+    def desired(self) -> Seats:
+        """Return the members that this one ought to watch, by the list that it knows."""
+        return self._place.desired()
+
+    @property
+    def roster(self) -> Roster:
+        return self._spread.roster
+
+    @property
+    def lost(self) -> frozenset[Name]:
+        """Return the members that are out of reach, as far as anybody next to a gap can tell."""
+        return frozenset(self._spread.lost)
+
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Return nobody: on a ring a member is voted out, or it stays."""
+        return ()
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        return None
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        trips = (pair.round_trip for pair in self.pairs.values() if pair.seat.node == node)
+        return next((int(trip) for trip in trips if trip is not None), None)
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
         self._heard_at = now
         if self._founding is None:
-            self.joiner.begin(now)
+            self._joiner.begin(now, self._out)
             return
-        hoods, mine = self._founding.neighbourhoods, Version(1, self._founding.neighbourhoods[self.seat.name])
-        self.neighbourhood.reset(mine)
-        self.is_member = True
-        self.joiner.contacts = self.joiner.contacts or [to(s) for s in self._founding.seats if s.name != self.seat.name]
-        for seat in sorted(mine.members):
-            pair = self.pairs[seat.name] = Pair(seat, Stage.ACTIVE, mine, Version(1, hoods[seat.name]), 0)
-            pair.session = 2  # None of these is an invitation.
-            self.leases.begin_sometime(pair, now + self._grace)
-        if self._editor is not None:
-            self._show(self._founding.seats)
-        self.neighbourhood.tend(now)
+        if not self._joiner.contacts:
+            self._joiner.contacts = [to(seat) for seat in self._founding.seats if seat.name != self.seat.name]
+        self._place.found(self._founding, self._grace, now, self._out)
 
     def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        kind = message.__class__
-        if kind is LeaseRequest:
-            if message.to == self.seat.life and not self._left_for_good:  # type: ignore[union-attr]
-                self.leases.on_request(sender, message, now)  # type: ignore[arg-type]
+        if isinstance(message, LeaseRequest):
+            if message.to == self._place.seat.incarnation and not self._left_for_good:
+                self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
-                self.out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))  # type: ignore[union-attr]
-        elif kind is LeaseAck:
-            if message.to == self.seat.life:  # type: ignore[union-attr]
-                self.leases.on_ack(sender, message, now)  # type: ignore[arg-type]
+                self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
+        elif isinstance(message, LeaseAck):
+            if message.to == self._place.seat.incarnation:
+                self._on_lease_ack(sender, message, now)
         else:
             self._on_rare(sender, message, now)
 
     def _on_rare(self, sender: NodeId, message: Messages, now: Instant) -> None:
+        place, me, out = self._place, self._place.seat, self._out
         match message:
             case Leave():
-                self.spread.learn(News(NewsKind.LEFT, message.seat), now)
+                self._learn(News(NewsKind.LEFT, message.seat), now)
             case Discover():
-                self.door.on_discover(message, now)
+                if place.is_member:
+                    self._admission.on_discover(message, me, place.current, self.pairs, now, out)
             case Discovered():
-                self.joiner.on_discovered(message, now)
+                self._joiner.on_discovered(message, now, out)
             case Lock():
-                self.door.on_lock(sender, message, now)
+                if place.is_member and message.to == me.incarnation:
+                    self._admission.on_lock(sender, message, me, place.current, now, out)
             case Locked():
-                self.joiner.on_locked(sender, message, now)
+                self._joiner.on_locked(sender, message, now, out)
             case Unlock():
-                self.door.on_unlock(message)
-            case _ if message.to != self.seat.life or self._left_for_good:
+                self._on_unlock(message)
+            case _ if message.to != me.incarnation or self._left_for_good:
                 return
             case Arb():
-                if self.is_member or self.joiner.phase == 4:
-                    self.requests.on_arb(sender, message, now)
+                if self._may_vote:
+                    out.send(sender, self._arbitrator.vote(sender, message, me, now))
             case Vote():
-                self.requests.on_vote(sender, message, now)
+                decided = self._requests.on_vote(sender, message, self.pairs.values(), me, now, out)
+                if decided is not None:
+                    self._decide(decided, now)
             case Propose():
-                if self.is_member or self.joiner.phase == 4:
-                    self.upgrades.on_propose(sender, message, now)
+                if self._may_vote:
+                    out.send(sender, self._arbitrator.reply(sender, message, me, now))
             case Withdraw():
-                self.upgrades.on_withdraw(sender, message)
+                self._arbitrator.withdraw((sender, message.incarnation), message.peer.name, message.version)
             case ProposeReply():
-                self.upgrades.on_reply(sender, message, now)
+                for pair in self._upgrades.on_reply(sender, message, self.pairs.values(), now):
+                    self._decide_upgrade(pair, now)
             case ArbUpgrd():
-                self.upgrades.on_upgraded(sender, message, now)
+                upgraded = self.pairs.get((sender, message.incarnation))
+                if upgraded is not None and upgraded.watching:
+                    self.reflect(upgraded, message.version, message.members)
             case Release():
-                self.neighbourhood.on_release(sender, message, now)
+                place.on_release(sender, message, now, out)
             case Released():
-                self.neighbourhood.on_released(sender, message, now)
+                self._on_released(sender, message, now)
             case RosterWanted():
-                self.door.on_roster_wanted(sender, message)
+                out.send(sender, self._spread.part(message, me))
             case RosterPart():
-                self.joiner.on_roster(sender, message, now)
+                place.learn_list(message.seats, message.gone, now, out, whole=not message.more)
+                if message.more and message.seats:
+                    out.send(sender, RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if timer.__class__ is SessionStep:
-            self.leases.on_step(timer, now)
-            return
+        place, out = self._place, self._out
         match timer:
-            case ArbitrationStep():
-                self.requests.on_step(timer, now)
-            case RecoveryDue():
-                self.neighbourhood.recover(timer.name, now)
-            case UpgradeDue():
-                self.upgrades.on_due(timer, now)
-            case ProposalStep():
-                self.upgrades.on_step(timer, now)
-            case JoinStep():
-                self.joiner.on_step(timer, now)
-            case TendDue():
-                self.neighbourhood.on_tend_due(timer, now)
-            case Farewell():
-                self._say_farewell(timer)
+            case SessionAdvances():
+                self._advance_session(timer, now)
+            case ArbitrationAdvances():
+                self._advance_arbitration(timer, now)
+            case RecoveryStarts():
+                self._recover(timer, now)
+            case UpgradeBegins():
+                if timer.name in self.pairs and self.pairs[timer.name].upgrade_at >= 0:
+                    self._upgrades.begin(self.pairs.values(), place.current, place.seat, now, out)
+            case ProposalAdvances():
+                pair = self.pairs.get(timer.name)
+                if pair is not None and self._upgrades.is_over(pair, timer, place.seat, now, out):
+                    self._decide_upgrade(pair, now)
+            case JoinAdvances():
+                self._joiner.on_step(timer, now, out)
+            case ReconciliationRepeats():
+                place.on_reconciliation_repeats(timer, now, out)
+            case LeaveIsAnnounced():
+                leave, receivers = self._farewell
+                for receiver in receivers:
+                    out.send(receiver, leave)
+
+    def on_reign_began(self, fact: ReignBegan, now: Instant) -> None:
+        self._learn(News(NewsKind.REIGN, self.seat, fact.number, fact.key), now)
 
     def leave(self, now: Instant) -> None:
-        """A command: for good, and announced, so that nobody has to find out."""
+        """Leave for good, by command, and announce it, so that nobody has to find out."""
         if self.is_member:
             self._depart("asked", now, "by command", announced=self.config.announced)
         self._left_for_good = True
-        self.joiner.stop()
+        self._joiner.stop()
 
-    def on_reign_began(self, fact: ReignBegan, now: Instant) -> None:
-        self.spread.learn(News(NewsKind.REIGN, self.seat, fact.number, fact.key), now)
+    # Leases.
 
-    # Queries.
+    def _begin_session(self, pair: Pair, at: Instant, now: Instant) -> None:
+        if not self._leases.begin(pair, at, self._place.seat, now, self._out):
+            self._suspect(pair, at + self.config.lease, now)
+
+    def _advance_session(self, timer: SessionAdvances, now: Instant) -> None:
+        pair = self.pairs.get(timer.name)
+        if pair is None or pair.session != timer.session or pair.suspected_at is not None:
+            return
+        ends_at = pair.started_at + self.config.lease
+        if now < ends_at:
+            self._leases.repeat(pair, timer.step, self._place.seat, now, self._out)
+        elif not pair.established:
+            self._suspect(pair, ends_at, now)
+        elif pair.first_of_join:
+            self._joiner.on_first_session_over(now, self._out)
+        else:
+            self._begin_session(pair, ends_at, now)
+
+    def _on_lease_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
+        place, out = self._place, self._out
+        pair = self.pairs.get((sender, message.incarnation))
+        if message.seat is not None and pair is not None and pair.release and pair.watching:
+            place.remove(pair)  # It has let go, as this node asked, and begins anew.
+            pair = None
+        if message.seat is not None and (pair is None or pair.stage is not Stage.ACTIVE):
+            pair = place.on_invitation(pair, message, now, out)
+            if pair is None:
+                return
+        elif pair is None or (pair.stage is Stage.DORMANT and pair.theirs is None and message.session > 1):
+            # Of a pair that was let go, not of one that this node asks for: an ack would be taken for its own.
+            place.refuse(sender, message.incarnation, out)
+            return
+        if not self.may_ack(pair):
+            return
+        self._read(pair, message, now)
+        if self.pairs.get(pair.name) is not pair:
+            return  # What it said ended the pair.
+        self._leases.ack(pair, sender, message, place.seat, out)
+        if pair.stage is Stage.DORMANT and not pair.initiator and message.session >= 2:
+            place.become_active(pair, now, out)
+
+    def may_ack(self, pair: Pair) -> bool:
+        """Whether to ack a request of the other: after this side's own lease has expired, never again.  [ARB Rule 1]"""
+        return pair.suspected_at is None
+
+    def _on_lease_ack(self, sender: NodeId, message: LeaseAck, now: Instant) -> None:
+        pair = self.pairs.get((sender, message.incarnation))
+        if pair is None or pair.suspected_at is not None:
+            return
+        self._read(pair, message, now)
+        if not self._leases.establish(pair, message, now):
+            return
+        reason = self._round_trips.refuse(now - pair.sent_at)
+        if reason is not None:
+            self._left_for_good = True
+            self._depart("refused", now, reason, announced=self.config.announced)
+        if pair.release and 0 < pair.keep_from <= pair.session:
+            self._place.keep(pair, now, self._out)
+        if pair.stage is Stage.COMMITTED:
+            if pair.join:
+                self._joiner.on_second_ack(pair, now, self._out)
+            else:
+                self._place.become_active(pair, now, self._out)
+
+    def _read(self, pair: Pair, message: LeaseRequest | LeaseAck, now: Instant) -> None:
+        """Take in what rides on a lease message."""
+        said = message.said
+        if said is not None:
+            if said.members is not None:
+                self.reflect(pair, said.version, said.members)
+            for line in self._spread.read(pair, said):
+                self._learn(line, now)
+        if message.knows > pair.confirmed:
+            pair.confirmed = message.knows
+
+    def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
+        """Take N_Q as Q said it."""
+        if pair.reflect(version, members):
+            self._out.emit(Reflected(pair.seat, version))
+
+    def _on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
+        pair = self.pairs.get((sender, message.incarnation))
+        if pair is not None and not pair.certain:
+            self._on_ended(pair, "released", now, retry_at=now + self.config.lease)
+            self._place.reconcile(now, self._out)
+
+    def _on_ended(self, pair: Pair, why: Dropped, now: Instant, *, retry_at: Instant | None = None) -> None:
+        """Drop a pair that the other has ended, or the whole attempt, if this node joins."""
+        if pair.join and self.is_joining:
+            self._joiner.fail(now, self._out)
+        else:
+            self._place.drop(pair, why, self._out, retry_at=retry_at)
+
+    def _catch_up(self, now: Instant) -> None:
+        """Notice on waking what expired in this node's sleep, before it answers anybody."""
+        lease = self.config.lease
+        for pair in list(self.pairs.values()):
+            if pair.watching and now >= pair.session_ends_at(lease):
+                self._advance_session(SessionAdvances(pair.name, pair.session, self.config.resends + 1), now)
+            if not self.is_member:
+                return
+            request = pair.request
+            if request is not None and now >= request.deadline:
+                self._advance_arbitration(ArbitrationAdvances(pair.name, request.number, 0), now)
+
+    # Suspicion and upgrades.
+
+    def _suspect(self, pair: Pair, at: Instant, now: Instant) -> None:
+        """Act on a lease that expired at `at`."""
+        place, out = self._place, self._out
+        if pair.first_of_join or (pair.join and pair.stage is not Stage.DORMANT and self.is_joining):
+            self._joiner.fail(now, self._out)
+        elif pair.stage is not Stage.DORMANT:
+            if not self._requests.open(pair, at, place.seat, now, out):
+                self._leave_forced("asleep", now)  # Whoever watches this node has had its verdict.
+        else:
+            wait = self.config.lease * (PROBE_LEASES if pair.name in self._spread.lost else 1)
+            place.drop(pair, "dormant", out, retry_at=now + wait if pair.initiator else None)
+            line = self._spread.reach(pair.seat, lost=True) if pair.initiator and pair.theirs is None else None
+            if line is not None:
+                self._learn(line, now)
+            place.reconcile(now, out)
+
+    def _advance_arbitration(self, timer: ArbitrationAdvances, now: Instant) -> None:
+        pair = self.pairs.get(timer.name)
+        if pair is not None and self._requests.is_over(pair, timer, self.seat, now, self._out):
+            self._decide(pair, now)
+
+    def _decide(self, pair: Pair, now: Instant) -> None:
+        short = self._requests.decide(pair, now, self._out)
+        if short is not None:
+            self._leave_forced(short.why, now, short.detail, short.group)
+        elif not pair.condemned:
+            self._place.drop(pair, "uncertain", self._out, retry_at=now + self.config.recent)
+            self._place.reconcile(now, self._out)
+
+    def _recover(self, timer: RecoveryStarts, now: Instant) -> None:
+        """Act on the end of the wait: the condemned has left, wherever it was.  [ARB Cor. 3]"""
+        pair = self.pairs.get(timer.name)
+        if pair is not None and pair.condemned:
+            self._place.remove(pair)
+            self._out.emit(RecoveryStarted(pair.seat))
+            self._learn(News(NewsKind.DEAD, pair.seat), now)
+            self._place.reconcile(now, self._out)
+
+    def _decide_upgrade(self, pair: Pair, now: Instant) -> None:
+        outcome = self._upgrades.decide(pair, self._place.current, self.seat, now, self._out)
+        if outcome is Outcome.SILENT:
+            self._leave_forced("upgrade", now)
+        elif outcome is Outcome.ABORTED:
+            self._place.renumber()
 
     @property
-    def roster(self) -> Roster:
-        return self.spread.roster
+    def _may_vote(self) -> bool:
+        return self.is_member or self._joiner.phase == SECOND_LEASES
+
+    # The member list.
+
+    def _learn(self, line: News, now: Instant) -> None:
+        """Take a line from anybody or from this node itself, and act on it if it is news."""
+        place = self._place
+        if line.kind is NewsKind.DEAD and line.seat.name == place.seat.name:
+            self._leave_forced("told", now)
+            return
+        if not self._spread.learn(line, place.seat.name, now):
+            return
+        if line.kind is NewsKind.REIGN:
+            self._out.emit(ReignHeard(line.key, line.number, line.seat))
+            return
+        if line.kind is NewsKind.LEFT and line.seat.name in self.pairs:
+            self._on_ended(self.pairs[line.seat.name], "left", now)
+        place.show_node(line.seat, self._out)
+        if line.kind is NewsKind.LOST and self._is_in_minority:
+            self._leave_forced("minority", now)
+        else:
+            place.reconcile(now, self._out)
+
+    @property
+    def _is_in_minority(self) -> bool:
+        if self.config.partition != "majority" or not self._spread.is_whole:
+            return False
+        return 2 * (len(self.roster) - len(self._spread.lost)) <= self.config.expected_size
+
+    def _on_unlock(self, message: Unlock) -> None:
+        self._admission.unlock(message.joiner.name, message.attempt)
+        pair = self.pairs.get(message.joiner.name)
+        if pair is not None and pair.stage is Stage.DORMANT and not pair.initiator:
+            self._place.remove(pair)
+
+    # Leaving.
+
+    def _leave_forced(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset()) -> None:
+        """Leave for the consistency of the others, and come back as somebody else.  [ARB §III.4]"""
+        if not self.is_member:
+            return
+        # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
+        self._depart(why, now, detail, group, announced=self._announces_force)
+        joiner = self._joiner
+        if self.config.rejoin and not self._left_for_good:
+            joiner.contacts = list(dict.fromkeys([*joiner.contacts, *(to(seat) for seat in self.roster)]))
+            self._place.take_new_identity(self._out)
+            joiner.begin(now, self._out, wait=int((1 + self._rng.random()) * self.config.recent))
+        else:
+            self._left_for_good = self._forced_for_good = True
+
+    def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
+        self._place.is_member = False
+        if announced:
+            self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
+            # After this step: the other machines of this node are notified first.
+            self._out.set_timer(LeaveIsAnnounced(self.seat.incarnation), now)
+        self.pairs.clear()
+        self._out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
 
     @property
     def _announces_force(self) -> bool:
@@ -248,155 +495,5 @@ class Arbitration:
 
     @property
     def _says_that_it_left(self) -> bool:
-        """To whoever speaks to a life that is over."""
+        """Whether to answer a request to an incarnation that has left."""
         return self._announces_force or (self._left_for_good and not self._forced_for_good and self.config.announced)
-
-    def majority(self, count: int, total: int) -> bool:
-        """Exactly half is none."""
-        return 2 * count > total
-
-    def electorate(self, group: Seats, now: Instant) -> Seats:
-        """Of whom a majority is needed.
-
-        Deviation: who has been gone for T_arb no longer counts, unless as printed.  Of those who are left, any two
-        majorities still meet: whoever counts more of the gone needs more of the living.
-        """
-        if not self.config.abort_silent:
-            return group
-        gone, recent = self.spread.gone_at, self.config.recent
-        return frozenset(seat for seat in group if now - gone.get(seat.name, now) < recent)
-
-    # Transitions.
-
-    def become_member(self, known: Iterable[Seat], now: Instant) -> None:
-        assert not self.is_member
-        self.is_member = True
-        self._complete = False
-        self.door.reset()
-        self.learn_roster(sorted(known), (), complete=False, now=now)
-
-    def leave_forced(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset()) -> None:
-        """[ARB §III.4] It sacrifices itself for the consistency of the others; and comes back as somebody else."""
-        if not self.is_member:
-            return
-        # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
-        self._depart(why, now, detail, group, announced=self._announces_force)
-        if self.config.rejoin and not self._left_for_good:
-            self.joiner.contacts = list(dict.fromkeys([*self.joiner.contacts, *(to(s) for s in self.roster)]))
-            self.take_new_identity(now)
-            self.joiner.begin(now, wait=int((1 + self.rng.random()) * self.config.recent))
-        else:
-            self._left_for_good = self._forced_for_good = True
-
-    def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
-        self.is_member = False
-        if announced:
-            self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
-            self.out.set_timer(Farewell(self.seat.life), now)  # After this step: first of all, our own node is told.
-        self.pairs.clear()
-        self.out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
-
-    def take_new_identity(self, now: Instant) -> None:
-        """What was promised under the old one is void; the memory of an arbitrator is kept."""
-        old = self.seat
-        if self.config.announced and not self.is_member and self.pairs:
-            for pair in self.pairs.values():
-                self.out.send(pair.to, Leave(old))
-        self.pairs.clear()
-        self.roster.remove(old, left=True)
-        self.seat = Seat(old.point, old.node, old.life + 1, old.address)
-
-    def _say_farewell(self, timer: Farewell) -> None:
-        leave, receivers = self._farewell
-        for receiver in receivers:
-            self.out.send(receiver, leave)
-
-    def on_peer_left(self, seat: Seat, now: Instant) -> None:
-        pair = self.pairs.get(seat.name)
-        if pair is None:
-            return
-        if pair.join and self.joiner.under_way:
-            self.joiner.on_timeout(now)
-            return
-        self.drop(pair)
-        self.out.emit(PairDropped(seat, "left"))
-
-    def drop(self, pair: Pair) -> None:
-        if self.pairs.get(pair.name) is pair:
-            del self.pairs[pair.name]
-
-    def on_news(self, line: News, now: Instant) -> None:
-        """Something in the list of members has changed."""
-        if self._editor is not None and line.kind is not NewsKind.REIGN:
-            self._show((line.seat, *(seat for seat in self.roster if seat.node == line.seat.node)))  # All its lives.
-        if not self.is_member:
-            return
-        config = self.config
-        if line.kind is NewsKind.LOST and config.partition == "majority" and self._complete:
-            if 2 * (len(self.roster) - len(self.spread.lost)) <= config.expected_size:
-                self.leave_forced("minority", now)
-                return
-        if line.kind is not NewsKind.REIGN:
-            self.neighbourhood.tend(now)
-
-    def learn_roster(self, seats: Sequence[Seat], gone: Iterable[Name], *, complete: bool, now: Instant) -> None:
-        """From somebody who has been here for longer; nobody else needs to hear it again."""
-        for name in gone:
-            self.roster.remove(Seat(0, name[0], name[1]), left=False)
-        for seat in seats:
-            if seat.name != self.seat.name:
-                self.roster.add(seat)
-        self._complete = self._complete or complete
-        if self._editor is not None:
-            self._show((*seats, self.seat))
-        self.neighbourhood.tend(now)
-
-    def on_slow_round_trip(self, measured: Duration, now: Instant) -> None:
-        """[settled 11] A T_a below the round trip cannot work: say so, with the numbers, and do not stay.
-
-        One slow ack is no measurement: a machine that starts is slow.  So many, and none that was faster, are.
-        """
-        self.round_trip_max = max(self.round_trip_max, measured)
-        if self.proven or not self.config.resends:
-            return
-        self._slow.append(measured)
-        reason = self.config.refuse_round_trip(min(self._slow))
-        if reason is not None and len(self._slow) >= SLOW_ENOUGH:
-            self._left_for_good = True
-            self._depart("refused", now, reason, announced=self.config.announced)
-
-    # Time that passed while we were not there.
-
-    def _catch_up(self, now: Instant) -> None:
-        """A machine that slept notices on waking, before it answers anybody."""
-        for pair in list(self.pairs.values()):
-            if pair.watching and now >= pair.session_ends_at(self.config.lease):
-                self.leases.on_step(SessionStep(pair.name, pair.session, self.config.resends + 1), now)
-            if not self.is_member:
-                return
-            request = pair.request
-            if request is not None and now >= request.deadline:
-                self.requests.on_step(ArbitrationStep(pair.name, request.number, 0), now)
-
-    # The view of all members.
-
-    def _show(self, seats: Iterable[Seat]) -> None:
-        assert self._editor is not None
-        changed = []
-        for seat in seats:
-            gone = self.roster.gone.get(seat.name)
-            status = (
-                Status.LEFT if gone else Status.FAILED if gone is False
-                else Status.SUSPECTED if seat.name in self.spread.lost else Status.ALIVE
-            )  # fmt: skip
-            shown = self._editor.view.members.get(seat.node)
-            if shown is not None and shown.incarnation != seat.life:
-                # Of two lives the one that is here, else the later: a clock that was set back makes a lesser number.
-                if (shown.present, shown.incarnation) > (gone is None, seat.life):
-                    continue
-            where = parse_address(seat.address) if seat.address else None
-            member = Member(node=seat.node, incarnation=Incarnation(seat.life), status=status, address=where)
-            if self._editor.put(member):
-                changed.append(seat.node)
-        if changed:
-            self.out.emit(ViewChanged(self._editor.view, tuple(changed)))

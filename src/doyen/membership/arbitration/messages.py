@@ -1,7 +1,4 @@
-"""What the members of a ring say, wait for, and tell their host.
-
-Every message says in which life its sender speaks (`life`) and which of the receiver's it is for (`to`).
-"""
+"""The messages, timers and facts of a ring's members: the whole interface."""
 
 from enum import Enum
 from typing import ClassVar, Literal
@@ -15,14 +12,14 @@ from doyen.membership.ring import Name, Seat
 class Verdict(Enum):
     ACCEPT = 1
     REJECT = 2
-    STALE = 3  # It would have to be asked about a newer group.
+    STALE = 3  # The arbitrator would have to be asked about a newer group.
 
 
 class NewsKind(Enum):
     JOINED = 1
     DEAD = 2
     LEFT = 3
-    LOST = 4  # Out of reach, as far as somebody next to a gap can tell.
+    LOST = 4  # Out of reach, as far as a member next to a gap can tell.
     REIGN = 5  # Who acts for a key, and in which term.
     FOUND = 6  # In reach again.
 
@@ -35,93 +32,86 @@ class News(Struct, frozen=True, array_like=True, gc=False):
 
     kind: NewsKind
     seat: Seat
-    number: int = 0  # LOST, FOUND: the later word counts.  REIGN: its term.
+    number: int = 0  # LOST, FOUND: the higher number counts.  REIGN: that of the term.
     key: int = 0
 
 
 class Said(Struct, frozen=True, array_like=True):
-    """What rides on a lease message, when there is something to ride."""
+    """What rides on a lease message, when there is anything to ride."""
 
     news: tuple[News, ...] = ()
-    first: int = 0  # The number of the first of them in the sender's log.
-    heard: int = 0  # So many lines of the receiver's log have been read.
+    first: int = 0  # The number of the first of these lines in the sender's log.
+    heard: int = 0  # How many lines of the receiver's log the sender has read.
     version: int = 0  # ArbUpgrd: the sender's neighbourhood for this pair …
     members: tuple[Seat, ...] | None = None  # … or None if that is known.
 
 
-class LeaseRequest(Struct, frozen=True, array_like=True, tag=1):
-    life: int
-    to: int
+class Addressed(Struct, frozen=True, array_like=True):
+    """A message from one incarnation to another."""
+
+    incarnation: int  # The sender's.
+    to: int  # The receiver's.
+
+
+class LeaseRequest(Addressed, frozen=True, tag=1):
     session: int
     knows: int  # The version of the receiver's neighbourhood that the sender goes by.
     said: Said | None = None
-    seat: Seat | None = None  # Invitations: who asks.  Its `said` has its neighbourhood.
+    seat: Seat | None = None  # Invitations: the sender's seat.  Their `said` has its neighbourhood.
     join: int = 0  # The attempt, if this is a joiner's.
 
 
-class LeaseAck(Struct, frozen=True, array_like=True, tag=2):
-    life: int
-    to: int
+class LeaseAck(Addressed, frozen=True, tag=2):
     session: int
     knows: int
     said: Said | None = None
 
 
-class Arb(Struct, frozen=True, array_like=True, tag=3):
-    """Arb(P → Q)."""
+class Arb(Addressed, frozen=True, tag=3):
+    """Arb(P → Q): the sender asks an arbitrator to accept that the suspect has failed."""
 
-    life: int
-    to: int
     number: int
     suspect: Seat
     version: int  # Of the suspect's neighbourhood, as the sender knows it.
     asker: Seat
 
 
-class Vote(Struct, frozen=True, array_like=True, tag=4):
-    life: int
-    to: int
+class Vote(Addressed, frozen=True, tag=4):
     number: int
     verdict: Verdict
-    version: int = 0  # STALE: the suspect's newer one,
-    members: tuple[Seat, ...] = ()  # and what it is.
+    version: int = 0  # STALE: that of the suspect's newer neighbourhood …
+    members: tuple[Seat, ...] = ()  # … and who is in it.
 
 
 class Proposed(Struct, frozen=True, array_like=True, gc=False):
     """One pair of a proposer's."""
 
     number: int
-    peer: Name  # Q,
-    peer_version: int  # and the version of its neighbourhood that the proposer goes by.
+    peer: Name  # Q …
+    peer_version: int  # … and the version of its neighbourhood that the proposer goes by.
 
 
-class Propose(Struct, frozen=True, array_like=True, tag=5):
-    """Propose(version, Q), with the new N_P, for so many Q whose arbitrator the receiver is."""
+class Propose(Addressed, frozen=True, tag=5):
+    """Propose(version, Q), with the new N_P, for every Q whose arbitrator the receiver is."""
 
-    life: int
-    to: int
     version: int
     members: tuple[Seat, ...]
     pairs: tuple[Proposed, ...]
 
 
-class ProposeReply(Struct, frozen=True, array_like=True, tag=6):
-    life: int
-    to: int
-    votes: tuple[tuple[int, bool], ...]  # By the number of a proposal: whether it is accepted.
+class ProposeReply(Addressed, frozen=True, tag=6):
+    votes: tuple[tuple[int, bool], ...]  # The number of each proposal, and whether it is accepted.
 
 
-class ArbUpgrd(Struct, frozen=True, array_like=True, tag=7):
-    """The explicit confirmation; the next lease messages carry it again."""
+class ArbUpgrd(Addressed, frozen=True, tag=7):
+    """The explicit confirmation of an upgrade; the next lease messages carry it again."""
 
-    life: int
-    to: int
     version: int
     members: tuple[Seat, ...]
 
 
 class Discover(Struct, frozen=True, array_like=True, tag=8):
-    """Phase 1: goes on to the owner of the joiner's point."""
+    """Phase 1: the message is passed on to the owner of the joiner's point."""
 
     joiner: Seat
     attempt: int
@@ -137,7 +127,7 @@ class Discovered(Struct, frozen=True, array_like=True, tag=9):
 
 
 class Lock(Struct, frozen=True, array_like=True, tag=10):
-    """Phase 2."""
+    """Phase 2: the joiner asks a neighbour-to-be to serve nobody else."""
 
     to: int
     joiner: Seat
@@ -145,9 +135,7 @@ class Lock(Struct, frozen=True, array_like=True, tag=10):
     neighbours: tuple[Seat, ...]
 
 
-class Locked(Struct, frozen=True, array_like=True, tag=11):
-    life: int
-    to: int
+class Locked(Addressed, frozen=True, tag=11):
     attempt: int
     granted: bool
 
@@ -158,128 +146,109 @@ class Unlock(Struct, frozen=True, array_like=True, tag=12):
     attempt: int
 
 
-class Release(Struct, frozen=True, array_like=True, tag=13):
-    """We are no longer neighbours: may we stop watching each other?"""
-
-    life: int
-    to: int
+class Release(Addressed, frozen=True, tag=13):
+    """The two are no longer neighbours: the sender asks to stop watching each other."""
 
 
-class Released(Struct, frozen=True, array_like=True, tag=14):
-    life: int
-    to: int
+class Released(Addressed, frozen=True, tag=14):
+    """The sender does not watch the receiver."""
 
 
 class Leave(Struct, frozen=True, array_like=True, tag=15):
-    """LEAVE, of the sender; and the answer to whoever speaks to a life that has left."""
+    """The sender leaves; also the answer to a message for an incarnation that has left."""
 
     seat: Seat
 
 
-class RosterWanted(Struct, frozen=True, array_like=True, tag=16):
-    life: int
-    to: int
+class RosterWanted(Addressed, frozen=True, tag=16):
     after: int  # A point.
 
 
-class RosterPart(Struct, frozen=True, array_like=True, tag=17):
-    life: int
-    to: int
+class RosterPart(Addressed, frozen=True, tag=17):
     seats: tuple[Seat, ...]
     gone: tuple[Name, ...]
     more: bool
 
 
-class Withdraw(Struct, frozen=True, array_like=True, tag=18):
-    """A proposal that was given up: it will never be taken."""
+class Withdraw(Addressed, frozen=True, tag=18):
+    """A proposal was given up: it will never be taken."""
 
-    life: int
-    to: int
     peer: Seat
     version: int
 
 
-Messages = (
-    LeaseRequest
-    | LeaseAck
-    | Arb
-    | Vote
-    | Propose
-    | ProposeReply
-    | ArbUpgrd
-    | Discover
-    | Discovered
-    | Lock
-    | Locked
-    | Unlock
-    | Release
-    | Released
-    | Leave
-    | RosterWanted
-    | RosterPart
-    | Withdraw
-)
+Watching = LeaseRequest | LeaseAck | Arb | Vote | Release | Released | Leave
+Upgrading = Propose | ProposeReply | ArbUpgrd | Withdraw
+Joining = Discover | Discovered | Lock | Locked | Unlock | RosterWanted | RosterPart
+Messages = Watching | Upgrading | Joining
 
 
 # Timers.
 
 
-class SessionStep(Struct, frozen=True, gc=False):
-    """A resend within a session, or (`step` past the resends) its end."""
+class SessionAdvances(Struct, frozen=True, gc=False):
+    """A lease request is repeated, or (`step` past the repetitions) its session ends."""
 
     name: Name
     session: int
     step: int
 
 
-class ArbitrationStep(Struct, frozen=True, gc=False):
+class ArbitrationAdvances(Struct, frozen=True, gc=False):
+    """Arbitrators that have not voted are asked again, or the arbitration is decided."""
+
     name: Name
     number: int
     step: int
 
 
-class RecoveryDue(Struct, frozen=True, gc=False):
+class RecoveryStarts(Struct, frozen=True, gc=False):
     name: Name
 
 
-class UpgradeDue(Struct, frozen=True, gc=False):
+class UpgradeBegins(Struct, frozen=True, gc=False):
     name: Name
 
 
-class ProposalStep(Struct, frozen=True, gc=False):
+class ProposalAdvances(Struct, frozen=True, gc=False):
+    """Arbitrators that have not voted are asked again, or the proposal is decided."""
+
     name: Name
     number: int
     step: int
 
 
-class JoinStep(Struct, frozen=True, gc=False):
+class JoinAdvances(Struct, frozen=True, gc=False):
+    """The messages of a phase are repeated, or the phase ends."""
+
     attempt: int
     phase: int
     step: int
 
 
-class Farewell(Struct, frozen=True, gc=False):
-    life: int
+class LeaveIsAnnounced(Struct, frozen=True, gc=False):
+    incarnation: int
 
 
-class TendDue(Struct, frozen=True, gc=False):
-    life: int
+class ReconciliationRepeats(Struct, frozen=True, gc=False):
+    incarnation: int
 
 
 # Facts.
 
+Dropped = Literal["dormant", "released", "left", "uncertain"]
 Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asked", "asleep", "refused", "join"]
 
 
 class Suspected(Struct, frozen=True, gc=False):
-    """A lease on a neighbour timed out; arbitration begins."""
+    """A lease on a neighbour expired; arbitration begins."""
 
     peer: Seat
     certain: bool
 
 
 class Requested(Struct, frozen=True, gc=False):
-    """An arbitration request was sent to so many, oneself and the suspect included."""
+    """An arbitration request was sent to a group, which has the asker and the suspect in it."""
 
     peer: Seat
     group: tuple[Seat, ...]
@@ -292,20 +261,20 @@ class Condemned(Struct, frozen=True, gc=False):
 
 
 class RecoveryStarted(Struct, frozen=True, gc=False):
-    """[ARB Cor. 3] It is safe to act in its stead."""
+    """It is safe to act in the peer's stead.  [ARB Cor. 3]"""
 
     peer: Seat
 
 
 class LeftRing(Struct, frozen=True, gc=False):
-    """This node is no longer of the ring, whatever it was told to do there."""
+    """This node is no longer a member, whatever it acted for on the ring."""
 
     urgent: ClassVar[bool] = True
 
     seat: Seat
     why: Why
     detail: str = ""
-    group: tuple[Seat, ...] = ()  # Of whom it would have needed a majority.
+    group: tuple[Seat, ...] = ()  # The members of whom it would have needed a majority.
 
 
 class JoinedRing(Struct, frozen=True, gc=False):
@@ -315,14 +284,14 @@ class JoinedRing(Struct, frozen=True, gc=False):
 
 
 class JoinPhase(Struct, frozen=True, gc=False):
-    """A joiner has come so far."""
+    """A joiner has entered a phase."""
 
     seat: Seat
     phase: int
 
 
 class Upgraded(Struct, frozen=True, gc=False):
-    """The group of a pair has a new version, on its proposer's side."""
+    """The group of a pair has a new version, on its proposer's side …"""
 
     peer: Seat
     version: int
@@ -341,7 +310,7 @@ class Reflected(Struct, frozen=True, gc=False):
 
 
 class NeighboursChanged(Struct, frozen=True, gc=False):
-    """Whom this node watches, and who is next to it on either side."""
+    """This node watches these members, and has these two next to it."""
 
     seat: Seat
     before: Seat | None
@@ -350,20 +319,22 @@ class NeighboursChanged(Struct, frozen=True, gc=False):
 
 
 class PairDropped(Struct, frozen=True, gc=False):
-    """Watched no longer, and nothing is said about its life."""
+    """The peer is watched no longer, which does not say whether it lives."""
 
     peer: Seat
-    why: Literal["dormant", "released", "left", "uncertain"]
+    why: Dropped
 
 
 class ReignHeard(Struct, frozen=True, gc=False):
+    """A member acts for a key, as the ring has spread."""
+
     key: int
     number: int
     leader: Seat
 
 
 class ReignBegan(Struct, frozen=True, gc=False):
-    """For the ring to spread, on its leases; told by whoever acts for a key."""
+    """This node acts for a key, as another machine of it says: the ring is to spread that."""
 
     key: int
     number: int

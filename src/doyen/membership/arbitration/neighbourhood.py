@@ -1,238 +1,311 @@
 """Whom a member watches: the k nearest on each side of those it knows, made and unmade pair by pair.
 
 A new pair begins dormant.  Its initiator sends LR(1) with N_P, the other acks with its own and watches in turn; with
-LR(2) the initiator is committed, and on hearing it the other is active; on ACK(2) both are.  Who is committed but not
-yet active arbitrates on a timeout like anyone, and leaves if it loses; but a victory convicts nobody, for the other may
-have let the pair go.  The same holds for a pair that one side has asked to end.  So no victory is ever counted against
-somebody who would not know that it lost.
+LR(2) the initiator is committed, and on hearing it the other is active; on ACK(2) both are.  A member that is committed
+but not yet active arbitrates on a timeout like anyone, and leaves if it loses; but a victory convicts nobody, for the
+other may have let the pair go.  The same holds for a pair that one side has asked to end.  So no victory is ever
+counted against somebody who would not know that it lost.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from doyen.core.clock import Instant
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.membership.arbitration.admission import Admission
 from doyen.membership.arbitration.arbitrator import Version
+from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
+    Dropped,
     LeaseRequest,
+    Leave,
     NeighboursChanged,
     News,
     NewsKind,
     PairDropped,
-    RecoveryStarted,
+    ReconciliationRepeats,
     Release,
     Released,
-    TendDue,
 )
 from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.ring import Name, Seat, around, to
+from doyen.membership.arbitration.spread import Spread
+from doyen.membership.arbitration.upgrade import Upgrades
+from doyen.membership.arbitration.view import RosterView
+from doyen.membership.ring import Name, Seat, Seats, around, neighbours, to
 
-PROBE_LEASES = 4  # Between two looks whether somebody out of reach is back.
+PROBE_LEASES: Final = 4  # T_l between two looks whether a member out of reach is back.
 
-if TYPE_CHECKING:
-    from doyen.membership.arbitration.machine import Arbitration
+
+class Founding(Struct, frozen=True):
+    """A ring that begins with all its members: the list, and each member's neighbourhood, shared by all."""
+
+    seats: tuple[Seat, ...]
+    neighbourhoods: dict[Name, Seats]
+
+
+def founding(seats: Iterable[Seat], each_side: int) -> Founding:
+    """Return the ring that begins with these members."""
+    ordered = tuple(sorted(seats))
+    found = {}
+    for i, seat in enumerate(ordered):
+        window = {ordered[(i + step) % len(ordered)] for step in range(-each_side, each_side + 1)}
+        found[seat.name] = neighbours(seat, window, each_side)
+    return Founding(ordered, found)
 
 
 class Neighbourhood:
-    def __init__(self, machine: "Arbitration") -> None:
-        self._m = machine
+    """A member's place on the ring: its seat, the pairs that it is in, and N_P.
+
+    It invites and releases neighbours by itself; when to suspect one, and when to leave, is up to the machine.
+    """
+
+    def __init__(
+        self,
+        seat: Seat,
+        config: ArbitrationConfig,
+        spread: Spread,
+        leases: Leases,
+        upgrades: Upgrades | None,  # None: the arbitrators are not the neighbours.
+        admission: Admission,
+        view: RosterView | None,
+    ) -> None:
+        self.seat, self._config = seat, config
+        self.is_member = False
+        self.pairs: dict[Name, Pair] = {}
         self.current = Version(0, frozenset())  # N_P, as it is.
-        self._not_before: dict[Name, Instant] = {}
+        self._spread, self._leases, self._upgrades, self._view = spread, leases, upgrades, view
+        self._admission = admission
+        self._not_before: dict[Name, Instant] = {}  # When a member may be invited again.
         self._tend_at: Instant = -1
-        self._told: tuple[Seat | None, Seat | None, frozenset[Seat]] | None = None
+        self._published: tuple[Seat | None, Seat | None, Seats] | None = None
 
     def reset(self, current: Version) -> None:
-        self.current, self._told, self._tend_at = current, None, -1
+        self.current, self._published, self._tend_at = current, None, -1
         self._not_before.clear()
 
     def renumber(self) -> None:
+        """Take a new number: a version that was proposed is not proposed again."""
         self.current = Version(self.current.number + 1, self.current.members)
 
-    def not_before(self, name: Name, at: Instant) -> None:
-        self._not_before[name] = at
+    def desired(self) -> Seats:
+        """Return the members that this one ought to watch."""
+        return self._spread.roster.near(self.seat, self._config.neighbours, self._spread.lost)
 
-    def desired(self) -> frozenset[Seat]:
-        m = self._m
-        return m.roster.near(m.seat, m.config.neighbours, m.spread.lost)
+    def found(self, ring: Founding, grace: Duration, now: Instant, out: Out) -> None:
+        """Begin as one of the founders of a ring."""
+        mine = Version(1, ring.neighbourhoods[self.seat.name])
+        self.reset(mine)
+        self.is_member = True
+        for seat in sorted(mine.members):
+            theirs = Version(1, ring.neighbourhoods[seat.name])
+            # No session of these is an invitation.
+            pair = self.pairs[seat.name] = Pair(seat, mine, 0, stage=Stage.ACTIVE, session=2, theirs=theirs)
+            self._leases.begin_sometime(pair, now + grace, out)
+        self.show(ring.seats, out)
+        self.reconcile(now, out)
 
-    def tend(self, now: Instant) -> None:
-        """What ought to be watched is, what ought not is let go, and N_P is what is."""
-        m = self._m
-        if not m.is_member:
+    def become_member(self, known: Iterable[Seat], now: Instant, out: Out) -> None:
+        """Enter the ring that the neighbours, and theirs, belong to."""
+        assert not self.is_member
+        everybody = set(known)
+        for pair in self.pairs.values():
+            pair.stage, pair.join = Stage.ACTIVE, 0
+            assert pair.theirs is not None
+            everybody |= pair.theirs.members
+        self.is_member = True
+        self._spread.is_whole = False
+        self._admission.reset()
+        self.learn_list(sorted(everybody), (), now, out, whole=False)
+
+    def take_new_identity(self, out: Out) -> None:
+        """Become another incarnation: what the last one promised is void; the memory of an arbitrator is kept."""
+        old = self.seat
+        if self._config.announced and not self.is_member:
+            for pair in self.pairs.values():
+                out.send(pair.to, Leave(old))
+        self.pairs.clear()
+        self._spread.roster.remove(old, left=True)
+        self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address)
+
+    # What this member learns.
+
+    def learn(self, line: News, now: Instant, out: Out) -> None:
+        """Take a line about another member that no pair depends on, and act on it if it is news."""
+        if self._spread.learn(line, self.seat.name, now):
+            self.show_node(line.seat, out)
+            self.reconcile(now, out)
+
+    def learn_found(self, seat: Seat, now: Instant, out: Out) -> None:
+        """Take note that a member is in reach."""
+        line = self._spread.reach(seat, lost=False)
+        if line is not None:
+            self.learn(line, now, out)
+
+    def learn_list(self, seats: Sequence[Seat], gone: Iterable[Name], now: Instant, out: Out, *, whole: bool) -> None:
+        """Take the list of a member that has been here for longer; nobody else needs to hear it again."""
+        self._spread.learn_list(seats, gone, self.seat.name, whole=whole)
+        self.show((*seats, self.seat), out)
+        self.reconcile(now, out)
+
+    def show(self, seats: Iterable[Seat], out: Out) -> None:
+        """Show in the view what is known of these seats."""
+        fact = self._view.update(seats) if self._view is not None else None
+        if fact is not None:
+            out.emit(fact)
+
+    def show_node(self, seat: Seat, out: Out) -> None:
+        """Show in the view what is known of all incarnations of a node."""
+        if self._view is not None:
+            self.show((seat, *(other for other in self._spread.roster if other.node == seat.node)), out)
+
+    # Reconciliation.
+
+    def reconcile(self, now: Instant, out: Out) -> None:
+        """Reconcile with the roster: invite desired neighbours, release the others, publish the result as N_P."""
+        if not self.is_member:
             return
-        for name in list(m.spread.lost):
-            pair = m.pairs.get(name)
+        for name in list(self._spread.lost):
+            pair = self.pairs.get(name)
             if pair is not None and pair.stage is Stage.ACTIVE and pair.watching:
-                m.spread.tell_reach(pair.seat, lost=False, now=now)  # We know better.
+                self.learn_found(pair.seat, now, out)  # This member knows better.
         desired = self.desired()
-        wait: Instant | None = None
-        for seat in sorted(desired):
-            if seat.name not in m.pairs:
-                due = self._not_before.get(seat.name, now)
-                if due <= now:
-                    self._invite(seat, now)
-                else:
-                    wait = due if wait is None else min(wait, due)
-        if m.spread.lost:
-            looked = self._look_for_lost(desired, now)
-            wait = min((at for at in (wait, looked) if at is not None), default=None)
-        if wait is not None and not now < self._tend_at <= wait:
-            self._tend_at = wait
-            m.out.set_timer(TendDue(m.seat.life), wait)
-        self._release_displaced(desired)
-        members = frozenset(pair.seat for pair in m.pairs.values() if pair.stage is Stage.ACTIVE)
+        self._invite_missing(desired, now, out)
+        self._release_displaced(desired, out)
+        members = frozenset(pair.seat for pair in self.pairs.values() if pair.stage is Stage.ACTIVE)
         if members != self.current.members:
             self.current = Version(self.current.number + 1, members)
-            m.upgrades.plan_all(now)
-        self._tell(members)
+            self._plan_upgrades(now, out)
+        self._publish(members, out)
 
-    def _look_for_lost(self, desired: frozenset[Seat], now: Instant) -> Instant | None:
-        """Whoever would be a neighbour if it were in reach is asked again, now and then; when next."""
-        m = self._m
-        near = m.roster.near(m.seat, m.config.neighbours) - desired
-        wait: Instant | None = None
-        for seat in sorted(near):
-            if seat.name in m.pairs:
-                continue
-            due = self._not_before.setdefault(seat.name, now + PROBE_LEASES * m.config.lease)
-            if due <= now:
-                self._not_before[seat.name] = due = now + PROBE_LEASES * m.config.lease
-                self._invite(seat, now)
-            wait = due if wait is None else min(wait, due)
-        return wait
+    def on_reconciliation_repeats(self, timer: ReconciliationRepeats, now: Instant, out: Out) -> None:
+        if timer.incarnation == self.seat.incarnation:
+            self._tend_at = -1
+            self.reconcile(now, out)
 
-    def _tell(self, members: frozenset[Seat]) -> None:
-        m = self._m
-        nearest = around(m.seat, m.roster.near(m.seat, 1))
-        ends = (nearest[-1], nearest[0]) if nearest else (None, None)
-        if (*ends, members) != self._told:
-            self._told = (*ends, members)
-            m.out.emit(NeighboursChanged(m.seat, ends[0], ends[1], tuple(sorted(members))))
+    def _invite_missing(self, desired: Seats, now: Instant, out: Out) -> None:
+        """Invite members that are not watched yet, and now and then those that would be neighbours if in reach."""
+        waits = []
+        for seat in sorted(desired):
+            if seat.name not in self.pairs:
+                due = self._not_before.get(seat.name, now)
+                if due <= now:
+                    self.invite(seat, now, out)
+                else:
+                    waits.append(due)
+        if self._spread.lost:
+            probed_at = now + PROBE_LEASES * self._config.lease
+            for seat in sorted(self._spread.roster.near(self.seat, self._config.neighbours) - desired):
+                if seat.name not in self.pairs:
+                    due = self._not_before.setdefault(seat.name, probed_at)
+                    if due <= now:
+                        self._not_before[seat.name] = due = probed_at
+                        self.invite(seat, now, out)
+                    waits.append(due)
+        if waits and not now < self._tend_at <= min(waits):
+            self._tend_at = min(waits)
+            out.set_timer(ReconciliationRepeats(self.seat.incarnation), self._tend_at)
 
-    def _invite(self, seat: Seat, now: Instant) -> None:
-        m = self._m
-        pair = Pair(seat, Stage.DORMANT, self.current, None, m.spread.length)
-        pair.initiator = True
-        m.pairs[seat.name] = pair
-        m.leases.begin(pair, now, now)
+    def invite(self, seat: Seat, now: Instant, out: Out, *, join: int = 0) -> None:
+        """Begin a pair; `join` is the attempt, if this node is a joiner."""
+        pair = Pair(seat, self.current, self._spread.length, initiator=True, join=join)
+        self.pairs[seat.name] = pair
+        self._leases.begin(pair, now, self.seat, now, out)
 
-    def _release_displaced(self, desired: frozenset[Seat]) -> None:
-        """Only once everybody who ought to be there is."""
-        m = self._m
-        pairs = m.pairs
+    def _release_displaced(self, desired: Seats, out: Out) -> None:
+        """Ask to be released by those who are no neighbours, once everybody who ought to be there is."""
+        pairs = self.pairs
         for pair in pairs.values():
             if pair.release:
-                # It is wanted again.  It has heard our last word by the session after next: if it acks then, it stays.
+                # It is wanted again.  It has had the last Release by the session after next: if it acks then, it stays.
                 pair.keep_from = (pair.keep_from or pair.session + 2) if pair.seat in desired else 0
         if any(seat.name not in pairs or pairs[seat.name].stage is not Stage.ACTIVE for seat in desired):
             return
-        for pair in list(pairs.values()):
-            if pair.stage is Stage.ACTIVE and pair.watching and not pair.release and pair.seat not in desired:
+        for pair in pairs.values():
+            if pair.certain and pair.watching and pair.seat not in desired:
                 pair.release = True
-                m.out.send(pair.to, Release(m.seat.life, pair.seat.life))
+                out.send(pair.to, Release(self.seat.incarnation, pair.seat.incarnation))
 
-    def keep(self, pair: Pair, now: Instant) -> None:
-        """Not released after all."""
-        pair.release, pair.keep_from = False, 0
-        self._m.upgrades.plan_all(now)
+    def _plan_upgrades(self, now: Instant, out: Out) -> None:
+        if self._upgrades is not None:
+            self._upgrades.plan_all(self.pairs.values(), self.current, now, out)
 
-    def on_invitation(self, pair: Pair | None, message: LeaseRequest, now: Instant) -> Pair | None:
-        """LR(1) of somebody who would watch us; the pair, if it may be one."""
-        m, seat = self._m, message.seat
+    def _publish(self, members: Seats, out: Out) -> None:
+        nearest = around(self.seat, self._spread.roster.near(self.seat, 1))
+        before, after = (nearest[-1], nearest[0]) if nearest else (None, None)
+        if (before, after, members) != self._published:
+            self._published = (before, after, members)
+            out.emit(NeighboursChanged(self.seat, before, after, tuple(sorted(members))))
+
+    # Pairs.
+
+    def on_invitation(self, pair: Pair | None, message: LeaseRequest, now: Instant, out: Out) -> Pair | None:
+        """Take LR(1) of a member or joiner that would watch this one; return the pair, if it may be one."""
+        seat, spread = message.seat, self._spread
         assert seat is not None
-        if seat.name in m.roster.gone or not m.is_member:
+        if seat.name in spread.roster.gone or not self.is_member:
             return None
         if pair is not None and pair.initiator:
-            if pair.stage is not Stage.DORMANT or m.seat < seat:
+            if pair.stage is not Stage.DORMANT or self.seat < seat:
                 return None  # Of two invitations that cross, the lower seat's counts.
-            m.drop(pair)
+            self.remove(pair)
             pair = None
         if pair is not None and pair.join == message.join:
             return pair
         if message.join:
-            if not m.door.admits(seat.name, message.join, now):
-                m.out.send(to(seat), Released(m.seat.life, seat.life))
-                return None
+            welcome = self._admission.admits(seat.name, message.join, now)
         else:
-            if seat not in m.roster:
-                m.spread.learn(News(NewsKind.JOINED, seat), now)
-            m.spread.tell_reach(seat, lost=False, now=now)
-            if seat not in self.desired():
-                m.out.send(to(seat), Released(m.seat.life, seat.life))
-                return None
+            if seat not in spread.roster:
+                self.learn(News(NewsKind.JOINED, seat), now, out)
+            self.learn_found(seat, now, out)
+            welcome = seat in self.desired()
+        if not welcome:
+            out.send(to(seat), Released(self.seat.incarnation, seat.incarnation))
+            return None
         if pair is not None:
-            m.drop(pair)  # Of an attempt that the joiner has given up.
-        pair = Pair(seat, Stage.DORMANT, self.current, None, m.spread.length)
-        pair.join = message.join
-        m.pairs[seat.name] = pair
-        m.leases.begin_sometime(pair, now)
+            self.remove(pair)  # Of an attempt that the joiner has given up.
+        pair = self.pairs[seat.name] = Pair(seat, self.current, spread.length, join=message.join)
+        self._leases.begin_sometime(pair, now, out)
         return pair
 
-    def become_active(self, pair: Pair, now: Instant) -> None:
-        m = self._m
+    def become_active(self, pair: Pair, now: Instant, out: Out) -> None:
         assert pair.stage is not Stage.ACTIVE and pair.theirs is not None
         pair.stage = Stage.ACTIVE
         if pair.join:
-            m.door.close(pair.name)
-            m.spread.learn(News(NewsKind.JOINED, pair.seat), now)
-        m.spread.tell_reach(pair.seat, lost=False, now=now)
-        self.tend(now)
+            self._admission.close(pair.name)
+            self.learn(News(NewsKind.JOINED, pair.seat), now, out)
+        self.learn_found(pair.seat, now, out)
+        self.reconcile(now, out)
 
-    def on_dormant_timeout(self, pair: Pair, now: Instant) -> None:
-        m = self._m
-        if pair.initiator and pair.join:
-            m.joiner.on_timeout(now)
-            return
-        m.drop(pair)
-        m.out.emit(PairDropped(pair.seat, "dormant"))
-        if pair.initiator:
-            self.not_before(pair.name, now + m.config.lease * (PROBE_LEASES if pair.name in m.spread.lost else 1))
-            if pair.theirs is None:
-                m.spread.tell_reach(pair.seat, lost=True, now=now)
-        self.tend(now)
+    def keep(self, pair: Pair, now: Instant, out: Out) -> None:
+        """Keep a pair that this member had asked to end."""
+        pair.release, pair.keep_from = False, 0
+        self._plan_upgrades(now, out)
 
-    def on_stranger(self, sender: NodeId, life: int) -> None:
-        """It believes that we watch each other, and we do not."""
-        m = self._m
-        if m.is_member and (sender, life) not in m.roster.gone:
-            m.out.send(sender, Released(m.seat.life, life))
+    def refuse(self, sender: NodeId, incarnation: int, out: Out) -> None:
+        """Answer a node that believes that the two watch each other, which they do not."""
+        if self.is_member and (sender, incarnation) not in self._spread.roster.gone:
+            out.send(sender, Released(self.seat.incarnation, incarnation))
 
-    def on_release(self, sender: NodeId, message: Release, now: Instant) -> None:
-        m = self._m
-        pair = m.pairs.get((sender, message.life))
-        if not m.is_member or (pair is not None and (not pair.watching or pair.seat in self.desired())):
+    def on_release(self, sender: NodeId, message: Release, now: Instant, out: Out) -> None:
+        pair = self.pairs.get((sender, message.incarnation))
+        if not self.is_member or (pair is not None and (not pair.watching or pair.seat in self.desired())):
             return
         if pair is not None:
-            self._let_go(pair, now)
-        self.on_stranger(sender, message.life)
+            self.drop(pair, "released", out)
+            self.reconcile(now, out)
+        self.refuse(sender, message.incarnation, out)
 
-    def on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
-        m = self._m
-        pair = m.pairs.get((sender, message.life))
-        if pair is None or not (pair.stage is not Stage.ACTIVE or pair.release):
-            return
-        if pair.join and m.joiner.under_way:
-            m.joiner.on_timeout(now)
-        else:
-            self.not_before(pair.name, now + m.config.lease)
-            self._let_go(pair, now)
+    def drop(self, pair: Pair, why: Dropped, out: Out, *, retry_at: Instant | None = None) -> None:
+        """Stop watching the other, which may be invited again from `retry_at` on."""
+        self.remove(pair)
+        out.emit(PairDropped(pair.seat, why))
+        if retry_at is not None:
+            self._not_before[pair.name] = retry_at
 
-    def _let_go(self, pair: Pair, now: Instant) -> None:
-        self._m.drop(pair)
-        self._m.out.emit(PairDropped(pair.seat, "released"))
-        self.tend(now)
-
-    def recover(self, name: Name, now: Instant) -> None:
-        """[ARB Cor. 3] The wait is over: it has left, wherever it was."""
-        m = self._m
-        pair = m.pairs.get(name)
-        if pair is None or not pair.condemned:
-            return
-        m.drop(pair)
-        m.out.emit(RecoveryStarted(pair.seat))
-        m.spread.learn(News(NewsKind.DEAD, pair.seat), now)
-        self.tend(now)
-
-    def on_tend_due(self, timer: TendDue, now: Instant) -> None:
-        if timer.life == self._m.seat.life:
-            self._tend_at = -1
-            self.tend(now)
+    def remove(self, pair: Pair) -> None:
+        if self.pairs.get(pair.name) is pair:
+            del self.pairs[pair.name]

@@ -1,11 +1,16 @@
-"""What a member keeps of each neighbour: the lease, the group, and how far the two are sure of each other."""
+"""What a member keeps of each neighbour: the lease, the group, its votes, and how sure the two are of each other."""
 
+from collections.abc import Mapping
 from enum import Enum
 
+from msgspec import Struct
+
 from doyen.core.clock import Duration, Instant
+from doyen.core.ids import Address, NodeId
 from doyen.membership.arbitration.arbitrator import Version
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.messages import Verdict
-from doyen.membership.ring import Name, Seat, to
+from doyen.membership.ring import Name, Seat, Seats, group, to
 
 
 class Stage(Enum):
@@ -16,91 +21,85 @@ class Stage(Enum):
     ACTIVE = 2
 
 
-class Request:
+class Request(Struct, eq=False):
     """One arbitration, on the asker's side."""
 
-    __slots__ = ("deadline", "group", "newer", "number", "version", "votes")
-
-    def __init__(self, number: int, group: frozenset[Seat], version: int, deadline: Instant) -> None:
-        self.number, self.group, self.version, self.deadline = number, group, version, deadline
-        self.newer: frozenset[Seat] | None = None  # The group by a version that arbitrators know and we did not.
-        self.votes: dict[Name, Verdict] = {}
+    number: int
+    group: Seats
+    version: int  # Of the suspect's neighbourhood, as the asker knows it.
+    deadline: Instant
+    newer: Seats | None = None  # The group by a version that arbitrators know and the asker did not.
+    votes: dict[Name, Verdict] = {}
 
     @property
-    def everyone(self) -> frozenset[Seat]:
+    def groups(self) -> list[Seats]:
+        return [self.group] if self.newer is None else [self.group, self.newer]
+
+    @property
+    def everyone(self) -> Seats:
         return self.group if self.newer is None else self.group | self.newer
+
+    def has_vote(self, name: Name) -> bool:
+        """Whether a member has voted; a stale vote asks to be asked again."""
+        return self.votes.get(name, Verdict.STALE) is not Verdict.STALE
 
     @property
     def complete(self) -> bool:
-        return all(self.votes.get(seat.name, Verdict.STALE) is not Verdict.STALE for seat in self.everyone)
+        return all(self.has_vote(seat.name) for seat in self.everyone)
 
-    def accepted(self, group: frozenset[Seat]) -> int:
+    def accepted(self, group: Seats) -> int:
         return sum(self.votes.get(seat.name) is Verdict.ACCEPT for seat in group)
 
 
-class Proposal:
-    """One upgrade under way."""
+class Proposal(Struct, eq=False):
+    """One upgrade under way, on the proposer's side."""
 
-    __slots__ = ("group", "number", "version", "votes")
+    number: int
+    version: Version
+    group: Seats
+    votes: dict[Name, bool] = {}
 
-    def __init__(self, number: int, version: Version, group: frozenset[Seat]) -> None:
-        self.number, self.version, self.group = number, version, group
-        self.votes: dict[Name, bool] = {}
+    def accepted(self, group: Seats) -> int:
+        return sum(self.votes.get(seat.name, False) for seat in group)
+
+    def silent(self, group: Seats) -> int:
+        return sum(seat.name not in self.votes for seat in group)
 
 
-class Pair:
+class Pair(Struct, eq=False):
     """P's side of (P, Q)."""
 
-    __slots__ = (
-        "condemned",
-        "confirmed",
-        "established",
-        "heard",
-        "initiator",
-        "join",
-        "keep_from",
-        "mine",
-        "name",
-        "owes",
-        "proposal",
-        "release",
-        "request",
-        "round_trip",
-        "seat",
-        "sent_at",
-        "session",
-        "stage",
-        "started_at",
-        "suspected_at",
-        "theirs",
-        "to",
-        "told",
-        "upgrade_at",
-    )
+    seat: Seat
+    mine: Version  # N_P, as both go by it.
+    told: int  # Lines of this side's log that the other has.
+    initiator: bool = False
+    join: int = 0  # The attempt of a join that this pair belongs to; 0: of none.
+    stage: Stage = Stage.DORMANT
+    # The lease.
+    session: int = 0
+    started_at: Instant = 0  # When the session began, by plan.
+    established: bool = True
+    sent_at: Instant = 0
+    round_trip: Duration | None = None  # Of the last session that was acked.
+    suspected_at: Instant | None = None
+    request: Request | None = None
+    condemned: bool = False
+    # The group.
+    theirs: Version | None = None  # N_Q, as Q said it.
+    confirmed: int = 0  # The version of N_P that the other has said it goes by.
+    proposal: Proposal | None = None
+    upgrade_at: Instant = -1  # When an upgrade is next due; -1: none is planned.
+    release: bool = False  # This side has asked to be released …
+    keep_from: int = 0  # … and would rather not be: an ack from this session on says that the pair stays.
+    # What rides on the lease.
+    heard: int = 0  # Lines of the other's log that this side has.
+    owes: bool = False  # Whether the other is to hear of that.
 
-    def __init__(self, seat: Seat, stage: Stage, mine: Version, theirs: Version | None, told: int) -> None:
-        self.seat, self.name, self.stage = seat, seat.name, stage
-        self.to = to(seat)
-        self.initiator = False
-        self.join = 0  # The attempt of a join that this pair belongs to.
-        # The lease.
-        self.session = 0
-        self.started_at: Instant = 0  # When the session began, by plan.
-        self.established = True
-        self.sent_at: Instant = 0
-        self.round_trip: Duration | None = None  # Of the last session that was acked.
-        self.suspected_at: Instant | None = None
-        self.request: Request | None = None
-        self.condemned = False
-        # The group: N_P as both go by it, and N_Q as Q said it.
-        self.mine, self.theirs = mine, theirs
-        self.confirmed = mine.number  # The version of ours that the other has said it goes by.
-        self.proposal: Proposal | None = None
-        self.upgrade_at: Instant = -1  # When an upgrade is next due; -1: none is planned.
-        self.release = False  # We asked to be released.
-        self.keep_from = 0  # … and would rather not be: from this session on, an ack says that we are not.
-        # What rides on the lease.
-        self.told, self.heard, self.owes = told, 0, False
+    name: Name = (NodeId(""), 0)  # Of the other side, and where it listens: set by its seat.
+    to: NodeId | Address = NodeId("")
+
+    def __post_init__(self) -> None:
+        self.name, self.to, self.confirmed = self.seat.name, to(self.seat), self.mine.number
 
     @property
     def watching(self) -> bool:
@@ -111,5 +110,45 @@ class Pair:
         """Whether the other would arbitrate, and leave if it lost: only then does a victory say that it is gone."""
         return self.stage is Stage.ACTIVE and not self.release
 
+    @property
+    def first_of_join(self) -> bool:
+        """Whether this is a joiner's first session with a neighbour."""
+        return self.join > 0 and self.stage is Stage.DORMANT and self.initiator
+
     def session_ends_at(self, lease: Duration) -> Instant:
         return self.started_at + lease
+
+    def group(self, me: Seat) -> Seats:
+        """Return the arbitrators of this pair."""
+        assert self.theirs is not None
+        return group(me, self.mine.members, self.seat, self.theirs.members)
+
+    def reflect(self, version: int, members: tuple[Seat, ...]) -> bool:
+        """Take N_Q as Q said it; return whether that replaces an older version."""
+        if self.theirs is not None and version <= self.theirs.number:
+            return False
+        known = self.theirs is not None
+        self.theirs = Version(version, frozenset(members))
+        return known
+
+
+class Electorate:
+    """Whose votes count in a group, and how many of them are enough."""
+
+    def __init__(self, config: ArbitrationConfig, gone_at: Mapping[Name, Instant]) -> None:
+        self._config, self._gone_at = config, gone_at
+
+    def of(self, group: Seats, now: Instant) -> Seats:
+        """Return the members of a group of whom a majority is needed.
+
+        Deviation: a member that has been gone for T_arb no longer counts, unless as printed.  Of those who are left,
+        any two majorities still meet: an asker that counts more of the gone needs more of the living.
+        """
+        if not self._config.abort_silent:
+            return group
+        gone, recent = self._gone_at, self._config.recent
+        return frozenset(seat for seat in group if now - gone.get(seat.name, now) < recent)
+
+    def is_majority(self, count: int, total: int) -> bool:
+        """Whether `count` is more than half of `total`; exactly half is no majority."""
+        return 2 * count > total

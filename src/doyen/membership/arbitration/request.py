@@ -1,163 +1,134 @@
 """Arbitration on the asker's side: at once on a timeout, decided by a majority, or the asker leaves.  [ARB Rule 2]"""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
 
 from doyen.core.clock import Instant
+from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.arbitrator import Version
+from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
+from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.messages import (
     Arb,
-    ArbitrationStep,
+    ArbitrationAdvances,
     Condemned,
-    PairDropped,
-    RecoveryDue,
+    RecoveryStarts,
     Requested,
     Suspected,
     Verdict,
     Vote,
+    Why,
 )
-from doyen.membership.arbitration.pair import Pair, Request, Stage
-from doyen.membership.ring import Seat, group, to
+from doyen.membership.arbitration.pair import Electorate, Pair, Request
+from doyen.membership.ring import Name, Seat, Seats, group, to
 
-if TYPE_CHECKING:
-    from doyen.membership.arbitration.machine import Arbitration
+ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.
 
-ASKED_TIMES = 3  # Within T_a, where requests may be lost.
+
+class Shortfall(Struct, frozen=True):
+    """Why an asker leaves: the group in which it found no majority, and how the votes stood."""
+
+    why: Why
+    detail: str
+    group: Seats
 
 
 class Requests:
-    def __init__(self, machine: "Arbitration") -> None:
-        self._m = machine
+    """The arbitration requests of one member."""
+
+    def __init__(
+        self, config: ArbitrationConfig, arbitrator: Arbitrator, electorate: Electorate, central: Seats
+    ) -> None:
+        self._config, self._arbitrator, self._electorate, self._central = config, arbitrator, electorate, central
         self._number = 0
 
-    def suspect(self, pair: Pair, at: Instant, now: Instant) -> None:
-        """The lease ran out at `at`."""
-        m = self._m
-        if pair.stage is Stage.DORMANT:
-            m.neighbourhood.on_dormant_timeout(pair, now)
-            return
-        if pair.join and m.joiner.under_way:
-            m.joiner.on_timeout(now)
-            return
+    def open(self, pair: Pair, at: Instant, me: Seat, now: Instant, out: Out) -> bool:
+        """Ask the group about a lease that expired at `at`; return False if this node slept past the answer."""
         pair.suspected_at, pair.proposal = at, None
-        m.out.emit(Suspected(pair.seat, pair.certain))
+        out.emit(Suspected(pair.seat, pair.certain))
         self._number += 1
-        deadline = at + m.config.arbitration
-        pair.request = request = Request(self._number, self.group_of(pair), self._version(pair), deadline)
-        m.out.emit(Requested(pair.seat, tuple(sorted(request.group))))
+        version = 0 if pair.theirs is None else pair.theirs.number
+        deadline = at + self._config.arbitration
+        pair.request = request = Request(self._number, self._central or pair.group(me), version, deadline)
+        out.emit(Requested(pair.seat, tuple(sorted(request.group))))
         if now >= deadline:
-            m.leave_forced("asleep", now)  # We slept: whoever watches us has had its verdict.
-            return
-        self._ask(pair, request, now)
-        m.out.set_timer(ArbitrationStep(pair.name, request.number, 1), self._step_at(request, 1))
+            return False
+        self._ask(pair, request, me, now, out)
+        self._set_timer(pair, request, 1, out)
+        return True
 
-    def group_of(self, pair: Pair) -> frozenset[Seat]:
-        m = self._m
-        if m.central:
-            return m.central
-        assert pair.theirs is not None
-        return group(m.seat, pair.mine.members, pair.seat, pair.theirs.members)
+    def _set_timer(self, pair: Pair, request: Request, step: int, out: Out) -> None:
+        times = ASKED_TIMES if self._config.resends else 1
+        at = request.deadline - self._config.arbitration * (times - step) // times
+        out.set_timer(ArbitrationAdvances(pair.name, request.number, step), at)
 
-    def _version(self, pair: Pair) -> int:
-        return 0 if pair.theirs is None else pair.theirs.number
-
-    def _step_at(self, request: Request, step: int) -> Instant:
-        times = ASKED_TIMES if self._m.config.resends else 1
-        return request.deadline - self._m.config.arbitration * (times - step) // times
-
-    def _ask(self, pair: Pair, request: Request, now: Instant) -> None:
-        m = self._m
+    def _ask(self, pair: Pair, request: Request, me: Seat, now: Instant, out: Out) -> None:
         for seat in sorted(request.everyone):
-            if request.votes.get(seat.name, Verdict.STALE) is not Verdict.STALE:
+            if request.has_vote(seat.name):
                 continue
-            if seat.name == m.seat.name:
-                judged = m.arbitrator.judge(m.seat.name, pair.name, request.version, now)
-                self._count(pair, request, seat.name[0], seat.name[1], judged.verdict, judged.newer, now)
+            if seat.name == me.name:
+                judged = self._arbitrator.judge(me.name, pair.name, request.version, now)
+                self._count(pair, request, me.name, judged, me, now, out)
             else:
-                m.out.send(
-                    to(seat), Arb(m.seat.life, seat.life, request.number, pair.seat, request.version, m.seat)
-                )  # fmt: skip
-
-    def on_arb(self, sender: NodeId, message: Arb, now: Instant) -> None:
-        """As an arbitrator; a suspect that lives votes like anyone."""
-        m = self._m
-        judged = m.arbitrator.judge((sender, message.life), message.suspect.name, message.version, now)
-        newer = judged.newer
-        m.out.send(
-            sender,
-            Vote(
-                m.seat.life,
-                message.life,
-                message.number,
-                judged.verdict,
-                newer.number if newer is not None else 0,
-                tuple(sorted(newer.members)) if newer is not None else (),
-            ),
-        )
-
-    def on_vote(self, sender: NodeId, message: Vote, now: Instant) -> None:
-        m = self._m
-        for pair in m.pairs.values():
-            request = pair.request
-            if request is not None and request.number == message.number:
-                newer = Version(message.version, frozenset(message.members)) if message.version else None
-                self._count(pair, request, sender, message.life, message.verdict, newer, now)
-                if request.complete:
-                    self._decide(pair, request, now)
-                return
+                out.send(
+                    to(seat), Arb(me.incarnation, seat.incarnation, request.number, pair.seat, request.version, me)
+                )
 
     def _count(
-        self,
-        pair: Pair,
-        request: Request,
-        node: NodeId,
-        life: int,
-        verdict: Verdict,
-        newer: Version | None,
-        now: Instant,
+        self, pair: Pair, request: Request, voter: Name, judged: Judgement, me: Seat, now: Instant, out: Out
     ) -> None:
-        if request.votes.get((node, life), Verdict.STALE) is not Verdict.STALE:
+        if request.has_vote(voter):
             return
-        if verdict is Verdict.STALE and not self._m.config.double_majority:
+        verdict, newer = judged.verdict, judged.newer
+        if verdict is Verdict.STALE and not self._config.double_majority:
             verdict = Verdict.REJECT
-        request.votes[node, life] = verdict
+        request.votes[voter] = verdict
         if verdict is Verdict.STALE and newer is not None and newer.number > request.version:
             # The proposer may have upgraded, or died, or given up: only majorities of both groups are safe.
             request.version = newer.number
-            request.newer = group(self._m.seat, pair.mine.members, pair.seat, newer.members)
-            self._ask(pair, request, now)
+            request.newer = group(me, pair.mine.members, pair.seat, newer.members)
+            self._ask(pair, request, me, now, out)
 
-    def on_step(self, timer: ArbitrationStep, now: Instant) -> None:
-        pair = self._m.pairs.get(timer.name)
-        if pair is None or pair.request is None or pair.request.number != timer.number:
-            return
+    def on_vote(
+        self, sender: NodeId, message: Vote, pairs: Iterable[Pair], me: Seat, now: Instant, out: Out
+    ) -> Pair | None:
+        """Count a vote; return the pair whose arbitration it completes."""
+        for pair in pairs:
+            request = pair.request
+            if request is not None and request.number == message.number:
+                newer = Version(message.version, frozenset(message.members)) if message.version else None
+                judged = Judgement(message.verdict, newer)
+                self._count(pair, request, (sender, message.incarnation), judged, me, now, out)
+                return pair if request.complete else None
+        return None
+
+    def is_over(self, pair: Pair, timer: ArbitrationAdvances, me: Seat, now: Instant, out: Out) -> bool:
+        """Whether the time of this arbitration is over; otherwise ask again those who have not voted."""
         request = pair.request
+        if request is None or request.number != timer.number:
+            return False
         if now >= request.deadline:
-            self._decide(pair, request, now)
-            return
-        self._ask(pair, request, now)
-        if pair.request is request:
-            step = ArbitrationStep(timer.name, timer.number, timer.step + 1)
-            self._m.out.set_timer(step, self._step_at(request, timer.step + 1))
+            return True
+        self._ask(pair, request, me, now, out)
+        self._set_timer(pair, request, timer.step + 1, out)
+        return False
 
-    def _decide(self, pair: Pair, request: Request, now: Instant) -> None:
-        m = self._m
+    def decide(self, pair: Pair, now: Instant, out: Out) -> Shortfall | None:
+        """Close an arbitration: condemn the other of a certain pair, or return why this node has to leave."""
+        request, electorate = pair.request, self._electorate
+        assert request is not None and pair.suspected_at is not None
         pair.request = None
-        groups = [request.group] if request.newer is None else [request.group, request.newer]
-        groups = [m.electorate(asked, now) for asked in groups]
-        short = next((asked for asked in groups if not m.majority(request.accepted(asked), len(asked))), None)
-        if short is not None:
-            rejects = sum(vote is Verdict.REJECT for vote in request.votes.values())
-            detail = f"{request.accepted(short)} of {len(short)} accepted, {rejects} rejected, about {pair.seat}"
-            m.leave_forced("outvoted" if rejects else "no majority", now, detail, short)
-        elif pair.certain:
+        for asked in (electorate.of(asked, now) for asked in request.groups):
+            accepted = request.accepted(asked)
+            if not electorate.is_majority(accepted, len(asked)):
+                rejects = sum(vote is Verdict.REJECT for vote in request.votes.values())
+                detail = f"{accepted} of {len(asked)} accepted, {rejects} rejected, about {pair.seat}"
+                return Shortfall("outvoted" if rejects else "no majority", detail, asked)
+        if pair.certain:
             pair.condemned = True
-            assert pair.suspected_at is not None
-            m.out.emit(Condemned(pair.seat))
+            out.emit(Condemned(pair.seat))
             # The loser leaves before the wait is over, so after it, not at its very end.
-            m.out.set_timer(RecoveryDue(pair.name), pair.suspected_at + m.config.recent + 1)
-        else:
-            m.drop(pair)
-            m.out.emit(PairDropped(pair.seat, "uncertain"))
-            m.neighbourhood.not_before(pair.name, now + m.config.recent)
-            m.neighbourhood.tend(now)
+            out.set_timer(RecoveryStarts(pair.name), pair.suspected_at + self._config.recent + 1)
+        return None

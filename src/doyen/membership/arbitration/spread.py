@@ -4,36 +4,38 @@ Every member keeps a log of what was news to it, and each pair how much of it th
 messages until they are.  In quiet, news passes at least k members per T_l in both directions.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from doyen.core.clock import Instant
-from doyen.membership.arbitration.messages import News, NewsKind, ReignHeard, Said
+from doyen.membership.arbitration.messages import News, NewsKind, RosterPart, RosterWanted, Said
 from doyen.membership.arbitration.pair import Pair
 from doyen.membership.ring import Name, Roster, Seat
 
-if TYPE_CHECKING:
-    from doyen.membership.arbitration.machine import Arbitration
-
 LINES_MAX: Final = 8  # Per message: it must fit a datagram together with a neighbourhood.
 LOG_MAX: Final = 4096
+PART_MAX: Final = 24  # Seats in a piece of the member list: it must fit a datagram.
 
 
 class Spread:
-    def __init__(self, machine: "Arbitration", roster: Roster) -> None:
-        self._m, self.roster = machine, roster
+    """The member list and the log of its changes."""
+
+    def __init__(self, roster: Roster, *, is_whole: bool) -> None:
+        self.roster = roster
+        self.is_whole = is_whole  # Whether the list is all there: a newcomer gets it piece by piece.
+        self.lost: set[Name] = set()  # Out of reach.
+        self.gone_at: dict[Name, Instant] = {}  # When this node heard that a member had died or left.
         self._log: list[News] = []
-        self._trimmed = 0  # So many lines are gone from the front.
-        self.lost: set[Name] = set()
-        self.gone_at: dict[Name, Instant] = {}  # When we heard that it had died or left.
-        self._reach: dict[Name, int] = {}  # The number of the latest word on it.
-        self.reigns: dict[int, tuple[int, Seat]] = {}
+        self._trimmed = 0  # Lines that are gone from the front of the log.
+        self._reach: dict[Name, int] = {}  # The number of the latest line on whether a member is in reach.
+        self._reigns: dict[int, int] = {}  # The latest term, by key.
 
     @property
     def length(self) -> int:
         return self._trimmed + len(self._log)
 
     def for_pair(self, pair: Pair) -> Said | None:
-        """None, if there is nothing to say: the usual case."""
+        """Return what is to ride on the next lease message; None, the usual case, if there is nothing."""
         news = pair.told < self._trimmed + len(self._log)
         version = pair.confirmed < pair.mine.number or pair.session <= 1
         if not (news or version or pair.owes):
@@ -48,57 +50,65 @@ class Spread:
             tuple(sorted(pair.mine.members)) if version else None,
         )
 
-    def read(self, pair: Pair, said: Said, now: Instant) -> None:
+    def read(self, pair: Pair, said: Said) -> tuple[News, ...]:
+        """Return the lines that this pair had not brought before, to be learned."""
         if said.heard > pair.told:
             pair.told = min(said.heard, self.length)
-        if said.members is not None:
-            self._m.upgrades.reflect(pair, said.version, said.members)
-        if said.news:
-            pair.owes = True
-            if pair.heard == 0 or said.first > pair.heard:
-                pair.heard = said.first  # The other's log began, or was cut, later.
-            fresh = said.news[max(pair.heard - said.first, 0) :]
-            pair.heard += len(fresh)
-            for line in fresh:
-                self.learn(line, now)
+        if not said.news:
+            return ()
+        pair.owes = True
+        if pair.heard == 0 or said.first > pair.heard:
+            pair.heard = said.first  # The other's log began, or was cut, later.
+        fresh = said.news[max(pair.heard - said.first, 0) :]
+        pair.heard += len(fresh)
+        return fresh
 
-    def learn(self, line: News, now: Instant) -> None:
-        """One line, from anybody or oneself; passed on if it is news."""
-        m, roster = self._m, self.roster
-        name = line.seat.name
+    def learn(self, line: News, me: Name, now: Instant) -> bool:
+        """Take a line from anybody or from this node itself; return whether it is news, and so passed on."""
+        name, roster = line.seat.name, self.roster
+        if name == me and line.kind is not NewsKind.REIGN:
+            return False
         match line.kind:
             case NewsKind.JOINED:
-                if name == m.seat.name or not roster.add(line.seat):
-                    return
+                if not roster.add(line.seat):
+                    return False
             case NewsKind.DEAD | NewsKind.LEFT:
-                if name == m.seat.name:
-                    if line.kind is NewsKind.DEAD and m.is_member:
-                        m.leave_forced("told", now)
-                    return
-                left = line.kind is NewsKind.LEFT
-                if not roster.remove(line.seat, left=left):
-                    return
+                if not roster.remove(line.seat, left=line.kind is NewsKind.LEFT):
+                    return False
                 self.lost.discard(name)
                 self.gone_at[name] = now
-                if left:
-                    m.on_peer_left(line.seat, now)
             case NewsKind.LOST | NewsKind.FOUND:
-                if line.number <= self._reach.get(name, 0) or name == m.seat.name or line.seat not in roster:
-                    return
+                if line.number <= self._reach.get(name, 0) or line.seat not in roster:
+                    return False
                 self._reach[name] = line.number
                 (self.lost.add if line.kind is NewsKind.LOST else self.lost.discard)(name)
             case NewsKind.REIGN:
-                if line.number <= self.reigns.get(line.key, (0, None))[0]:
-                    return
-                self.reigns[line.key] = line.number, line.seat
-                m.out.emit(ReignHeard(line.key, line.number, line.seat))
+                if line.number <= self._reigns.get(line.key, 0):
+                    return False
+                self._reigns[line.key] = line.number
         self._log.append(line)
         if len(self._log) > LOG_MAX:
             del self._log[: LOG_MAX // 2]
             self._trimmed += LOG_MAX // 2
-        m.on_news(line, now)
+        return True
 
-    def tell_reach(self, seat: Seat, *, lost: bool, now: Instant) -> None:
-        if (seat.name in self.lost) != lost:
-            number = self._reach.get(seat.name, 0) + 1
-            self.learn(News(NewsKind.LOST if lost else NewsKind.FOUND, seat, number), now)
+    def learn_list(self, seats: Iterable[Seat], gone: Iterable[Name], me: Name, *, whole: bool) -> None:
+        """Take somebody else's list, without passing it on."""
+        for node, incarnation in gone:
+            self.roster.remove(Seat(0, node, incarnation), left=False)
+        for seat in seats:
+            if seat.name != me:
+                self.roster.add(seat)
+        self.is_whole = self.is_whole or whole
+
+    def reach(self, seat: Seat, *, lost: bool) -> News | None:
+        """Return the line that says that a member is out of reach, or in reach again; None if that is known."""
+        if (seat.name in self.lost) == lost:
+            return None
+        return News(NewsKind.LOST if lost else NewsKind.FOUND, seat, self._reach.get(seat.name, 0) + 1)
+
+    def part(self, message: RosterWanted, me: Seat) -> RosterPart:
+        """Return the piece of the member list that a newcomer asks for."""
+        seats = self.roster.after(message.after, PART_MAX + 1)
+        gone = tuple(self.roster.gone)[-PART_MAX // 2 :] if message.after < 0 else ()
+        return RosterPart(me.incarnation, message.incarnation, tuple(seats[:PART_MAX]), gone, len(seats) > PART_MAX)

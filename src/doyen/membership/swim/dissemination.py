@@ -9,22 +9,14 @@ from typing import Any, Final
 
 from msgspec.msgpack import Encoder
 
-from doyen.core.codec import DATAGRAM_MAX, Codec
+from doyen.core.codec import payload_max as payload_max
 from doyen.core.effects import Out
-from doyen.core.ids import NAME_MAX, Address, Incarnation, NodeId
+from doyen.core.ids import NAME_MAX, Address, NodeId
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.messages import Update, Updates
 
 _encode = Encoder().encode
 LENGTH_BYTES: Final = 2  # An array of many takes so much more than an empty one.
-
-
-def payload_max(
-    group: str, node: NodeId, channel: str, *, incarnation: int = 2**63 - 1, datagram_max: int = DATAGRAM_MAX
-) -> int:
-    """What is left of a datagram for a message of this node, by the real codec."""
-    envelope = Codec(group, datagram_max=65_507).encode(node, Incarnation(incarnation), channel, None)
-    return datagram_max - (len(envelope) - 1)
 
 
 PAYLOAD_MAX: Final = payload_max("g" * NAME_MAX, NodeId("n" * NAME_MAX), "c" * 48)  # With the longest names.

@@ -254,6 +254,18 @@ class Swim:
         """Who is suspected, by whom, and until when it may refute."""
         return self._suspicions.by_node
 
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        found = self._suspicions.by_node.get(node)
+        return () if found is None else tuple(sorted(found.accusers - {NodeId("")}))
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        found = self._suspicions.by_node.get(node)
+        return None if found is None else int(found.deadline)
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        mean = self._prober.trips.by_member.get(node)
+        return None if mean is None else int(mean)
+
     @property
     def has_left(self) -> bool:
         return self._left

@@ -2,14 +2,14 @@
 
 from msgspec import Struct
 
-from doyen.election.announce import Announce
 from doyen.errors import LocalProtocolError
 from doyen.sim.checkers import CHECKERS, Checker, Violation
 from doyen.sim.churn import Churn
 from doyen.sim.network import NetworkConfig
 from doyen.sim.scenario.schema import Scenario
-from doyen.sim.scenario.world import CHANNEL, MachineType, ScenarioWorld
+from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.trace import Trace
+from doyen.sim.world import Tamper
 
 # Fault counters that belong to a field of [network].
 NETWORK_FAULTS = {
@@ -33,7 +33,8 @@ class Result(Struct, kw_only=True):
     """One run's figures.  Counts are those after the warm-up; durations are seconds."""
 
     seed: int
-    agreed: bool  # Every region names its best eligible members, and they act.
+    election: str  # Its kind.
+    agreed: bool  # Every region names one leader of its own (of announce-listen, the best eligible), and it acts.
     leaders: list[str]  # Whom the agreed regions name, best first.
     acting: list[str]  # Who acts as leader at the end, best first.
     converged_at: float | None  # Since when nobody who is up has changed its mind; None if not agreed.
@@ -52,42 +53,43 @@ class Result(Struct, kw_only=True):
     trace_hash: str
 
     @property
+    def final_leaders(self) -> list[str]:
+        """Whom the regions name if they agree; else who acts."""
+        return self.leaders if self.agreed else self.acting
+
+    @property
     def leader(self) -> str | None:
         return self.leaders[0] if self.leaders else None
 
 
 def simulate(
-    scenario: Scenario, seed: int | None = None, *, trace: Trace | None = None, machine: MachineType = Announce
+    scenario: Scenario, seed: int | None = None, *, trace: Trace | None = None, tamper: Tamper | None = None
 ) -> Result:
-    """Runs it; a violated invariant ends the run and is in the result."""
-    return _Run(scenario, scenario.run.seed if seed is None else seed, trace, machine).run()
+    """Run a scenario; a violated invariant ends the run and is in the result.  `tamper` may break its machines."""
+    return _Run(scenario, scenario.run.seed if seed is None else seed, trace, tamper).run()
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, seed: int, trace: Trace | None, machine: MachineType) -> None:
+    def __init__(self, scenario: Scenario, seed: int, trace: Trace | None, tamper: Tamper | None) -> None:
         self.scenario, self.seed = scenario, seed
-        self.world = ScenarioWorld(scenario, seed, trace=trace, machine=machine)
-        self.sim, self.network = self.world.sim, self.world.network
-        self.checkers: list[Checker] = [
-            CHECKERS[name](self.world, CHANNEL) for name in scenario.run.checks if self._applies(name)
-        ]
+        self.group = ScenarioWorld(scenario, seed, trace=trace, tamper=tamper)
+        self.world, self.sim, self.network = self.group.world, self.group.sim, self.group.network
+        applicable = [CHECKERS[name] for name in scenario.run.checks if CHECKERS[name].applies(self.world)]
+        self.checkers: list[Checker] = [checker(self.world) for checker in applicable]
         self.before: dict[str, int] = {}
-
-    def _applies(self, name: str) -> bool:
-        return name != "incumbent" or self.world.config.leader_is == "earliest"
 
     def run(self) -> Result:
         run, violations = self.scenario.run, []
-        churn = Churn(self.scenario.churn, self.world, begin=run.warm_up, end=run.quiet_at)
+        churn = Churn(self.scenario.churn, self.group, begin=run.warm_up, end=run.quiet_at)
         try:
             if run.warm_up:
                 self._use(self.scenario.network.without_faults())
-                self.world.start()
+                self.group.start()
                 self.sim.run(until=run.warm_up - 1)
                 self._begin_counting()
                 self._use(self.scenario.network)
             else:
-                self.world.start()
+                self.group.start()
             self.sim.run(until=run.quiet_at)
             if run.quiet:
                 churn.stop()
@@ -132,11 +134,12 @@ class _Run:
         since = max((self.world.named_at[node.index] for node in up), default=0)
         return Result(
             seed=self.seed,
+            election=self.world.config.election,
             agreed=agreed,
             leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
             acting=[node.name for node in self.world.acting()],
             converged_at=since / 1e9 if agreed else None,
-            records=self.world.counting.record_count,
+            records=self.sim.record_count,
             up=len(up),
             faults=self._faults(churn),
             violations=violations,
@@ -148,7 +151,7 @@ class _Run:
     def _faults(self, churn: Churn) -> dict[str, int]:
         """What is configured comes first, also if it never fired."""
         table = {name: churn.counts[name] for name in sorted(configured_faults(self.scenario))}
-        if self.world.own_clocks:
+        if self.group.own_clocks:
             table["skewed clock"] = sum(
                 node.clock is not None and (node.clock.offset != 0 or node.clock.rate != 1.0) for node in self.sim.nodes
             )

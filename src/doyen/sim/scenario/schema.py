@@ -1,7 +1,7 @@
 """The tables of a scenario file.  Every field is also a flag of `doyen sim run`, made from these Structs."""
 
 from math import isfinite
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,13 +11,32 @@ from doyen.core.codec import DATAGRAM_MAX
 from doyen.core.ids import node_id
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError
+from doyen.node.config import NodeConfig
+from doyen.node.layers import from_tables
 from doyen.sim.churn import KEYWORDS, ChurnConfig, ChurnEvent, Target
 from doyen.sim.network import NetworkConfig
 from doyen.sim.topology import TopologyConfig
+from doyen.sim.world import DISK, GROUP, world_fields
 
 Protocol = Literal["announce", "sup-al-receipt"]
 Rank = Literal["address", "load", "neighbours", "delay", "loss", "wake-up"]
-Check = Literal["terms", "reigns", "unique", "existed", "inner", "incumbent", "steady", "agreement"]
+Check = Literal[
+    "terms",
+    "reigns",
+    "unique",
+    "alone",
+    "shared",
+    "told",
+    "dead",
+    "existed",
+    "inner",
+    "incumbent",
+    "promises",
+    "selections",
+    "failover",
+    "steady",
+    "agreement",
+]
 
 CHECKS: Final[tuple[Check, ...]] = get_args(Check)
 NODES_MAX: Final = 100_000
@@ -134,13 +153,33 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run, but for the machine's code."""
 
     group: Group = Group()
+    node: dict[
+        str, Any
+    ] = {}  #: What every node's own file holds: election, membership, timers; none: [group.election].
     topology: TopologyConfig = TopologyConfig()
     network: NetworkConfig = NetworkConfig()
     churn: ChurnConfig = ChurnConfig()
     clocks: Clocks = Clocks()
     run: RunConfig = RunConfig()
 
+    def config(self) -> NodeConfig:
+        """Every node's configuration, but for what differs from node to node."""
+        group = self.group
+        if self.node:
+            names = [group.name_of(index) for index in range(group.nodes)]
+            return from_tables(self.node, defaults=world_fields(names), path=("node",))
+        return NodeConfig(
+            group=GROUP,
+            group_size=group.nodes,
+            election="announce",
+            membership="none",
+            tables={"announce": group.machine_config()},
+            state=DISK if group.durable_terms else "",
+        )
+
     def __post_init__(self) -> None:
+        if self.node:
+            self._check_node()
         for a, b in self.topology.edges:
             if a == b or not (0 <= a < self.group.nodes and 0 <= b < self.group.nodes):
                 last = self.group.nodes - 1
@@ -156,24 +195,31 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.run.quiet and "agreement" in self.run.checks and self.run.quiet < self.settling:
             raise ConfigError(
                 f"{format_duration(self.run.quiet)} is too short to agree in: give at least "
-                f"{format_duration(self.settling)} (delays, T_L, T_S, T_Q, 2·T_A, disk, clock steps), or 0 for none",
+                f"{format_duration(self.settling)} (delays, the stack's own timers, disk, clock steps), or 0 for none",
                 field="run.quiet",
             )
 
     @property
     def settling(self) -> Duration:
-        """How long a group without faults may take to agree on its best member, whatever it believed before."""
-        config, delay = self.group.election, self.network.delay
+        """How long a group without faults may take to agree on its leader, whatever it believed before."""
+        delay = self.network.delay
         hops = 1 if self.topology.shape == "complete" else self.group.nodes
         travel = hops * (
             delay.mean + delay.link_spread + (0 if delay.model == "constant" else 4 * max(delay.spread, delay.mean))
         )
-        listen = config.listen_timeout if config.listen_timeout < FOREVER else 0
-        spread = config.suppress_interval or config.announce_interval
-        own = listen + spread + config.query_timeout + 2 * config.announce_interval
-        own += 2 * self.run.disk_delay if self.group.durable_terms else 0
+        config = self.config()
+        kind = config.election_kind()
+        own = 0 if kind is None else config.worst_case(kind).settling
+        own += 2 * self.run.disk_delay if config.state else 0
         back = sum(event.by for event in self.churn.events if event.do == "clock-back")
         return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back
+
+    def _check_node(self) -> None:
+        usual, said = Group(), self.group
+        for name in ("protocol", "durable_terms", "election"):
+            if getattr(said, name) != getattr(usual, name):
+                raise ConfigError("is announce-listen's, and [node] says how to elect: give one", field=f"group.{name}")
+        self.config()
 
     def _check_churn(self) -> None:
         run, count = self.run, self.group.nodes

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.core.config import field_types, is_duration, is_table, load, table_item
 from doyen.errors import ConfigError
+from doyen.sim.scenario.defaults import completed
 from doyen.sim.scenario.schema import Scenario
 
 LINE_MAX = 1 << 20
@@ -30,7 +32,8 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> Scenario:
-    return load(Scenario, read_tables(path), f"scenario {path}")
+    where = f"scenario {path}"
+    return load(Scenario, completed(read_tables(path), where), where)
 
 
 def from_line(line: str) -> Scenario:
@@ -54,7 +57,8 @@ def _table(value: Struct) -> str:
     hints = field_types(type(value))
     for field in msgspec.structs.fields(value):
         held = getattr(value, field.name)
-        if field.required or held != field.default:
+        usual = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if field.required or held != usual:
             parts.append(f"{field.name} = {_value(hints[field.name], held)}")
     return f"{{{', '.join(parts)}}}"
 
@@ -76,7 +80,9 @@ def _plain(value: Any) -> str:
         return "inf" if isinf(value) else repr(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, tuple):
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_plain(held)}' for key, held in value.items())}}}"
+    if isinstance(value, tuple | list):
         return f"[{', '.join(_plain(entry) for entry in value)}]"
     return repr(value)
 

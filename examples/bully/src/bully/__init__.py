@@ -1,0 +1,3 @@
+"""The bully election, for doyen."""
+
+from bully.kind import Bully as Bully

@@ -1,0 +1,141 @@
+"""`doyen lab`: real processes under faults, judged by what their election promises."""
+
+import sys
+from math import isfinite
+from typing import Any
+
+import click
+
+from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen_lab.cli.bench import run
+from doyen_lab.proving.combination import COMBINATIONS, chosen
+from doyen_lab.proving.runner import Result, pairs, prove_all
+from doyen_lab.proving.scenarios import SCENARIOS
+from doyen_lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
+from doyen_lab.proving.soak import Soak, soak
+
+_WIDTHS = (16, 9, 8, 7, 16, 12, 8, 0)
+_HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "LATENESS", "FAULTS")
+
+
+@click.group("lab", help="Real processes in namespaces under faults, judged by what their election promises.")
+def command() -> None:
+    pass
+
+
+@command.command("list", help="The scenarios, by name.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def list_scenarios(as_json: bool) -> None:
+    shown: list[dict[str, Any]] = [
+        {"name": s.name, "text": s.text, "faults": s.faults, "elections": s.combinations} for s in SCENARIOS.values()
+    ]
+    text = "doyen run, whose runners, guards and commands are killed, stopped, paused and cut off"
+    shown.append({"name": SINGLETON, "text": text, "faults": FAULTS, "elections": ("pole",)})
+    if as_json:
+        print_json({"scenarios": shown})
+        return
+    for scenario in shown:
+        click.echo(f"{scenario['name']:16} {scenario['text']} ({', '.join(scenario['elections'])})")
+
+
+@command.command("run", help="Run scenarios, all of them unless some are named; exit 1 if a promise is broken (root).")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--election", "elections", multiple=True, help=f"Only with this: {', '.join(COMBINATIONS)}; may be repeated."
+)
+@click.option(
+    "--kills",
+    type=click.IntRange(1),
+    default=12,
+    show_default=True,
+    help="singleton: so many, and as many other faults.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses, and of chance here.")
+@click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def run_scenarios(
+    names: tuple[str, ...], elections: tuple[str, ...], kills: int, seed: int, keep: bool, as_json: bool
+) -> None:
+    named = tuple(name for name in names if name != SINGLETON)
+    kinds = [combination.name for combination in chosen(elections)]
+    wanted = pairs(named, kinds) if named or not names else []
+    with_singleton = (SINGLETON in names or not names) and "pole" in kinds
+    if not wanted and not with_singleton:
+        raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
+    if not as_json:
+        _row(_HEAD)
+    on_result = _ignore if as_json else print_result
+    results = run(prove_all(wanted, seed=seed, keep=keep, on_result=on_result))
+    if with_singleton:
+        results.append(run(prove_singleton(kills, seed=seed, keep=keep)))
+        on_result(results[-1])
+    broken = sum(not result.holds for result in results)
+    if as_json:
+        print_json({"results": results, "holds": not broken})
+    else:
+        hosts = [host for result in results for host in result.hosts]
+        pids, packets = sum(len(host.pids) for host in hosts), sum(host.tx_packets for host in hosts)
+        click.echo(f"{pids} processes in {len(hosts)} namespaces sent {packets} packets, by the kernel's counters")
+        click.echo(f"{len(results) - broken} of {len(results)} hold")
+    if broken:
+        sys.exit(1)
+
+
+@command.command("soak", help="A large group for long, with losses and random kills; nothing may grow or fail (root).")
+@click.option("--agents", type=click.IntRange(3, 200), default=64, show_default=True, help="How many processes.")
+@click.option("--minutes", type=float, default=10.0, show_default=True, help="How long, once all have joined.")
+@click.option("--loss", type=float, default=0.05, show_default=True, help="The chance that a packet is lost.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of losses, and of who is killed when.")
+@click.option("--keep", is_flag=True, help="Keep histories and logs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def run_soak(agents: int, minutes: float, loss: float, seed: int, keep: bool, as_json: bool) -> None:
+    if not (isfinite(minutes) and minutes > 0):
+        raise ConfigError(f"--minutes {minutes} is out of range: give a number above 0")
+    if not 0 < loss < 1:
+        raise ConfigError(f"--loss {loss} is out of range: give a number above 0 and below 1")
+    found = run(soak(agents, minutes, loss=loss, seed=seed, keep=keep, on_step=lambda text: click.echo(text, err=True)))
+    if as_json:
+        print_json(found)
+    else:
+        print_soak(found)
+    if not found.holds:
+        sys.exit(1)
+
+
+def print_soak(found: Soak) -> None:
+    faults = ", ".join(f"{name} {count}" for name, count in found.faults.items())
+    click.echo(f"{found.agents} agents, {found.minutes:g} min, {found.loss:.0%} loss: {faults}")
+    takeovers = sorted(found.takeovers_s)
+    middle = f"median {takeovers[len(takeovers) // 2]:.2f} s, worst {takeovers[-1]:.2f} s" if takeovers else "none"
+    click.echo(f"leaders     {found.leaders} reigns, {found.leader_kills} leaders killed; takeovers: {middle}")
+    click.echo(f"two at once {found.together_s:.2f} s")
+    click.echo(f"memory      {found.rss_mb} MB; grew by {found.rss_growth_max:.1%} at the worst, of {found.rss_lives}")
+    click.echo(f"decisions   {found.decisions}, {found.unexplained} without a reason")
+    for violation in found.violations:
+        click.echo(f"  {violation}")
+    if found.histories:
+        click.echo(f"  histories: {found.histories}")
+    click.echo("holds" if found.holds else "DOES NOT HOLD")
+
+
+def print_result(result: Result) -> None:
+    faults = ", ".join(f"{name} {count}" for name, count in result.faults.items()) or "–"
+    takeovers = ", ".join(f"{takeover:.2f}" for takeover in result.takeovers_s[:3]) or "–"
+    verdict = "holds" if result.holds else "FAILS"
+    together = f"{result.together_s:.2f} s"
+    late = f"{result.lateness_ms:.0f} ms" if result.lateness_ms else "–"
+    _row((result.scenario, result.election, result.promise, verdict, takeovers, together, late, faults))
+    for violation in result.violations:
+        click.echo(f"  {violation}")
+    if result.histories:
+        click.echo(f"  histories: {result.histories}")
+    sys.stdout.flush()
+
+
+def _row(cells: tuple[str, ...]) -> None:
+    click.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip())
+
+
+def _ignore(_: Any) -> None:
+    pass

@@ -1,0 +1,37 @@
+"""Who takes part, by name, and what each needs to be here."""
+
+from pathlib import Path
+
+from doyen.errors import TransportError
+from doyen_lab.contest import etcd, lowest, ours, zookeeper
+from doyen_lab.contest.asking import need_commands
+from doyen_lab.contest.entrant import Entrant
+from doyen_lab.netns import Namespaces
+
+MAKERS: dict[str, type[Entrant]] = {
+    "zookeeper": zookeeper.KazooElection,
+    "etcd": etcd.Etcd,
+    "serf": lowest.Serf,
+    "swim-protocol": lowest.SwimProtocol,
+}
+PEERS = tuple(MAKERS)
+OURS = ("multicast", "multicast+key", "unicast", "unicast+key")
+_COMMANDS = {"zookeeper": zookeeper.PACKAGES, "etcd": etcd.PACKAGES, "serf": lowest.PACKAGES}
+
+
+def missing(peer: str) -> str:
+    """Return why a peer cannot be measured here, or an empty string."""
+    try:
+        need_commands(peer, _COMMANDS.get(peer, {}))
+    except TransportError as error:
+        return str(error)
+    return ""
+
+
+def entrant(system: str, size: int, folder: Path) -> Entrant:
+    """Return that system with `size` members, on a bridge of its own."""
+    if system in OURS:
+        reach, _, key = system.partition("+")
+        return ours.on_bridge(f"doyen {system}", size, folder, multicast=reach == "multicast", key=bool(key))
+    made = MAKERS[system]
+    return made(system, Namespaces(len(made.servers) + size), folder)

@@ -1,0 +1,456 @@
+"""A group of witnesses in namespaces on the switch; what is done to it is counted, and who could reach whom is kept."""
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from doyen.core.clock import Duration, Instant, format_duration
+from doyen.errors import TransportError
+from doyen.testing.processes import Process, Processes
+from doyen_lab.iproute import within
+from doyen_lab.proving.combination import PORT, Combination
+from doyen_lab.proving.history import Life, decode_record
+from doyen_lab.proving.hosts import Host, hosts_of
+from doyen_lab.proving.judge import Truth
+from doyen_lab.proving.logs import complaints
+from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
+from doyen_lab.switch import Switch
+
+POLL_S = 0.02
+END_MAX_S = 10.0  # For a process to leave in order.
+JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
+
+
+class NotSettled(Exception):
+    """What must come has not come, although its time is over."""
+
+
+class Running:
+    """One process that was started, and where."""
+
+    def __init__(self, life: Life, index: int, process: Process, log: Path) -> None:
+        self.life, self.index, self.process, self.log = life, index, process, log
+        self.paused = False
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, in its own words."""
+        return self.life.failure or " ".join(complaints(self.log))[-300:]
+
+
+class Ground:
+    """One group, one run.  Hosts are numbered; label `n0` lives on the first.  An async context manager."""
+
+    def __init__(
+        self, network: Switch, combination: Combination, folder: Path, *, command: Sequence[str] = WITNESS
+    ) -> None:
+        self.network, self.combination, self.folder, self.command = network, combination, folder, tuple(command)
+        self.labels = [f"n{i}" for i in range(len(network.nodes))]
+        self.voters = list(self.labels)
+        self.lives: list[Life] = []
+        self.running: dict[str, Running] = {}  # By label; those that still run.
+        self.truths: list[Truth] = []
+        self.faults: Counter[str] = Counter()
+        self.takeovers_s: list[float] = []
+        self.lateness: Duration = 0  # The machine's: how late this process's own timers were, at the worst.
+        self.state: dict[str, Path] = {}  # Where a label keeps its promises, if not in the usual folder.
+        self.keys: dict[str, Path] = {}
+        self.durable = combination.strong
+        self.fields: dict[str, Any] = {}  # Further ones, for all.
+        self.quiet = True
+        self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
+        self.violations: list[str] = []
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
+        self.processes = Processes(environment=environment)
+        self.status_every_s = 0.5
+        self._ticker: asyncio.Task[None] | None = None
+        self._mounted: list[Path] = []
+        self._pids: dict[int, list[int]] = {}
+
+    async def __aenter__(self) -> "Ground":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._ticker = asyncio.create_task(self._measure_lateness())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._ticker is not None
+        self._ticker.cancel()
+        await asyncio.gather(self._ticker, return_exceptions=True)
+        for running in self.running.values():
+            running.process.send_signal(signal.SIGCONT)
+            running.process.terminate()
+        try:
+            for label in list(self.running):
+                await self._leave(label)
+        finally:
+            await self.processes.stop()
+        for path in self._mounted:
+            subprocess.run(["umount", "--lazy", str(path)], check=False)
+
+    async def _measure_lateness(self) -> None:
+        while True:
+            due = time.monotonic_ns() + int(POLL_S * 1e9)
+            await asyncio.sleep(POLL_S)
+            late = time.monotonic_ns() - due
+            self.lateness = max(self.lateness, late)
+            if self.truths:
+                self.truths[-1].lateness = max(self.truths[-1].lateness, late)
+
+    # Processes.
+
+    async def start_all(self, *, first: bool = True) -> None:
+        alone = self.labels[:1] if self.combination.founded else []
+        for label in alone:
+            await self.start(label, first=first)
+        await asyncio.gather(*(self.start(label, first=first) for label in self.labels if label not in alone))
+
+    async def start(
+        self,
+        label: str,
+        *,
+        first: bool = False,  # Nobody of this name has ever voted.
+        name: str | None = None,
+        host: int | None = None,
+        state: Path | None = None,
+        wall_offset_s: float = 0.0,
+        boot_offset_s: int = 0,
+        joins: bool = True,
+        **fields: Any,
+    ) -> Running:
+        """Returns once it has joined; with `joins=False` at once: it is expected to be refused."""
+        index = self.labels.index(label) if host is None else host
+        number = sum(life.label == label for life in self.lives) + 1
+        durable = self.durable or state is not None
+        life = Life(label, name or label, number, durable=durable)
+        told = self.combination.fields(self.voters) | self.fields | fields
+        told |= {"name": life.name, "bind": f"{self.network.nodes[index].ipv4}:{PORT}"}
+        founds = self.combination.founded and first and index == 0
+        if not self.combination.multicast and not founds:
+            told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.network.nodes) if i != index]
+        if durable:
+            told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
+        if label in self.keys:
+            told["key"] = str(self.keys[label])
+        if self.combination.strong and first:
+            told["newcomer"] = True
+        plan = WitnessPlan(join=told, wall_offset_s=wall_offset_s, explain=True, status_every_s=self.status_every_s)
+        askew = ["unshare", "--time", "--boottime", str(boot_offset_s)] if boot_offset_s else []
+        log = self.folder / f"{label}.{number}.log"
+        process = await self.processes.launch(
+            str(life),
+            [*self.network.nodes[index].wrap, *askew, *command_of(plan, self.command)],
+            on_line=lambda line, _: life.add(decode_record(line)),
+            log=log,
+        )
+        running = Running(life, index, process, log)
+        self.lives.append(life)
+        self.running[label] = running
+        if not joins:
+            return running
+        self.note(f"after {label} was started", self.merging)
+        await self.until(lambda: life.joined_at is not None or not process.alive, JOIN_MAX_S)
+        if life.joined_at is None:
+            raise TransportError(f"{life} ended with {await process.wait()} at its start: {running.failure}")
+        inode = os.stat(f"/proc/{process.pid}/ns/net").st_ino
+        self.check(inode == self.network.nodes[index].inode, f"{life} does not run in its own namespace")
+        self._pids.setdefault(index, []).append(process.pid)
+        self.note(f"after {label} had joined", self.merging)
+        return running
+
+    async def kill(self, label: str) -> Instant:
+        """Send SIGKILL; return the instant before."""
+        at = time.monotonic_ns()
+        process = self.running.pop(label).process
+        process.kill()
+        self.faults["killed"] += await process.wait() == -signal.SIGKILL
+        self.note(f"after {label} was killed", self.failover)
+        return at
+
+    async def stop(self, label: str) -> Instant:
+        """Send SIGTERM, so that it leaves in order; return the instant before."""
+        at = time.monotonic_ns()
+        self.running[label].process.terminate()
+        self.faults["stopped"] += await self._leave(label)
+        self.note(f"after {label} had left", self.failover)
+        return at
+
+    def pause(self, label: str) -> Instant:
+        at = time.monotonic_ns()
+        running = self.running[label]
+        running.process.send_signal(signal.SIGSTOP)
+        while process_state(running.process.pid) != "T":
+            time.sleep(0.001)
+        running.paused = True
+        self.faults["paused"] += 1
+        self.note(f"after {label} was paused", self.failover)
+        return at
+
+    def resume(self, label: str) -> None:
+        running = self.running[label]
+        running.paused = False
+        self.note(f"after {label} was resumed", self.merging)
+        running.process.send_signal(signal.SIGCONT)
+
+    async def ended(self, label: str, timeout_s: float = 20.0) -> str:
+        """Wait until it ends by itself; return why, in its own words."""
+        running = self.running[label]
+        try:
+            async with asyncio.timeout(timeout_s):
+                await running.process.wait()
+        except TimeoutError:
+            raise NotSettled(f"{running.life} runs on after {timeout_s:g} s, although it should have ended") from None
+        del self.running[label]
+        self.note(f"after {label} had ended", self.merging)
+        return running.failure
+
+    def set_wall_clock_back(self, label: str) -> None:
+        """By an hour, while it runs; as this process alone sees it."""
+        self.running[label].process.send_signal(signal.SIGUSR1)
+
+    async def _leave(self, label: str) -> bool:
+        """Whether it ends in order, as it was told to."""
+        process = self.running.pop(label).process
+        await process.end(END_MAX_S)
+        self.check(process.returncode == 0, f"{label} ended with {process.returncode} when it was told to leave")
+        return process.returncode == 0
+
+    # The network.
+
+    def isolate(self, *labels: str) -> Instant:
+        at = time.monotonic_ns()
+        self.network.isolate(*(self.running[label].index for label in labels))
+        self.note(f"after {', '.join(labels)} had been cut off", self.failover)
+        return at
+
+    def mute(self, label: str, *, hears: bool) -> Instant:
+        """One way: the others no longer hear it (`hears`), or it no longer hears them."""
+        at = time.monotonic_ns()
+        here = self.running[label].index
+        for other in range(len(self.network.nodes)):
+            if other != here:
+                self.network.cut(*((here, other) if hears else (other, here)), both=False)
+        whole = self.combination.multicast and not hears
+        self.quiet = not whole  # Announce-listen needs no answers: there its regions are not cut.
+        self.note(f"after {label} had been cut off one way", self.failover)
+        self.quiet = True
+        return at
+
+    def heal(self) -> None:
+        self.faults["packets refused"] += self.refused_packets() - self.faults["packets refused"]
+        links = len(self.network.nodes) * (len(self.network.nodes) - 1)
+        before = time.monotonic_ns()
+        self.network.heal()
+        self.note(f"after {links} links were healed", self.merging, at=before)
+
+    def lose(self, prob: float) -> None:
+        """So much of all packets; 0 ends it."""
+        before = time.monotonic_ns()
+        self.network.set_all(loss=prob)
+        self.faults["packets lost"] = self.network.traffic().lost
+        self.quiet = prob == 0
+        self.note(f"after losses of {prob:.0%} began", self.merging, at=before if self.quiet else None)
+
+    def refused_packets(self) -> int:
+        return sum(link.refused for link in self.network.traffic().links.values())
+
+    def refused_of(self, label: str) -> tuple[int, int]:
+        """By the cuts so far: packets from it, packets to it."""
+        here, links = self.running[label].index, self.network.traffic().links
+        return (
+            sum(counters.refused for (a, _), counters in links.items() if a == here),
+            sum(counters.refused for (_, b), counters in links.items() if b == here),
+        )
+
+    def hosts(self) -> list[Host]:
+        found, wrong = hosts_of(self.network, self._pids)
+        self.violations += wrong
+        return found
+
+    def round_trip(self, a: int, b: int) -> Duration:
+        """Measured: how long a refused connection takes to be refused."""
+
+        def ask() -> Duration:
+            with socket.socket() as probe:
+                began = time.monotonic_ns()
+                probe.connect_ex((self.network.nodes[b].ipv4, 1))
+                return time.monotonic_ns() - began
+
+        return within(self.network.nodes[a].name, ask)
+
+    # Files.
+
+    def write_keys(self, label: str, key: str) -> None:
+        """What it holds from now on; whoever is started from now on has such a file."""
+        path = self.keys[label] = self.folder / f"{label}.keys"
+        path.touch(mode=0o600)
+        path.write_text(f"primary {key}\n")
+
+    def boot_offset_s(self, label: str) -> int:
+        """By which CLOCK_BOOTTIME is off in its time namespace, as the kernel says."""
+        lines = Path(f"/proc/{self.running[label].process.pid}/timens_offsets").read_text().split("\n")
+        return next(int(line.split()[1]) for line in lines if line.startswith("boottime"))
+
+    def small_disks(self) -> None:
+        """Everybody's state on a file system of its own, of 64 KiB."""
+        self.durable = True
+        for label in self.labels:
+            path = self.state[label] = self.folder / "disk" / label
+            path.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "doyen-lab", str(path)], check=True)
+            self._mounted.append(path)
+
+    def fill_disk(self, label: str) -> None:
+        with open(self.state[label] / "rubbish", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1024))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+        self.faults["disks filled"] += 1
+
+    def free_disk(self, label: str) -> None:
+        (self.state[label] / "rubbish").unlink()
+
+    # What is true.
+
+    def check(self, holds: bool, otherwise: str) -> None:
+        """What a scenario itself asks for."""
+        if not holds:
+            self.violations.append(otherwise)
+
+    @property
+    def failover(self) -> Duration:
+        return self.combination.failover(self.voters)
+
+    @property
+    def merging(self) -> Duration:
+        return self.combination.merging(self.voters)
+
+    def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
+        """Lives that run and reach each other both ways; the greatest first."""
+        awake = [r for r in self.running.values() if not r.paused and (starting or r.life.joined_at is not None)]
+        groups: list[list[Running]] = []
+        for running in awake:
+            home = next((group for group in groups if self._reaches(running, group[0])), None)
+            if home is None:
+                groups.append([running])
+            else:
+                home.append(running)
+        found = [frozenset(str(running.life) for running in group) for group in groups]
+        return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
+
+    def _reaches(self, a: Running, b: Running) -> bool:
+        if a.index == b.index:
+            return True
+        link = self.network.link
+        return not self.apart & {a.life.label, b.life.label} and link(a.index, b.index).up and link(b.index, a.index).up
+
+    def note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
+        """Losses of reach are noted once they are, gains before they can be."""
+        self.truths.append(
+            Truth(
+                at=time.monotonic_ns() if at is None else at,
+                regions=self.regions(),
+                possible=self.regions(starting=True),
+                bound=bound,
+                why=why,
+                quiet=self.quiet,
+                settled_at={},
+            )
+        )
+
+    # What is seen.
+
+    async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        await self.processes.changes.until(holds, timeout_s)
+
+    def leader_of(self, region: Iterable[str]) -> Life | None:
+        """Who acts in it now, if it is one and all name it."""
+        now = time.monotonic_ns()
+        inside = [running.life for running in self.running.values() if str(running.life) in region]
+        acting = [life for life in inside if life.acts(now)]
+        if len(acting) != 1:
+            return None
+        leader = acting[0]
+        by_number = self.combination.numbers_agree
+        agreed = [life.names == leader.name and (not by_number or life.term == leader.term) for life in inside]
+        return leader if all(agreed) else None
+
+    def sole_actor(self) -> str | None:
+        """The one that acts now, of all, if it is one."""
+        now = time.monotonic_ns()
+        acting = [label for label, running in self.running.items() if running.life.acts(now)]
+        return acting[0] if len(acting) == 1 else None
+
+    async def settled(self, among: str | None = None) -> str:
+        """Waits until the region (of that label, else the greatest) has one leader whom all name; its label."""
+        truth = self.truths[-1]
+        wanted = None if among is None else str(self.running[among].life)
+        region = next(found for found in truth.regions if wanted is None or wanted in found)
+        since = await self._all_in(region)
+        leader: Life | None = None
+        while leader is None:
+            leader = self.leader_of(region)
+            over = time.monotonic_ns() - since - truth.bound - truth.slack
+            if leader is None and over > 0:
+                raise NotSettled(f"{self._who_names_whom(region)} {truth.why}, {format_duration(truth.bound)} allowed")
+            await asyncio.sleep(POLL_S)
+        truth.settled_at[region] = time.monotonic_ns()
+        return leader.label
+
+    async def _all_in(self, region: Iterable[str]) -> Instant:
+        """Since when all of them are members.  Whoever is let into a ring names its leader before it is in."""
+        truth, bound = self.truths[-1], self.combination.joining(self.voters)
+        since = truth.at
+        while self.combination.timed:
+            inside = [running.life for running in self.running.values() if str(running.life) in region]
+            if all(life.present >= len(inside) for life in inside):
+                break
+            since = time.monotonic_ns()
+            if since - truth.at > bound + truth.slack:
+                held = ", ".join(f"{life} holds {life.present}" for life in inside)
+                raise NotSettled(f"{held} of {len(inside)} present {truth.why}, {format_duration(bound)} allowed")
+            await asyncio.sleep(POLL_S)
+        return since
+
+    async def succeeded(self, old: str, since: Instant, *, among: str | None = None) -> str:
+        """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""
+        await self._act_of_another(old, since)
+        leader = await self.settled(among)
+        acts = [act.at for life in self.lives if life.label != old and (act := life.first_act_after(since)) is not None]
+        self.takeovers_s.append((min(acts) - since) / 1e9)
+        return leader
+
+    async def _act_of_another(self, old: str, since: Instant) -> None:
+        truth = self.truths[-1]
+
+        def acted() -> bool:
+            return any(life.label != old and life.acted_at > since for life in self.lives)
+
+        while not acted():
+            if time.monotonic_ns() - truth.at > truth.bound + truth.slack:
+                raise NotSettled(f"nobody but {old} acts {truth.why}, {format_duration(truth.bound)} allowed")
+            await asyncio.sleep(POLL_S)
+
+    def _who_names_whom(self, region: Iterable[str]) -> str:
+        inside = [running.life for running in self.running.values() if str(running.life) in region]
+        now = time.monotonic_ns()
+        words = [
+            f"{life} names {life.names or 'nobody'} of term {life.term}" + (" and acts" if life.acts(now) else "")
+            for life in inside
+        ]
+        return "no leader: " + "; ".join(words)
+
+
+def process_state(pid: int) -> str:
+    """R, S, T (stopped), Z, …"""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,0 +1,145 @@
+"""Runs scenarios, and has each judged."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from doyen.errors import ConfigError, DoyenError
+from doyen.membership.arbitration.kind import TABLE as RING_TABLE
+from doyen_lab.proving.combination import COMBINATIONS, Combination
+from doyen_lab.proving.ground import Ground, NotSettled
+from doyen_lab.proving.hosts import Host
+from doyen_lab.proving.judge import Promise, judge
+from doyen_lab.proving.logs import trouble
+from doyen_lab.proving.scenarios import SCENARIOS, Scenario
+from doyen_lab.proving.witness import WITNESS
+from doyen_lab.switch import Link, Switch
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """One scenario with one combination."""
+
+    scenario: str
+    election: str
+    promise: str  # quorum or weak
+    holds: bool
+    violations: tuple[str, ...]
+    faults: dict[str, int]  # What was done, counted where it happened.
+    takeovers_s: tuple[float, ...]  # From each fault to the first act of a successor.
+    together_s: float  # Two acting at once, all in all; above 0 only where the promise allows it.
+    acts: int
+    terms: int
+    seconds: float
+    checked: dict[str, int]  # What the judge had to look at.
+    hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
+    lateness_ms: float  # The machine's own timers at the worst, in this run; see docs/decisions/0092.
+    seed: int
+    histories: str = ""  # Kept if it does not hold.
+
+
+def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        raise ConfigError(f"there is no scenario {unknown[0]!r}: see doyen lab list")
+    return [SCENARIOS[name] for name in names or SCENARIOS]
+
+
+async def prove(
+    scenario: Scenario,
+    combination: Combination,
+    *,
+    seed: int = 1,
+    keep: bool = False,
+    command: Sequence[str] = WITNESS,
+) -> Result:
+    folder = Path(tempfile.mkdtemp(prefix=f"doyen-lab-{scenario.name}-{combination.name}-"))
+    if scenario.preset:
+        combination = combination.with_preset(scenario.preset)
+    began = time.monotonic()
+    failure = ""
+    with Switch(scenario.hosts, link=Link(delay=scenario.delay), seed=seed) as network:
+        async with Ground(network, combination, folder, command=command) as ground:
+            try:
+                await scenario.play(ground)
+            except (NotSettled, DoyenError, TimeoutError) as error:
+                failure = str(error) or type(error).__name__
+            ended_at = time.monotonic_ns()
+            traffic = network.traffic()
+            hosts = ground.hosts()
+            counted = {"packets lost": traffic.lost, "packets refused": ground.refused_packets()}
+            ground.faults |= {name: count for name, count in counted.items() if count}
+    verdict = judge(
+        ground.lives,
+        ground.truths,
+        promise_in(ground),
+        ended_at=ended_at,
+        faults=ground.faults,
+        wanted=scenario.faults,
+        checks=scenario.checks,
+    )
+    violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
+    violations += () if scenario.fails else tuple(trouble(folder))
+    kept = bool(violations) or keep
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Result(
+        scenario=scenario.name,
+        election=combination.name,
+        promise="quorum" if combination.strong else "timed" if combination.timed else "weak",
+        holds=not violations,
+        violations=violations,
+        faults={name: count for name, count in ground.faults.items() if count},
+        takeovers_s=tuple(round(takeover, 3) for takeover in ground.takeovers_s),
+        together_s=round(verdict.together_s, 3),
+        acts=verdict.acts,
+        terms=verdict.terms,
+        seconds=round(time.monotonic() - began, 1),
+        checked=verdict.checked,
+        hosts=hosts,
+        lateness_ms=round(ground.lateness / 1e6, 1),
+        seed=seed,
+        histories=str(folder) if kept else "",
+    )
+
+
+def promise_in(ground: Ground) -> Promise:
+    """Timed ones are held to it as long as this machine kept to the bound, and no process was stopped."""
+    combination, names = ground.combination, ground.voters
+    config = combination.config(names).table(RING_TABLE)
+    in_time = ground.lateness < config.arbitration and not ground.faults["paused"]
+    return Promise(
+        strong=combination.strong,
+        voter_count=len(names),
+        lease=combination.lease(names),
+        alone=combination.timed and in_time,
+        majority_only=combination.timed,  # A ring collapses rather than split.
+    )
+
+
+def pairs(names: Sequence[str], elections: Sequence[str]) -> list[tuple[Scenario, Combination]]:
+    """Which are run, in order; a pair that makes no sense is left out."""
+    wanted = [COMBINATIONS[name] for name in elections or COMBINATIONS]
+    return [
+        (scenario, combination)
+        for scenario in chosen_scenarios(names)
+        for combination in wanted
+        if combination.name in scenario.combinations
+    ]
+
+
+async def prove_all(
+    chosen: Sequence[tuple[Scenario, Combination]],
+    *,
+    seed: int,
+    keep: bool,
+    on_result: Callable[[Result], None],
+) -> list[Result]:
+    results = []
+    for scenario, combination in chosen:
+        results.append(await prove(scenario, combination, seed=seed, keep=keep))
+        on_result(results[-1])
+    return results

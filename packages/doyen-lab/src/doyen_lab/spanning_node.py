@@ -1,0 +1,138 @@
+"""One process of a spanning election on real sockets: the machine, its hello, a driver, and what it tells.
+
+Run by `doyen_lab.spanning_mesh` as `python -m doyen_lab.spanning_node PLAN`, PLAN being JSON.  SIGUSR1: initiate.
+SIGUSR2: tell how things are.  SIGTERM: end.  Every fact is a line of JSON on standard output.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.codec import Codec
+from doyen.core.host import Port
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.link import LinkChanged
+from doyen.election.spanning import Spanning, SpanningConfig
+from doyen.election.spanning.hello import Hello, HelloConfig
+from doyen.net.driver import Driver
+from doyen.net.storage import Storage
+from doyen.net.udp import UdpConfig, UdpTransport
+from doyen.node.told import Told
+
+ELECTION, LINKS = "election", "links"
+
+
+class SpanningPlan(Struct, frozen=True, kw_only=True):
+    """What one process is told at its start."""
+
+    group: str
+    name: NodeId
+    bind: Address
+    neighbours: dict[NodeId, Address]
+    quality: float
+    spanning: SpanningConfig
+    hello: HelloConfig
+    state: str  # A directory of its own: the highest sequence seen survives its death.
+
+
+class MeshTold(Told, frozen=True, omit_defaults=True):
+    """One line that a process writes."""
+
+    up: tuple[str, ...] = ()  # Neighbours to which there is a link.
+    kinds: dict[str, int] = {}  # Messages of the election sent so far, by name.
+
+
+class Tap:
+    """An `Out` that counts what is sent, and lets everything through."""
+
+    def __init__(self, port: Port, kinds: Counter[str]) -> None:
+        self._port, self._kinds = port, kinds
+
+    def send(self, to: NodeId | Address, message: Any) -> None:
+        self._kinds[type(message).__name__.lower()] += 1
+        self._port.send(to, message)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._port, verb)
+
+
+class MeshNode:
+    def __init__(self, plan: SpanningPlan) -> None:
+        self.plan, self.kinds = plan, Counter[str]()
+        life = Incarnation(time.time_ns())
+        self.driver = driver = Driver(
+            plan.name,
+            life,
+            Codec(plan.group),
+            UdpTransport(UdpConfig(bind=plan.bind)),
+            storage=Storage(Path(plan.state)),
+            observer=self._on_fact,
+        )
+        self.hello: Hello = driver.add(
+            LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, incarnation=life)
+        )
+        self.machine: Spanning = driver.add(
+            ELECTION,
+            lambda port: Spanning(
+                plan.name,
+                plan.spanning,
+                Tap(port, self.kinds),
+                standing=plan.quality,
+                incarnation=life,
+                returning=True,
+                restored=driver.restored(ELECTION, Spanning.RECORD) or 0,
+            ),
+        )
+
+    async def run(self) -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        await self.driver.start()
+        loop.add_signal_handler(signal.SIGTERM, done.set)
+        loop.add_signal_handler(signal.SIGINT, done.set)
+        loop.add_signal_handler(signal.SIGUSR1, self.driver.command, ELECTION, "initiate")
+        loop.add_signal_handler(signal.SIGUSR2, self.tell, "status")
+        self.tell("started", pid=os.getpid(), address=str(self.plan.bind))
+        await done.wait()
+        self.driver.close()
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        match fact:
+            case LeaderElected(term):
+                self.tell("elected", leader=term.leader, term=term.number)
+            case LeaderLost(term, reason):
+                self.tell("lost", leader=term.leader, term=term.number, reason=reason)
+            case LinkChanged():
+                self.tell("link")
+
+    def tell(self, event: str, **fields: Any) -> None:
+        told = MeshTold(
+            event,
+            self.plan.name,
+            time.time(),
+            self.driver.clock(),
+            status=self.machine.status.value,
+            sent=self.driver.transport.sent_count,
+            received=self.driver.received_count,
+            refused=dict(self.driver.refused),
+            up=tuple(self.hello.up),
+            kinds=dict(self.kinds),
+            **fields,
+        )
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    logging.getLogger("doyen").setLevel(logging.ERROR)  # Nobody reaches these namespaces: no key is needed.
+    asyncio.run(MeshNode(msgspec.json.decode(sys.argv[1], type=SpanningPlan)).run())

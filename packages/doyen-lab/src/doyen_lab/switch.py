@@ -1,0 +1,229 @@
+"""A network of one's own, in user space: namespaces with a TUN device each, and a process that forwards between them.
+
+    doyen4711-0-n0 ─ tun0 ─╮
+    doyen4711-0-n1 ─ tun0 ─┼─ doyen_lab.switch_loop
+    doyen4711-0-n2 ─ tun0 ─╯
+
+Every direction of every link has a delay, a jitter, a chance of loss, and may be cut, all of which can change while
+processes run.  Links are a full mesh unless edges are given; between hosts that are no neighbours packets go hop by
+hop on static shortest ways, or, with `relay=False`, not at all.  A multicast reaches the neighbours, with a TTL above 1
+also theirs, in one copy each.
+
+    with Switch(3, link=Link(delay=ms(25), loss=0.05)) as network:
+        subprocess.run([*network.nodes[0].wrap, "ping", "-c1", network.nodes[1].ipv4])
+        network.cut(0, 1, both=False)
+
+There is no ARP on TUN devices: no table to overflow, and nothing but the hosts' own IP packets is ever counted.
+The interface counters of a host (`network.nodes[0].counters()`) count IP packets without Ethernet headers, once.
+"""
+
+import ipaddress
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
+from doyen_lab.graph import Edge, check_edges, full_mesh
+from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new_prefix, remove_leftovers, sysctl
+from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
+from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
+
+__all__ = ["Link", "LinkCounters", "Switch", "Traffic"]
+
+INTERFACE = "tun0"
+PLAIN = Link()
+
+
+class Traffic(Struct, frozen=True):
+    """What crossed the network since it was made, link by link and direction by direction."""
+
+    links: dict[Edge, LinkCounters]
+    unroutable: int  # Packets for nobody here, or for a host that there is no way to.
+    overdue_max_s: float  # How late the switch itself was at the worst: a busy machine, not the made-up network.
+
+    @property
+    def packets(self) -> int:
+        """How many packets there were at every hop: one that crosses three links counts three times."""
+        return sum(link.packets for link in self.links.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(link.bytes for link in self.links.values())
+
+    @property
+    def lost(self) -> int:
+        return sum(link.lost for link in self.links.values())
+
+
+class Switch:
+    """`node_count` hosts and the links between them while the `with` lasts; whatever ends it, all is removed."""
+
+    def __init__(
+        self,
+        node_count: int,
+        *,
+        edges: Iterable[Edge] | None = None,  # None: everybody is everybody's neighbour.
+        link: Link = PLAIN,
+        relay: bool = True,
+        multicast: bool = True,
+        seed: int = 1,
+    ) -> None:
+        if not 1 <= node_count <= NODES_MAX:
+            raise ConfigError(f"{node_count} is out of range: give 1 to {NODES_MAX}", field="nodes")
+        check_link(link)
+        prefix = new_prefix()
+        self.nodes: list[Namespace] = [host(prefix, i, INTERFACE) for i in range(node_count)]
+        self.edges = full_mesh(node_count) if edges is None else check_edges(node_count, edges)
+        self._links = {direction: link for a, b in self.edges for direction in ((a, b), (b, a))}
+        self._plan = SwitchPlan(
+            namespaces=[node.name for node in self.nodes],
+            interface=INTERFACE,
+            addresses=[_packed(node) for node in self.nodes],
+            edges=self.edges,
+            link=link,
+            seed=seed,
+            relay=relay,
+            multicast=multicast,
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> "Switch":
+        check_rights()
+        remove_leftovers()
+        with ExitStack() as cleanup:
+            cleanup.callback(delete_namespaces, [node.name for node in self.nodes])
+            batch([f"netns add {node.name}" for node in self.nodes])
+            for node in self.nodes:
+                sysctl(node.name, QUIET)
+            self._process = process = _start_loop()
+            cleanup.callback(_end_loop, process)
+            self._ask(self._plan)
+            for node in self.nodes:
+                routes = [f"route add 224.0.0.0/4 dev {INTERFACE}"] if self._plan.multicast else []
+                batch([*address_lines(node), *routes], namespace=node.name)
+            self._cleanup = cleanup.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process = None
+        self._cleanup.close()
+
+    @property
+    def pid(self) -> int:
+        """The id of the forwarding process."""
+        return self._running().pid
+
+    # What links do.
+
+    def link(self, a: int, b: int) -> Link:
+        """Return the direction from a to b, as it is now."""
+        self._check_linked(a, b)
+        return self._links[a, b]
+
+    def set(self, a: int, b: int, *, both: bool = True, **fields: Any) -> None:
+        """Change some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
+        self._change(self._between(a, b, both), fields)
+
+    def set_all(self, **fields: Any) -> None:
+        self._change(list(self._links), fields)
+
+    def cut(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        """Cut a from b, or from everybody, silently.  With `both=False` a still hears the others, but is not heard."""
+        self._change(self._between(a, b, both), {"up": False})
+
+    def mend(self, a: int, b: int | None = None, *, both: bool = True) -> None:
+        self._change(self._between(a, b, both), {"up": True})
+
+    def isolate(self, *nodes: int) -> None:
+        """Cut every link between these hosts and all others; among themselves they go on."""
+        inside = set(nodes)
+        self._change([(a, b) for a, b in self._links if (a in inside) != (b in inside)], {"up": False})
+
+    def partition(self, *groups: Sequence[int]) -> None:
+        """Cut every link between different groups; hosts in no group are one more group."""
+        part = {node: i for i, group in enumerate(groups) for node in group}
+        self._change([(a, b) for a, b in self._links if part.get(a) != part.get(b)], {"up": False})
+
+    def heal(self) -> None:
+        """Mend every cut; delays and losses stay."""
+        self._change([edge for edge, link in self._links.items() if not link.up], {"up": True})
+
+    def traffic(self) -> Traffic:
+        answer = self._ask(Change(count=True))
+        return Traffic(
+            {(a, b): counters for a, b, counters in answer.links}, answer.unroutable, answer.overdue_max / 1e9
+        )
+
+    def _change(self, edges: Sequence[Edge], fields: dict[str, Any]) -> None:
+        unknown = set(fields) - set(Link.__struct_fields__)
+        if unknown:
+            raise ConfigError(f"a link has no {', '.join(sorted(unknown))}: one of {', '.join(Link.__struct_fields__)}")
+        changed = {edge: msgspec.structs.replace(self._links[edge], **fields) for edge in edges}
+        for link in {*changed.values()}:
+            check_link(link)
+        self._ask(Change(links=[(a, b, link) for (a, b), link in changed.items()]))
+        self._links |= changed  # Once the loop has answered, packets meet the new links.
+
+    def _between(self, a: int, b: int | None, both: bool) -> list[Edge]:
+        """Return the directions from a to b, or to all that a is linked to; with `both` also those back."""
+        there = [edge for edge in self._links if edge[0] == a] if b is None else [(a, b)]
+        for edge in there:
+            self._check_linked(*edge)
+        return there + ([(to, here) for here, to in there] if both else [])
+
+    def _check_linked(self, a: int, b: int) -> None:
+        if (a, b) not in self._links:
+            raise ConfigError(f"there is no link between {a} and {b}")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise LocalProtocolError("the switch does not run: use it in a `with`")
+        return self._process
+
+    def _ask(self, request: Struct) -> Answer:
+        process = self._running()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise TransportError(f"the switch (pid {process.pid}) has ended with {process.wait(5)}")
+        return msgspec.json.decode(line, type=Answer)
+
+
+def check_link(link: Link) -> None:
+    if link.delay < 0 or link.jitter < 0:
+        raise ConfigError(f"delay {link.delay} and jitter {link.jitter} must not be negative")
+    if not 0 <= link.loss <= 1:
+        raise ConfigError(f"{link.loss} is no chance: give 0 to 1", field="loss")
+
+
+def _packed(node: Namespace) -> list[str]:
+    addresses = (node.ipv4, node.ipv6, node.link_local.partition("%")[0])
+    return [ipaddress.ip_address(address).packed.hex() for address in addresses]
+
+
+def _start_loop() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "doyen_lab.switch_loop"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # It ends when its input does, Ctrl-C or not.
+    )
+
+
+def _end_loop(process: subprocess.Popen[bytes]) -> None:
+    with process:  # Closes its pipes, and waits.
+        process.kill()

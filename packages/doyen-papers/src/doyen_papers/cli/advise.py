@@ -1,0 +1,56 @@
+"""`doyen advise`: timers for a group and its network."""
+
+import click
+
+from doyen.cli.options import DurationText
+from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen_papers.analysis.announce_timers import advise_timers
+
+
+@click.command("advise", help="Timers for an announce-listen election: T_A, T_L and T_S, and what to expect of them.")
+@click.option("--nodes", type=int, required=True, help="How many processes.")
+@click.option("--loss", type=float, default=0.01, show_default=True, help="Share of messages lost.")
+@click.option(
+    "--delay", "delay_s", type=DurationText(as_seconds=True), default="1ms", show_default=True, help="One way."
+)
+@click.option(
+    "--false-departures",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="How many an hour are acceptable, in the group.",
+)
+@click.option(
+    "--announce", "announce_s", type=DurationText(as_seconds=True), default="1s", show_default=True, help="T_A."
+)
+@click.option("--suppress", "suppress_s", type=DurationText(as_seconds=True), help="T_S, if it is given.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    nodes: int,
+    loss: float,
+    delay_s: float,
+    false_departures: float,
+    announce_s: float,
+    suppress_s: float | None,
+    as_json: bool,
+) -> None:
+    try:
+        advice = advise_timers(nodes, loss, delay_s, false_departures, announce_s=announce_s, suppress_s=suppress_s)
+    except ConfigError as error:
+        if error.field is None:
+            raise
+        flag = error.field.removesuffix("_s").removesuffix("_per_hour").replace("_", "-")
+        raise ConfigError(f"--{flag} {error.complaint}") from None
+    if as_json:
+        print_json(advice)
+        return
+    click.echo(
+        f"--announce-interval {advice.announce_s:g}s --listen-timeout {advice.listen_s:g}s "
+        f"--suppress-interval {advice.suppress_s:g}s"
+    )
+    click.echo(f"  a leader is given up after {advice.k} announcements missed in a row")
+    click.echo(f"  detection at most {advice.detection_max_s:g} s, takeover at most {advice.takeover_max_s:g} s")
+    click.echo(f"  false departures {advice.false_departures_per_hour:.2g} an hour in the whole group")
+    for warning in advice.warnings:
+        click.echo(f"  note: {warning}")

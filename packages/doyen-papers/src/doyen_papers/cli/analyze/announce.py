@@ -1,0 +1,74 @@
+"""`doyen analyze announce`."""
+
+from math import inf, isfinite
+from typing import Any
+
+import click
+import msgspec
+
+from doyen.cli.options import DurationText, chosen, flags, named_by_flag
+from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen_papers.analysis.announce import QUANTITIES, NoClosedForm, inconsistent_in_all, value
+from doyen_papers.analysis.setting import Setting
+
+
+@click.command("announce", help="Closed forms for announce-listen elections.  Without --quantity: all that are known.")
+@flags(Setting)
+@click.option("--quantity", type=click.Choice(list(QUANTITIES)), help="What to evaluate.")
+@click.option(
+    "--departure-every",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="A leader leaves so often: for inconsistent.",
+)
+@click.option(
+    "--join-every", type=DurationText(as_seconds=True), default=None, help="A process joins so often: likewise."
+)
+@click.option("--as-printed", is_flag=True, help="By the chapter's own formula, where that is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    quantity: str | None,
+    departure_every: float | None,
+    join_every: float | None,
+    as_printed: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    setting = chosen(Setting, given)
+    given_rate = (
+        "--departure-every" if departure_every is not None else "--join-every" if join_every is not None else ""
+    )
+    if given_rate and (quantity != "inconsistent" or as_printed):
+        raise ConfigError(f"{given_rate} is for --quantity inconsistent, and not for --as-printed: leave one out")
+    with named_by_flag(Setting):
+        if given_rate and quantity is not None:
+            rates = {"departure_every_s": departure_every, "join_every_s": join_every}
+            known = {name: inf if every is None else every for name, every in rates.items()}
+            values = {quantity: inconsistent_in_all(setting, **known)}
+        elif quantity is not None:
+            values = {quantity: value(setting, quantity, as_printed=as_printed)}
+        else:
+            values = _all_known(setting, as_printed)
+    if as_json:
+        shown: dict[str, Any] = {"value": values[quantity]} if quantity is not None else {"values": values}
+        print_json(msgspec.structs.asdict(setting) | {"quantity": quantity, "as_printed": as_printed} | shown)
+        return
+    for name, number in values.items():
+        click.echo(f"{name:22} {number:<14.8g} {QUANTITIES[name]}")
+
+
+def _all_known(setting: Setting, as_printed: bool) -> dict[str, float]:
+    found = {}
+    for name in QUANTITIES:
+        try:
+            number = value(setting, name, as_printed=as_printed)
+        except NoClosedForm:
+            continue
+        except Exception as error:
+            if type(error).__name__ != "ConfigError":
+                raise
+            continue  # It makes no sense for this event.
+        if isfinite(number):
+            found[name] = number
+    return found

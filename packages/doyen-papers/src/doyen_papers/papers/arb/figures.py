@@ -1,0 +1,290 @@
+"""Figures 7 to 11 of [ARB]."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from doyen.core.clock import format_duration, ms
+from doyen_papers.papers.arb.cells import (
+    DETECTION_GROUPS,
+    REAL_GROUPS,
+    REAL_LEASES,
+    REAL_SIZE,
+    Results,
+    lateness_note,
+    of_runs,
+    quartiles,
+    real,
+    sim,
+)
+from doyen_papers.papers.item import Curve, Item, Measured, Outcome, Panel, Plot, Task
+from doyen_papers.studies.arbitration import Run
+
+if TYPE_CHECKING:
+    from doyen_lab.ring_runs import RealRun
+
+COMMAND: Final = "doyen sim arbitration --mode paper"
+
+# Figure 7.
+
+CA7: Final = sim(10, arbiters="central", nodes=32, arbiter_count=5, events=3, crash=1, crash_arbiters=1)
+DA7: Final = sim(10, nodes=32, events=8, crash=2)
+
+
+def _figure_7(results: Results) -> Outcome:
+    cells, curves = [], []
+    for colour, (label, task) in enumerate((("CA", CA7), ("DA", DA7))):
+        runs: list[Run] = results[task]
+        events = len(runs[0].by_event)
+        found = [Measured(where=f"{label}, after 0 events", mean=32.0, stderr=0.0, curve=label, x=0.0, unit="nodes")]
+        found += [
+            of_runs(
+                f"{label}, after {i + 1} events",
+                runs,
+                lambda run, i=i: float(run.by_event[i]),  # type: ignore[misc]
+                curve=label,
+                x=float(i + 1),
+                unit="nodes",
+            )
+            for i in range(events)
+        ]
+        cells += found
+        curves.append(_curve(label, label, colour, found))
+    return Outcome(
+        cells=cells, plot=Plot(panels=[Panel(curves=curves)], x_label="kill events", y_label="nodes in the ring")
+    )
+
+
+def _curve(label: str, legend: str, colour: int, found: Sequence[Measured]) -> Curve:
+    return Curve(
+        label=label,
+        legend=legend,
+        colour=colour,
+        xs=[cell.x or 0.0 for cell in found],
+        ys=[cell.mean for cell in found],
+        errors=[cell.stderr for cell in found],
+    )
+
+
+# Figure 8.
+
+REAL8: Final = real(ms(256), REAL_GROUPS)
+DRAWS8: Final = {count: sim(200, nodes=64, crash=count) for count in (4, 8, 12)}
+
+
+def _figure_8(results: Results) -> Outcome:
+    run: RealRun = results[REAL8]
+    note = lateness_note(run)
+    alive = [float(run.started), *(float(kill.alive) for kill in run.kills)]
+    killed = sum(len(kill.killed) for kill in run.kills)
+    cells = [
+        Measured(where="started", mean=alive[0], note="real processes, T_l = 256ms, T_a = 128ms, k = 3"),
+        Measured(where="alive after 1 killed at once", mean=alive[1] if run.kills else float(run.left_over), note=note),
+        Measured(where="survivors less started plus killed", mean=run.left_over - run.started + killed, note=note),
+    ]
+    for count in (2, 3):
+        extra = sum(kill.extra for kill in run.kills if len(kill.killed) == count)
+        cells.append(Measured(where=f"departures besides, {count} killed at once", mean=float(extra), note=note))
+    cells.append(Measured(where="lateness of a control process, p99", mean=run.worst_late, unit="T_l", note=note))
+    for count, task in DRAWS8.items():
+        runs: list[Run] = results[task]
+        cells.append(
+            of_runs(
+                f"share of clean draws, {count} at once", runs, lambda run: float(run.forced == 0), note="simulated"
+            )
+        )
+    curve = Curve(
+        label="alive",
+        legend="64 real processes",
+        colour=1,
+        xs=[0.0, *(float(i + 1) for i in range(len(run.kills)))],
+        ys=list(alive),
+        errors=[None] * len(alive),
+    )
+    groups = ", ".join(str(len(kill.killed)) for kill in run.kills)
+    return Outcome(
+        cells=cells,
+        plot=Plot(panels=[Panel(curves=[curve])], x_label=f"kill events (groups of {groups})", y_label="alive"),
+    )
+
+
+# Figure 9.
+
+DA9: Final = sim(1, nodes=1000, events=100, crash=1)
+CA9: Final = sim(1, arbiters="central", nodes=1000, arbiter_count=9, events=100, crash=1)
+
+
+def _figure_9(results: Results) -> Outcome:
+    da: list[Run] = results[DA9]
+    ca: list[Run] = results[CA9]
+    worst = max(max(run.request_counts) for run in da)
+    counts = sorted(count for run in da for count in run.request_counts)
+    cells = [
+        of_runs("DA, requests per failure", da, lambda run: run.requests / run.failures),
+        of_runs("DA, per node", da, lambda run: sum(run.request_counts) / len(run.request_counts)),
+        Measured(where="DA, worst node", mean=float(worst)),
+        of_runs(
+            "DA, share below 10", da, lambda run: sum(c < 10 for c in run.request_counts) / len(run.request_counts)
+        ),
+        of_runs("CA, per arbitrator", ca, lambda run: sum(run.request_counts) / len(run.request_counts)),
+        of_runs("CA, in all", ca, lambda run: float(run.requests)),
+        Measured(
+            where="worst central over worst distributed",
+            mean=max(max(run.request_counts) for run in ca) / max(worst, 1),
+        ),
+    ]
+    xs = sorted(set(counts))
+    curve = Curve(
+        label="DA",
+        legend="DA, 1,000 nodes",
+        colour=1,
+        xs=[float(x) for x in xs],
+        ys=[sum(count <= x for count in counts) / len(counts) for x in xs],
+        errors=[None] * len(xs),
+    )
+    return Outcome(
+        cells=cells,
+        plot=Plot(panels=[Panel(curves=[curve])], x_label="requests received", y_label="share of nodes"),
+    )
+
+
+# Figure 10.  The grid is ours: the paper's is lost.
+
+SIZES10: Final = (16, 64, 256)
+GRID10: Final = ((2, 2), (2, 8), (5, 2), (5, 8))  # (k, j)
+
+
+def _join(size: int, each_side: int, joins: int) -> Task:
+    return sim(6, nodes=size, neighbours=each_side, joins=joins)
+
+
+ONE10: Final = sim(10, nodes=32, joins=1)
+TASKS10: Final = {(n, k, j): _join(n, k, j) for n in SIZES10 for k, j in GRID10}
+
+
+def _figure_10(results: Results) -> Outcome:
+    cells, curves = [of_runs("one joiner", results[ONE10], lambda run: run.joins[0], unit="T_l")], []
+    means: dict[tuple[int, int, int], Measured] = {}
+    least = min(took for task in TASKS10.values() for run in results[task] for took in run.joins)
+    cells.append(Measured(where="least of all", mean=least, stderr=0.0, unit="T_l"))
+    for colour, (k, j) in enumerate(GRID10):
+        label = f"k={k}, j={j}"
+        found = []
+        for n in SIZES10:
+            runs: list[Run] = results[TASKS10[n, k, j]]
+            cell = of_runs(
+                f"{label}, N={n}",
+                runs,
+                lambda run: sum(run.joins) / len(run.joins) if run.joins else None,
+                curve=label,
+                x=float(n),
+                unit="T_l",
+            )
+            means[n, k, j] = cell
+            found.append(cell)
+        cells += found
+        curves.append(_curve(label, label, colour, found))
+    first, last = SIZES10[0], SIZES10[-1]
+    for where, much, little in (
+        ("falls with N", means[first, 5, 8], means[last, 5, 8]),
+        ("rises with k", means[first, 5, 8], means[first, 2, 8]),
+        ("rises with j", means[first, 5, 8], means[first, 5, 2]),
+    ):
+        cells.append(_difference(where, much, little))
+    plot = Plot(panels=[Panel(curves=curves)], x_label="nodes N", y_label="time to join / T_l")
+    return Outcome(cells=cells, plot=plot)
+
+
+def _difference(where: str, much: Measured, little: Measured) -> Measured:
+    if much.mean is None or little.mean is None:
+        return Measured(where=where, mean=None)
+    stderr = ((much.stderr or 0.0) ** 2 + (little.stderr or 0.0) ** 2) ** 0.5
+    note = f"{much.where} less {little.where}"
+    return Measured(where=where, mean=much.mean - little.mean, stderr=stderr, unit="T_l", note=note)
+
+
+# Figure 11.
+
+SIM11: Final = sim(30, nodes=64, events=8, crash=1)
+REAL11: Final = {lease: real(lease, DETECTION_GROUPS) for lease in REAL_LEASES}
+
+
+def _figure_11(results: Results) -> Outcome:
+    cells: list[Measured] = []
+    runs: list[Run] = results[SIM11]
+    cells.append(of_runs("simulated, per monitor, mean", runs, lambda run: sum(run.detections) / len(run.detections)))
+    cells.append(
+        of_runs("simulated, all monitors, mean", runs, lambda run: sum(run.detections_all) / len(run.detections_all))
+    )
+    last = [took for run in runs for took in run.detections_all]
+    for name, value in zip(("first", "second", "third"), quartiles(last), strict=True):
+        cells.append(Measured(where=f"simulated, all monitors, {name} quartile", mean=value, unit="T_l"))
+    found: dict[str, list[Measured]] = {"mean": [], "first quartile": [], "median": [], "third quartile": []}
+    for lease, task in REAL11.items():
+        run: RealRun = results[task]
+        times = [took for kill in run.kills for took in kill.per_monitor]
+        last = [took for kill in run.kills for took in kill.all_monitors]
+        spot, note = f"T_l = {format_duration(lease)}", lateness_note(run)
+        late = Measured(where=f"{spot}, lateness of a control process, p99", mean=run.worst_late, unit="T_l")
+        if len(times) < 2:
+            cells += [Measured(where=f"{spot}, per monitor, mean", mean=None, note=note), late]
+            continue
+        first, median, third = quartiles(times)
+        mean = sum(times) / len(times)
+        more: dict[str, Any] = {"unit": "T_l", "note": note, "x": lease / 1e9}
+        for name, value in (("mean", mean), ("first quartile", first), ("median", median), ("third quartile", third)):
+            cell = Measured(where=f"{spot}, per monitor, {name}", mean=value, curve=name, **more)
+            found[name].append(cell)
+            cells.append(cell)
+        cells.append(Measured(where=f"{spot}, all monitors, mean", mean=sum(last) / len(last), note=note, unit="T_l"))
+        beyond = sum(
+            not 1 - kill.late_worst <= took < 2 + kill.late_worst for kill in run.kills for took in kill.per_monitor
+        )
+        cells.append(Measured(where=f"{spot}, outside [1, 2) plus lateness", mean=float(beyond), note=note))
+        cells.append(late)
+    curves = [_curve(name, name, i, points) for i, (name, points) in enumerate(found.items()) if points]
+    plot = Plot(panels=[Panel(curves=curves)], x_label="T_l / s", y_label="detection / T_l")
+    return Outcome(cells=cells, plot=plot)
+
+
+ITEMS: Final = (
+    Item(
+        id="arb/fig7",
+        title="Arbitrators that fail",
+        caption="32 nodes, k = 3, T_a = T_l/2. CA: five arbitrators outside the ring, one and a member die per event; "
+        "DA: two random members.",
+        tasks=(CA7, DA7),
+        outcome=_figure_7,
+    ),
+    Item(
+        id="arb/fig8",
+        title=f"{REAL_SIZE} real processes, killed in groups",
+        caption="Processes on this machine, T_l = 256 ms, groups drawn apart from each other; and how often larger "
+        "random draws cost nobody else, simulated.",
+        tasks=(REAL8, *DRAWS8.values()),
+        outcome=_figure_8,
+    ),
+    Item(
+        id="arb/fig9",
+        title="Arbitration requests per node",
+        caption="1,000 nodes, k = 3, 100 failures one after another; CA with nine arbitrators. The dead and oneself "
+        "are counted.",
+        tasks=(DA9, CA9),
+        outcome=_figure_9,
+    ),
+    Item(
+        id="arb/fig10",
+        title="Time to join",
+        caption="In T_l, slotted as printed. The grid of N, k and j is ours, and so are the waits: T_l/2 to 3/2 T_l, "
+        "doubling to at most 12 T_l.",
+        tasks=(ONE10, *TASKS10.values()),
+        outcome=_figure_10,
+    ),
+    Item(
+        id="arb/fig11",
+        title="Time to notice a failure",
+        caption="64 real processes on this machine, T_l from 32 ms to 1.024 s, four groups of three each; beside the "
+        "simulated ring. How late a control process was tells where the machine is too slow for the bound.",
+        tasks=(SIM11, *REAL11.values()),
+        outcome=_figure_11,
+    ),
+)

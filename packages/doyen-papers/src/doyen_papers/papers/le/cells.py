@@ -1,0 +1,139 @@
+"""What all items of [LE] share: settings, their runs, and a measured cell with its closed form beside it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from hashlib import blake2b
+from math import hypot, inf
+from typing import Any, Final, Literal
+
+import msgspec
+
+from doyen.sim.runs import Figure
+from doyen_papers.analysis.announce import NoClosedForm, value
+from doyen_papers.analysis.setting import LossModel, Setting, Variant
+from doyen_papers.papers.item import Budget, Measured, Task
+from doyen_papers.studies.announce import Summary, study
+
+Results = Mapping[Task, Summary]
+Quantity = Literal[
+    "tmax", "messages", "rounds", "avg_rounds", "first_tmax", "first_messages", "reestablishment", "inconsistent"
+]
+
+LOSS: Final = 0.4  # Of all figures but 5.6, 5.7 and 5.10.
+NAMES: Final[dict[str, Variant]] = {"LE-A": "le-a", "LE-S": "le-s", "LE-M": "le-m", "SUP": "sup", "AL": "al"}
+_CLOSED: Final = {
+    "first_tmax": "first-round-tmax",
+    "first_messages": "first-round-messages",
+    "avg_rounds": "avg-rounds",
+}
+_UNITS: Final = {"tmax": "s", "first_tmax": "s", "reestablishment": "s", "inconsistent": "of the time"}
+
+
+def task(name: str, nodes: int, model: LossModel, *, runs_times: int = 1, **more: Any) -> Task:
+    """[LE §5.4] T_S = T_A = 1, Δ = .1, uniform, T_L = ∞ unless told otherwise."""
+    loss = 0.0 if model == "none" else more.pop("loss", LOSS)
+    setting = Setting(variant=NAMES[name], nodes=nodes, loss_model=model, loss=loss, **more)
+    return Task(setting, runs_times=runs_times)
+
+
+def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Summary:
+    return study(
+        wanted.setting,
+        runs=budget.runs,
+        seed=cell_seed(budget.seed, wanted.setting),
+        jobs=budget.jobs,
+        engine=budget.engine,
+        progress=progress,
+    )
+
+
+def cell_seed(seed: int, setting: Setting) -> int:
+    """One per setting, so that the errors of neighbouring points are independent."""
+    return int.from_bytes(blake2b(f"{seed}/{setting!r}".encode(), digest_size=4).digest(), "little")
+
+
+def figure_of(summary: Summary, quantity: Quantity) -> Figure | None:
+    if quantity.startswith("first_"):
+        first: Figure | None = getattr(summary.first_round, quantity.removeprefix("first_"))
+        return first
+    found: Figure | None = getattr(summary, quantity)
+    return found
+
+
+@cache
+def formula(setting: Setting, quantity: Quantity, as_printed: bool = False) -> float | None:
+    """The closed form; None where none is known."""
+    try:
+        return value(setting, _CLOSED.get(quantity, quantity), as_printed=as_printed)
+    except NoClosedForm:
+        return None
+
+
+def measured(
+    where: str,
+    summary: Summary,
+    quantity: Quantity,
+    *,
+    as_printed: bool = False,
+    curve: str = "",
+    x: float | None = None,
+    note: str = "",
+) -> Measured:
+    figure = figure_of(summary, quantity)
+    return Measured(
+        where=where,
+        mean=figure.mean if figure else None,
+        stderr=figure.stderr if figure else None,
+        formula=formula(summary.setting, quantity, as_printed),
+        curve=curve,
+        x=x,
+        unit=_UNITS.get(quantity, ""),
+        setting=msgspec.structs.asdict(summary.setting) | {"runs": summary.runs, "seed": summary.seed},
+        command=command(summary),
+        note=note or f"{quantity} by the {summary.engine} engine, {summary.runs} runs",
+    )
+
+
+def command(summary: Summary) -> str:
+    """Measures one cell again, to the last digit."""
+    words = ["doyen sim announce"]
+    defaults = Setting()
+    for name in Setting.__struct_fields__:
+        given = getattr(summary.setting, name)
+        if given != getattr(defaults, name) or name in ("variant", "nodes", "loss_model"):
+            unit = "s" if name.endswith("_s") and given != inf else ""
+            words.append(f"--{name.removesuffix('_s').replace('_', '-')} {given}{unit}")
+    return f"{' '.join(words)} --runs {summary.runs} --seed {summary.seed} --engine {summary.engine} --json"
+
+
+# Differences, for orderings.  Settings differ, so their errors are independent.
+
+Gap = tuple[int, float, float]  # N, a difference of means, its standard error.
+
+
+def gap(nodes: int, greater: Figure | None, less: Figure | None) -> Gap:
+    if greater is None or less is None:
+        return nodes, -inf, 0.0
+    return nodes, greater.mean - less.mean, hypot(greater.stderr or 0.0, less.stderr or 0.0)
+
+
+def narrowest(gaps: Iterable[Gap]) -> Gap:
+    """The one that speaks most against "greater"."""
+    return min(gaps, key=lambda found: found[1] / max(found[2], 1e-12))
+
+
+def farthest(gaps: Iterable[Gap], expected: float) -> Gap:
+    """The one that speaks most against "equal"."""
+    return max(gaps, key=lambda found: abs(found[1] - expected) / max(found[2], 1e-12))
+
+
+def gap_cell(where: str, found: Gap, *, unit: str, note: str = "") -> Measured:
+    nodes, mean, stderr = found
+    said = f"worst at N={nodes}" if nodes else ""
+    return Measured(
+        where=where,
+        mean=None if mean == -inf else mean,
+        stderr=stderr,
+        unit=unit,
+        note="; ".join(part for part in (said, note) if part),
+    )

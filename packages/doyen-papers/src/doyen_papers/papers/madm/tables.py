@@ -1,0 +1,148 @@
+"""Tables 6.2 to 6.5, what follows from them, and the walk-through: no chance in any of it.  [MADM §6.2.5, §6.3]"""
+
+from math import floor
+from typing import Final
+
+from doyen.core.ids import NodeId
+from doyen.score.experts import Expert, Panel, weigh
+from doyen.score.probes import closeness, degree, modification_time
+from doyen.score.topsis import quality, rate
+from doyen_papers.papers.item import Item, Measured, Outcome
+from doyen_papers.papers.madm.cells import Results
+from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, SEVEN, SEVEN_QUALITY, TABLES, neighbours, prioritised
+from doyen_papers.studies.spanning import Failure, Run, Setting, What, graph, simulate
+
+#: Figure 6.2: what fails one hop after the start, when node 3 has got its EIM.
+FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
+    "2-3": ("2-3",),
+    "3-4": ("3-4",),
+    "2-3, 0-3": ("2-3", "0-3"),
+    "2-3, 0-3, 3-5": ("2-3", "0-3", "3-5"),
+    **{f"node {n}": (n,) for n in "0123456"},
+}
+
+
+def truncated(value: float, digits: int) -> float:
+    """The tables cut their decimals off."""
+    return float(floor(value * 10**digits + 1e-9) / 10**digits)
+
+
+def _weights(results: Results) -> Outcome:
+    published = {attribute.name: attribute.weight for attribute in ATTRIBUTES}
+    names = tuple(published)
+    matrix = tuple(tuple(0.5 + 2 * (published[i] - published[j]) for j in names) for i in names)
+    found = weigh(Panel(names, tuple(Expert(name=f"expert {k}", preferences=matrix) for k in range(6))))
+    return Outcome(cells=[Measured(where=f"weight of {name}", mean=found.weights[name]) for name in names])
+
+
+def _quality(results: Results) -> Outcome:
+    cells = []
+    for table, rows in TABLES.items():
+        for row in rows:
+            value = truncated(quality(row.values, ATTRIBUTES).value, 4)
+            cells.append(Measured(where=f"Table {table}, node {row.node}", mean=value))
+    for table, rows in TABLES.items():
+        rated = rate({row.node: row.values for row in rows}, ATTRIBUTES)
+        best = rated.quality[rated.leader].value
+        cells.append(Measured(where=f"Table {table}, leader", mean=float(rated.leader)))
+        cells.append(Measured(where=f"Table {table}, leader's quality", mean=round(best, 6)))
+        graph_of = neighbours(GRAPHS[table])
+        wrong = sum(degree(graph_of, row.node) != row.degree for row in rows)
+        wrong += sum(truncated(closeness(graph_of, row.node), 2) != row.closeness for row in rows)
+        cells.append(Measured(where=f"Table {table}, degrees and closeness that differ", mean=wrong))
+    return Outcome(cells=cells)
+
+
+def _prioritised(results: Results) -> Outcome:
+    cells = []
+    for table, rows in TABLES.items():
+        for attribute in ATTRIBUTES:
+            leader = rate({row.node: row.values for row in rows}, prioritised(attribute.name)).leader
+            cells.append(Measured(where=f"Table {table}, .8 on {attribute.name}", mean=float(leader)))
+    return Outcome(cells=cells)
+
+
+def _modification(results: Results) -> Outcome:
+    cells = []
+    for table, edges in GRAPHS.items():
+        graph_of = neighbours(edges)
+        for row in TABLES[table]:
+            time = modification_time(graph_of, row.node)
+            cells.append(Measured(where=f"Table {table}, node {row.node} leads", mean=time, unit="c"))
+    return Outcome(cells=cells)
+
+
+def seven(*failures: Failure, best: str | None = None, silent: bool = False) -> Run:
+    found = graph(SEVEN, SEVEN_QUALITY | ({best: 0.99} if best else {}))
+    return simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
+
+
+def _walk(results: Results) -> Outcome:
+    run = seven()
+    cells = [Measured(where=kind, mean=count, unit="messages") for kind, count in run.messages.items()]
+    cells += [Measured(where=f"{kind}, longest", mean=bits, unit="bits") for kind, bits in run.bits.items()]
+    cells.append(Measured(where="declared at", mean=run.declared_at, unit="hops"))
+    cells.append(Measured(where="leader", mean=float(run.regions[0].leader or -1)))
+    return Outcome(cells=cells)
+
+
+def _failures(results: Results) -> Outcome:
+    cells = []
+    for name, parts in FIGURE_6_2.items():
+        what: What = "fail-node" if name.startswith("node") else "fail-link"
+        run = seven(*(Failure(what, tuple(NodeId(n) for n in part.split("-")), 1.0) for part in parts))
+        for region in run.regions:
+            leader = float(region.leader) if region.leader is not None else None
+            cells.append(Measured(where=f"{name} fails: {{{','.join(region.members)}}}", mean=leader))
+    broken = Failure("fail-link", (NodeId("1"), NodeId("2")), 1.0)
+    for how, silent in (("as printed", True), ("with re-parenting", False)):  # Nobody is told: nobody seeks a parent.
+        declared = seven(broken, best="1", silent=silent).declarations[0].leader
+        cells.append(Measured(where=f"node 1 is the best and 1-2 fails, {how}", mean=float(declared)))
+    return Outcome(cells=cells)
+
+
+ITEMS: Final = (
+    Item(
+        id="madm/table6.2",
+        title="experts' preferences to the published weights",
+        caption="The matrices are unpublished; p_ij = .5 + 2(w_i - w_j) yields the published weights under WA.",
+        tasks=(),
+        outcome=_weights,
+    ),
+    Item(
+        id="madm/tables",
+        title="Tables 6.3 to 6.5: quality factors, leaders, and the graphs of Figure 6.3",
+        caption="The tables cut quality off after four decimals, and closeness after two.",
+        tasks=(),
+        outcome=_quality,
+    ),
+    Item(
+        id="madm/prioritised",
+        title="one attribute weighs .8: the node with its best value leads",
+        caption="The leader's id. 'The node with the best value of that attribute gets elected.'",
+        tasks=(),
+        outcome=_prioritised,
+    ),
+    Item(
+        id="madm/modification",
+        title="time to modify data, by leader",
+        caption="Five sweeps (lock, response, modify, completion, unlock) to or from the farthest server.",
+        tasks=(),
+        outcome=_modification,
+    ),
+    Item(
+        id="madm/fig6.1",
+        title="the walk-through on seven nodes",
+        caption="Node 2 initiates; unit delays. The 47 messages themselves are compared by a test.",
+        tasks=(),
+        outcome=_walk,
+    ),
+    Item(
+        id="madm/fig6.2",
+        title="link and node failures on seven nodes",
+        caption="The leader of each region, by what fails one hop after node 2 has initiated; and whom the first "
+        "declaration names when a link of the best node fails.",
+        tasks=(),
+        outcome=_failures,
+    ),
+)

@@ -1,0 +1,93 @@
+"""Scores, leaders and bandwidth: no chance in any of it.  [POLE §2, Table 3, Fig. 3]"""
+
+from typing import Final
+
+from doyen.core.ids import NodeId
+from doyen.score.oracles import CONSENSUS, LATENCY, ORACLES, WORST_CASE, score_all
+from doyen_papers.papers.item import Curve, Item, Mark, Measured, Outcome, Panel, Plot
+from doyen_papers.papers.pole.cells import Results
+from doyen_papers.papers.pole.model import leader_of
+from doyen_papers.studies.pole import Setting
+from doyen_papers.studies.pole_places import TABLE_2, deployment
+from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
+
+SCORES: Final = {"θ_c": CONSENSUS, "θ_l": LATENCY, "θ_w": WORST_CASE}
+RTTS: Final = (0.0, *sorted(TABLE_2.values()))
+STEPS: Final = 40  # Halvings of a share: finer than a float can tell.
+
+
+def _scores(results: Results) -> Outcome:
+    cells = []
+    for name in ("1", "3", "two-dc"):
+        place = deployment(name)
+        for symbol, oracle in SCORES.items():
+            found = score_all(oracle, place.matrix(), place.rates(), exclude=place.leader, reattribute=True)
+            for server in ("p1", "p3", "p4"):
+                value = found.scores[NodeId(server)]
+                cells.append(Measured(where=f"{name}, {symbol} of {server}", mean=value, unit="ms"))
+    for name in ("1", "3", "two-dc"):
+        cells.append(Measured(where=f"{name}, latency changes leader at p", mean=_changes_at(name)))
+    return Outcome(cells=cells)
+
+
+def _changes_at(name: str) -> float:
+    """From which share on it is the leader of p = 1.  (At p = 0 of Deployment 1, p2, p3 and p4 are equal.)"""
+    low, high = 0.0, 1.0
+    last = leader_of(Setting(deployment=name, share=high))
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        same = leader_of(Setting(deployment=name, share=middle)) == last
+        low, high = (low, middle) if same else (middle, high)
+    return high
+
+
+def _leaders(results: Results) -> Outcome:
+    cells = []
+    for oracle in ORACLES:
+        for name in "123":
+            leader = leader_of(Setting(deployment=name, oracle=oracle))
+            cells.append(Measured(where=f"{name}, {oracle}", mean=float(leader[1:])))
+    leader = leader_of(Setting(deployment="1", oracle="composite"))
+    return Outcome(cells=[*cells, Measured(where="1, composite", mean=float(leader[1:]))])
+
+
+def _figure_3(results: Results) -> Outcome:
+    tcp = [tcp_bits_per_s(rtt) / 1e6 for rtt in RTTS]
+    udp = [NIC_BITS_PER_S / 1e6] * len(RTTS)
+    cells = [
+        Measured(where=f"{name}, RTT {rtt:g}", mean=value, unit="Mbit/s", curve=name, x=rtt)
+        for name, values in (("TCP", tcp), ("UDP", udp))
+        for rtt, value in zip(RTTS, values, strict=True)
+    ]
+    curves = [
+        Curve(label=name, legend=name, colour=i, xs=list(RTTS), ys=list(values), errors=[None] * len(RTTS))
+        for i, (name, values) in enumerate((("TCP", tcp), ("UDP", udp)))
+    ]
+    marks = [Mark(77.06, "77.06 ms: the longest used")]
+    plot = Plot(panels=[Panel(curves=curves, marks=marks)], x_label="round trip in ms", y_label="Mbit/s")
+    return Outcome(cells=cells, plot=plot)
+
+
+ITEMS: Final = (
+    Item(
+        id="pole/scores",
+        title="scores after p5's crash, and where the latency oracle changes its mind",
+        caption="Even requests, p5's clients with the other servers of their data centre.",
+        tasks=(),
+        outcome=_scores,
+    ),
+    Item(
+        id="pole/leaders",
+        title="who leads after p5, by oracle and deployment",
+        caption="The number of the server. Consensus is tied between p2, p3 and p4: the highest id wins.",
+        tasks=(),
+        outcome=_leaders,
+    ),
+    Item(
+        id="pole/fig3",
+        title="achievable bandwidth by round trip",
+        caption="TCP carries min(940 Mbit/s, window/RTT); the window, 2 MB, is ours: the figure is lost.",
+        tasks=(),
+        outcome=_figure_3,
+    ),
+)

@@ -1,0 +1,66 @@
+"""What the terminal shows of an item: a line per cell, as many as the eye takes in."""
+
+from collections.abc import Sequence
+
+from doyen_papers.papers.running import Reproduced
+from doyen_papers.papers.verdict import Cell
+
+__all__ = ["expected", "number", "ours", "said", "shown", "table", "tally"]
+
+
+def table(done: Reproduced) -> str:
+    """Aligned columns; what the small table leaves out is in results.json."""
+    cells = shown(done)
+    heads = ["", "published", "expected", "ours", "verdict"]
+    rows = [[cell.where, number(cell.published), expected(cell), ours(cell), said(cell)] for cell in cells]
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines = ["  " + "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+             for row in [heads, *rows]]  # fmt: skip
+    if len(cells) < len(done.cells):
+        lines.append(f"  … and {len(done.cells) - len(cells)} more cells, all in results.json")
+    return "\n".join([f"{done.item.id}  {done.item.title}: {tally(done.cells)}", *lines])
+
+
+def shown(done: Reproduced) -> list[Cell]:
+    """A few points of each curve, whatever belongs to no curve, and every miss."""
+    xs = done.item.shown_x
+    return [cell for cell in done.cells if not xs or cell.x is None or cell.x in xs or cell.verdict == "miss"]
+
+
+def said(cell: Cell) -> str:
+    """The verdict, and whether a miss is understood."""
+    if cell.verdict == "miss" and cell.explained:
+        return "miss, explained"
+    return "miss, explained afterwards" if cell.verdict == "miss" and cell.afterwards else cell.verdict
+
+
+def tally(cells: Sequence[Cell]) -> str:
+    """ "12 in band, 1 miss (explained), 3 beyond the paper"."""
+    count = {name: sum(cell.verdict == name for cell in cells) for name in ("in band", "miss", "beyond the paper")}
+    explained = sum(cell.verdict == "miss" and bool(cell.explained or cell.afterwards) for cell in cells)
+    parts = [f"{count['in band']} in band"]
+    if count["miss"]:
+        how = "explained" if explained == count["miss"] else f"{count['miss'] - explained} not explained"
+        parts.append(f"{count['miss']} miss{'es' if count['miss'] > 1 else ''} ({how})")
+    if count["beyond the paper"]:
+        parts.append(f"{count['beyond the paper']} beyond the paper")
+    return ", ".join(parts)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
+
+
+def expected(cell: Cell) -> str:
+    return f"> {number(cell.expected)}" if cell.kind == "claim" else number(cell.expected)
+
+
+def ours(cell: Cell) -> str:
+    """As many decimals as the standard error bears out."""
+    if cell.ours is None:
+        return "never"
+    unit = f" {cell.unit}" if cell.unit and cell.unit != "messages" else ""
+    if not cell.stderr:
+        return f"{cell.ours:.4g}{unit}"
+    decimals = next((d for d in range(9) if cell.stderr >= 0.95 * 10**-d), 9)
+    return f"{cell.ours:.{decimals}f} ± {cell.stderr:.{decimals}f}{unit}"

@@ -1,0 +1,88 @@
+"""In band, miss, or beyond the paper."""
+
+from math import hypot, isfinite
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from doyen.errors import ConfigError
+from doyen_papers.papers.expected import Expect
+from doyen_papers.papers.item import Measured
+
+Verdict = Literal["in band", "miss", "beyond the paper"]
+
+SIGMAS: Final = 3.5
+_ROUNDING: Final = 1e-9  # Relative: a mean of equal numbers need not equal them to the last bit.
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One judged number; these are the cells of results.json.  Times are seconds."""
+
+    where: str
+    curve: str
+    x: float | None  #: N, for the figures of [LE].
+    kind: str | None  #: How it was judged (see expected.toml); null beyond the paper.
+    published: float | None  #: As the paper prints it, or its formula gives it.
+    expected: float | None  #: What ours was held against.
+    ours: float | None  #: null: it never happened.
+    stderr: float | None
+    tolerance: float | None  #: How far ours might be from `expected`, standard errors included.
+    verdict: Verdict
+    explained: str  #: Why a miss was to be expected; known before the run.
+    afterwards: str  #: Why it missed; found out later.
+    reason: str
+    source: str
+    says: str
+    unit: str
+    note: str
+    setting: dict[str, Any]
+    command: str
+
+
+def judge(measured: Measured, expect: Expect | None) -> Cell:
+    """The cell of a measured number, and what was expected of it."""
+    value = tolerance = published = None
+    verdict: Verdict = "beyond the paper"
+    if expect is not None:
+        value = measured.formula if expect.value is None else expect.value
+        published = value if expect.kind == "printed" else expect.published
+        if value is None:
+            raise ConfigError(f"expected.toml: {expect.item}, {measured.where}: no value, and no closed form beside it")
+        tolerance = _tolerance(expect, measured)
+        verdict = "in band" if _in_band(expect.kind, measured.mean, value, tolerance) else "miss"
+    return Cell(
+        where=measured.where,
+        curve=measured.curve,
+        x=measured.x,
+        kind=expect.kind if expect else None,
+        published=published,
+        expected=value,
+        ours=measured.mean,
+        stderr=measured.stderr,
+        tolerance=tolerance,
+        verdict=verdict,
+        explained=expect.explained if expect else "",
+        afterwards=expect.afterwards if expect else "",
+        reason=expect.reason if expect else "",
+        source=expect.source if expect else "",
+        says=expect.says if expect else "",
+        unit=measured.unit,
+        note=measured.note,
+        setting=measured.setting,
+        command=measured.command,
+    )
+
+
+def _tolerance(expect: Expect, measured: Measured) -> float:
+    if expect.kind in ("published", "inferred"):
+        return expect.tolerance
+    return SIGMAS * hypot(measured.stderr or 0.0, expect.stderr) + expect.tolerance
+
+
+def _in_band(kind: str, ours: float | None, value: float, tolerance: float) -> bool:
+    if ours is None or not isfinite(ours):
+        return False
+    slack = _ROUNDING * max(1.0, abs(value))
+    if kind == "claim":
+        return ours - tolerance >= value - slack
+    return abs(ours - value) <= tolerance + slack

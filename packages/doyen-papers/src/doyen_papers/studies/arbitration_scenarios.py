@@ -1,0 +1,409 @@
+"""What must pass, by name: each a made-up world in which one thing happens, and what must come of it.  [ARB]
+
+`play(name, seed)` returns None, or what went wrong.  `BROKEN` has the variants that must be caught, and by what.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.ids import NodeId
+from doyen.membership.arbitration.admission import Admission
+from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
+from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.arbitration.machine import Arbitration
+from doyen.membership.arbitration.messages import (
+    ArbUpgrd,
+    LeaseAck,
+    LeaseRequest,
+    ProposeReply,
+    Requested,
+    Suspected,
+    Upgraded,
+    Verdict,
+    Vote,
+)
+from doyen.membership.arbitration.pair import Electorate, Pair
+from doyen.membership.ring import Name, Seat, neighbours
+from doyen.sim.engine import DROP
+from doyen.sim.network import Delay
+from doyen.sim.node import SimNode
+from doyen_papers.studies.arbitration import ArbitrationSetting, Build, Ring
+
+Drop = Callable[[str, str, Any], bool]  # (sender, receiver, message)
+Scenario = Callable[[int, Build], str | None]
+
+
+def play(name: str, seed: int, build: Build = Arbitration) -> str | None:
+    return SCENARIOS[name](seed, build)
+
+
+def _ring(seed: int, build: Build, *, delay: Delay | None = None, **setting: Any) -> Ring:
+    ring = Ring(ArbitrationSetting(**({"nodes": 32, "rejoin": False} | setting)), seed, build=build, delay=delay)
+    ring.run(2 * ring.config.lease)
+    ring.run(int(ring.rng.random() * ring.config.lease))
+    return ring
+
+
+def _dropping(ring: Ring, drop: Drop) -> None:
+    def verdict(sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
+        return DROP if drop(sender.name, receiver.name, message) else 0
+
+    ring.watch.votes_promised = False
+    ring.sim.filters.append(verdict)
+    ring.sim.network_changed()
+
+
+def _settle(ring: Ring, leases: int = 8) -> str | None:
+    ring.run(leases * ring.config.lease)
+    ring.rest()
+    return ring.watch.lines[0] if ring.watch.lines else None
+
+
+def _left(ring: Ring) -> set[Name]:
+    return {fact.seat.name for _, fact in ring.watch.departures}
+
+
+def _link_cut(seed: int, build: Build) -> str | None:
+    ring = _ring(seed, build)
+    one, other = ring.cut_link()
+    wrong = _settle(ring)
+    left = _left(ring)
+    if wrong is None and (len(left) != 1 or not left < {one.name, other.name}):
+        return f"the link {one}-{other} was cut, and {sorted(left)} left: exactly one of the two ought to"
+    return wrong
+
+
+def _equal_phases(seed: int, build: Build) -> str | None:
+    ring = _ring(seed, build, equal_phases=True, delay=Delay(model="uniform", mean=ms(5), spread=ms(4)))
+    one, other = ring.cut_link()
+    wrong = _settle(ring)
+    left = _left(ring)
+    if wrong is None and (not left or not left <= {one.name, other.name}):
+        return f"the link {one}-{other} was cut, and {sorted(left)} left: one of the two, or both"
+    return wrong
+
+
+def _early_crash(seed: int, build: Build) -> str | None:
+    ring = Ring(ArbitrationSetting(nodes=32, rejoin=False), seed, build=build)
+    ring.run(ring.config.lease // 5)
+    ring.crash_random(1)
+    wrong = _settle(ring)
+    return wrong or (None if len(ring.members()) == 31 else f"{len(ring.members())} are left of 31")
+
+
+def _proposer_dies(seed: int, build: Build) -> str | None:
+    """P's upgrade for Q is known to a majority; Q never hears of it, and P crashes."""
+    ring = _ring(seed, build)
+    mute: set[str] = set()
+
+    def drop(sender: str, receiver: str, message: Any) -> bool:
+        told = isinstance(message, LeaseRequest | LeaseAck) and message.said is not None
+        return (not mute and isinstance(message, ArbUpgrd)) or (
+            sender in mute and (told or isinstance(message, ArbUpgrd))
+        )
+
+    def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, Upgraded) and not mute:
+            mute.add(node.name)
+            ring.sim.at(now, lambda: ring.crash(node), "the proposer dies")
+
+    ring.crash_random(1)
+    _dropping(ring, drop)
+    ring.sim.watchers.append(on_fact)
+    wrong = _settle(ring, 14)
+    if wrong is None and not mute:
+        return "nobody proposed anything"
+    return wrong or (None if not _left(ring) else f"{sorted(_left(ring))} left")
+
+
+def _stale_request(seed: int, build: Build) -> str | None:
+    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
+
+    Others may follow Q, if it leaves in the middle of an upgrade of its own.
+    """
+    ring = _ring(seed, build, mode="paper")
+    chosen: list[Name] = []
+
+    def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, Upgraded) and not chosen:
+            chosen.extend(((node.name, 1), fact.peer.name))
+            ring.sim.at(now, lambda: ring.sim.partition("cut", [node], [ring.nodes[fact.peer.node]]), "cut")
+
+    ring.crash_random(1)
+    _dropping(ring, lambda sender, receiver, message: not chosen and isinstance(message, ArbUpgrd))
+    ring.sim.watchers.append(on_fact)
+    wrong = _settle(ring, 14)
+    if wrong is not None or not chosen:
+        return wrong or "nobody upgraded anything"
+    proposer, peer = chosen
+    left = _left(ring)
+    return None if peer in left and proposer not in left else f"{sorted(left)} left: {peer} ought to, not {proposer}"
+
+
+def _aborted_upgrades(seed: int, build: Build) -> str | None:
+    """Two neighbours of a dead node both propose, and neither gets its answers; then one of them dies."""
+    ring = _ring(seed, build)
+    dead = ring.crash_random(1)[0]
+    monitors = sorted(ring.founding.neighbourhoods[NodeId(dead), 1])
+    one, other = ring.rng.sample(monitors, 2)
+    while other not in ring.founding.neighbourhoods[one.name]:
+        one, other = ring.rng.sample(monitors, 2)
+    until = ring.sim.now + int(7.5 * ring.config.lease)
+    _dropping(
+        ring,
+        lambda sender, receiver, message: (
+            isinstance(message, ProposeReply) and receiver in (one.node, other.node) and ring.sim.now < until
+        ),
+    )
+    ring.run(until - ring.sim.now)
+    if not ring.watch.aborts:
+        return "nothing was aborted"
+    ring.crash(ring.nodes[one.node])
+    wrong = _settle(ring, 10)
+    return wrong or (None if not _left(ring) else f"{sorted(_left(ring))} left")
+
+
+def _one_request_lost(seed: int, build: Build) -> str | None:
+    ring = _ring(seed, build)
+    dropped: list[str] = []
+
+    def drop(sender: str, receiver: str, message: Any) -> bool:
+        if dropped or not isinstance(message, LeaseRequest):
+            return False
+        dropped.append(sender)
+        return True
+
+    _dropping(ring, drop)
+    wrong = _settle(ring)
+    return wrong or (None if not _left(ring) else f"one lost message cost {sorted(_left(ring))}")
+
+
+def _loser_hears_nothing(seed: int, build: Build) -> str | None:
+    """Its arbitrators' votes are lost: it leaves by its own clock."""
+    ring = _ring(seed, build)
+    pair = set(ring.cut_link())
+    accused: list[tuple[Seat, Instant]] = []  # The first of the two to be suspected loses.
+
+    def on_fact(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, Suspected) and fact.peer in pair and not accused:
+            accused.append((fact.peer, now))
+
+    ring.sim.watchers.append(on_fact)
+    _dropping(
+        ring,
+        lambda sender, receiver, message: (
+            isinstance(message, Vote) and bool(accused) and receiver == accused[0][0].node
+        ),
+    )
+    wrong = _settle(ring)
+    left = {fact.seat: at for at, fact in ring.watch.departures}
+    ((loser, since),) = accused
+    if wrong is None and left.keys() != {loser}:
+        return f"{sorted(left)} left, and {loser} ought to"
+    if wrong is None and left[loser] - since > 2 * ring.config.lease + ring.config.arbitration:
+        return f"{loser} stayed for {(left[loser] - since) / ring.config.lease:.3f} T_l"
+    return wrong
+
+
+def _central_majority_gone(seed: int, build: Build) -> str | None:
+    ring = _ring(seed, build, mode="paper", arbiters="central")
+    for arbiter in ring.arbiters[:3]:
+        ring.sim.crash(arbiter)
+    ring.run(20 * ring.config.lease)
+    if len(ring.members()) != 32:
+        return f"nobody was suspected, and {32 - len(ring.members())} left"
+    ring.crash_random(1)
+    wrong = _settle(ring)
+    return wrong or (None if not ring.members() else f"{len(ring.members())} stayed without a majority of arbitrators")
+
+
+def _join_displaces(seed: int, build: Build) -> str | None:
+    ring = _ring(seed, build)
+    asked: list[Any] = []
+    ring.sim.watchers.append(
+        lambda node, channel, fact, now: asked.append(fact) if isinstance(fact, Requested) else None
+    )
+    ring.join()
+    wrong = _settle(ring)
+    if wrong is None and len(ring.members()) != 33:
+        return f"{len(ring.members())} members, and not 33"
+    ring.watch.check_neighbourhoods()
+    return wrong or (ring.watch.lines[0] if ring.watch.lines else f"{asked[0]}" if asked else None)
+
+
+def _joiner_dies(seed: int, build: Build) -> str | None:
+    """At any phase; whoever comes to the same place next is let in."""
+    ring = _ring(seed, build, delay=Delay(mean=ms(20)))
+    node = ring.join()
+    ring.run(int(ring.rng.random() * 1.2 * ring.config.lease))
+    place = ring.machine(node.name).seat
+    ring.crash(node)
+    ring.joiners.remove(node)
+    ring.run(ms(10))
+    ring.join(Seat(place.point, NodeId("next"), 1))
+    wrong = _settle(ring, 12)
+    members = {m.seat.node for m in ring.members()}
+    return wrong or (None if "next" in members and len(members) == 33 else f"{len(members)} members; next is not there")
+
+
+def _one_way_requests(seed: int, build: Build) -> str | None:
+    """P's requests to Q are lost, and nothing else: P suspects Q, and Q must find out."""
+    ring = _ring(seed, build)
+    one = ring.rng.choice(ring.seats)
+    other = ring.rng.choice(sorted(ring.founding.neighbourhoods[one.name]))
+    _dropping(
+        ring,
+        lambda sender, receiver, message: (
+            isinstance(message, LeaseRequest) and sender == one.node and receiver == other.node
+        ),
+    )
+    wrong = _settle(ring)
+    first, second = (ring.watch.suspected.get((a.name, b.name)) for a, b in ((one, other), (other, one)))
+    if wrong is None and (first is None or second is None or not 1 <= (second - first) / ring.config.lease <= 2):
+        return f"{one} suspected {other} at {first}, and {other} {one} at {second}: [ARB Thm 3] T_l to 2·T_l later"
+    return wrong or (None if len(_left(ring)) == 1 else f"{sorted(_left(ring))} left: exactly one ought to")
+
+
+def _even_split(seed: int, build: Build) -> str | None:
+    """Two pairs of neighbours, cut in the middle: half of a group is no majority."""
+    ring = _ring(seed, build, nodes=4, mode="paper", equal_phases=True)
+    ring.divide([2, 2], arcs=True)
+    wrong = _settle(ring)
+    return wrong or (None if not ring.members() else f"{len(ring.members())} stayed with half of a group")
+
+
+def _partition(sizes: str, mode: str, arcs: bool, behaviour: str) -> Scenario:
+    def scenario(seed: int, build: Build) -> str | None:
+        more: dict[str, Any] = {} if mode == "paper" else {"behaviour": behaviour}
+        ring = _ring(seed, build, mode=mode, **more)
+        first, second = ring.divide([int(size) for size in sizes.split("/")], arcs=arcs)
+        wrong = _settle(ring, 30)
+        members = {machine.seat.node for machine in ring.members()}
+        sides = [len(members & {s.node for s in side}) for side in (first, second)]
+        if wrong is not None:
+            return wrong
+        expected = {
+            "collapse": sum(sides) == 0 if sizes == "16/16" else sides[1] == 0,
+            "majority": sum(sides) == 0 if sizes == "16/16" else sides[0] > 16 and sides[1] == 0,
+            # Halves drawn at random halve every group: who stays, if anybody, is chance.
+            "split": sides[0] > 0 if sizes != "16/16" else not arcs or min(sides) > 0,
+        }
+        return None if expected[behaviour] else f"{sizes} {behaviour}: {sides[0]} and {sides[1]} stayed"
+
+    return scenario
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "link-cut": _link_cut,
+    "link-cut-equal-phases": _equal_phases,
+    "crash-after-boot": _early_crash,
+    "proposer-dies": _proposer_dies,
+    "stale-request": _stale_request,
+    "aborted-upgrades": _aborted_upgrades,
+    "one-request-lost": _one_request_lost,
+    "loser-hears-nothing": _loser_hears_nothing,
+    "central-majority-gone": _central_majority_gone,
+    "join-displaces": _join_displaces,
+    "joiner-dies": _joiner_dies,
+    "one-way-requests": _one_way_requests,
+    "half-is-no-majority": _even_split,
+    **{
+        f"partition-{sizes.replace('/', '-')}-{mode}-{'arcs' if arcs else 'random'}"
+        + (f"-{behaviour}" if mode == "practical" else ""): _partition(sizes, mode, arcs, behaviour)
+        for sizes in ("16/16", "24/8")
+        for arcs in (True, False)
+        for mode, behaviour in (
+            ("paper", "collapse"),
+            ("practical", "collapse"),
+            ("practical", "majority"),
+            ("practical", "split"),
+        )
+    },
+}
+
+
+# Broken on purpose.
+
+
+class _HalfElects(Electorate):
+    def is_majority(self, count: int, total: int) -> bool:
+        return 2 * count >= total
+
+
+class HalfIsEnough(Arbitration):
+    ELECTORATE = _HalfElects
+
+
+class OwnViewOfOthers(Arbitration):
+    """Takes N_Q from P's own list."""
+
+    def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
+        known = {self.seat, *(other.seat for other in self.pairs.values())}
+        super().reflect(pair, version, tuple(neighbours(pair.seat, known, self.config.neighbours)))
+
+
+class _Gated(Arbitrator):
+    booted_at: Instant | None = None
+
+    def judge(self, asker: Name, suspect: Name, version: int, now: Instant) -> Judgement:
+        self.booted_at = 0 if self.booted_at is None else self.booted_at
+        if now - self.booted_at < self.config.recent:
+            return Judgement(Verdict.REJECT)
+        return super().judge(asker, suspect, version, now)
+
+
+class GatedByUptime(Arbitration):
+    ARBITRATOR = _Gated
+
+
+class _OwnVersion(Arbitrator):
+    def stale(self, asker: Name, suspect: Name, version: int, now: Instant) -> Version | None:
+        return super().stale(suspect, asker, version, now)
+
+
+class StaleByOwnVersion(Arbitration):
+    ARBITRATOR = _OwnVersion
+
+
+class NoRetransmission(Arbitration):
+    def __init__(self, place: Seat, config: ArbitrationConfig, *arguments: Any, **more: Any) -> None:
+        super().__init__(place, replace(config, resends=0), *arguments, **more)
+
+
+class _NeverUnlocks(Admission):
+    def locked_until(self, now: Instant) -> Instant:
+        return now + 10**15
+
+
+class UnboundedLock(Arbitration):
+    ADMISSION = _NeverUnlocks
+
+
+class AcksAfterSuspecting(Arbitration):
+    def may_ack(self, pair: Pair) -> bool:
+        return True
+
+
+class Broken(Struct, frozen=True):
+    build: Build
+    caught_by: str  # A scenario.
+
+
+BROKEN: Final = {
+    "majority of half": Broken(HalfIsEnough, "half-is-no-majority"),
+    "N_Q from one's own view": Broken(OwnViewOfOthers, "crash-after-boot"),
+    "gating by uptime": Broken(GatedByUptime, "crash-after-boot"),
+    "stale check on one's own version": Broken(StaleByOwnVersion, "stale-request"),
+    "no retransmission": Broken(NoRetransmission, "one-request-lost"),
+    "unbounded lock": Broken(UnboundedLock, "joiner-dies"),
+    "acking after suspecting": Broken(AcksAfterSuspecting, "one-way-requests"),
+}
+
+
+def seeds_to_catch(broken: Broken, most: int = 50) -> int | None:
+    """How many seeds it takes; None: it was not caught."""
+    return next((seed for seed in range(1, most + 1) if play(broken.caught_by, seed, broken.build) is not None), None)

@@ -1,0 +1,186 @@
+"""Membership traces: what every view said, and when; recorded once, told to many elections.  [CTOL §VI]
+
+A trace is a text file, one JSON value per line (`docs/reference/ctolerant.md` has an example):
+
+    header   {"format": "doyen-memtrace", "version": 1, "membership": "medley", "drop": 0.05, "seed": 7,
+              "nodes": ["n00", …], "places": [[x, y], …], "duration_ms": 60000}
+             places in metres, radios reach 4 m; none: everybody is beside everybody
+    changes  [t_ms, node, member, status, suspicions]      in order of time
+             node and member are indices into `nodes`; status is "a" alive, "s" suspected, "f" failed, "l" left,
+             or "-" for a member that was forgotten; suspicions is the count that the node's view shows
+
+The changes at t = 0 are the views after warm-up.  A node's entry about itself is left out.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.ids import NodeId
+from doyen.core.view import Member, Status, ViewChanged
+from doyen.errors import ConfigError
+from doyen.sim.engine import Simulation
+from doyen.sim.node import SimNode
+from doyen_papers.studies.views import ToldViews
+
+FORMAT: Final = "doyen-memtrace"
+VERSION: Final = 1
+REREAD: Final[Duration] = ms(200)  # Elections see the trace anew so often.
+
+_LETTER: Final = {Status.ALIVE: "a", Status.SUSPECTED: "s", Status.FAILED: "f", Status.LEFT: "l"}
+_STATUS: Final = {letter: status for status, letter in _LETTER.items()}
+_LETTERS: Final = frozenset((*_STATUS, "-"))
+
+Change = tuple[int, int, int, str, int]  # t_ms, node, member, status, suspicions
+
+
+class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: str = FORMAT
+    version: int = VERSION
+    membership: Literal["swim", "medley", "heartbeat"]
+    drop: float
+    seed: int
+    nodes: list[str]
+    places: list[tuple[float, float]] = []
+    duration_ms: int
+
+
+class MemTrace(Struct, frozen=True):
+    header: Header
+    changes: list[Change]
+
+    def write(self, path: str | Path) -> None:
+        with open(path, "wb") as file:
+            for value in (self.header, *self.changes):
+                file.write(msgspec.json.encode(value) + b"\n")
+
+
+@lru_cache(maxsize=4)
+def read(path: str) -> MemTrace:
+    """A trace from a file; whatever is wrong is said with its line."""
+    try:
+        lines = Path(path).read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", field="trace") from None
+    if not lines:
+        raise ConfigError(f"{path} is empty", field="trace")
+    header: Header = _decode(lines[0], Header, path, 1)
+    if header.format != FORMAT or header.version != VERSION:
+        raise ConfigError(f"{path}: is {header.format} {header.version}, not {FORMAT} {VERSION}", field="trace")
+    if header.places and len(header.places) != len(header.nodes):
+        raise ConfigError(f"{path}: has {len(header.nodes)} nodes and {len(header.places)} places", field="trace")
+    size, before, changes = len(header.nodes), 0, _decode_all(lines[1:], path)
+    for number, (t, node, member, status, count) in enumerate(changes, start=2):
+        if t < before or count < 0 or not (0 <= node < size and 0 <= member < size) or status not in _LETTERS:
+            line = lines[number - 1].decode()
+            raise ConfigError(f"{path}, line {number}: {line} is out of order or out of range", field="trace")
+        before = t
+    return MemTrace(header, changes)
+
+
+def _decode_all(lines: list[bytes], path: str) -> list[Change]:
+    """All at once; where that fails, one by one, to name the line."""
+    try:
+        changes: list[Change] = msgspec.json.decode(b"[" + b",".join(lines) + b"]", type=list[Change])
+    except msgspec.DecodeError:
+        changes = []
+    if len(changes) != len(lines):
+        changes = [_decode(line, Change, path, number) for number, line in enumerate(lines, start=2)]
+    return changes
+
+
+def _decode(line: bytes, kind: Any, path: str, number: int) -> Any:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}, line {number}: {error}", field="trace") from None
+
+
+class Recorder:
+    """Watches a simulation's views from now on."""
+
+    def __init__(
+        self, sim: Simulation, membership: Literal["swim", "medley", "heartbeat"], drop: float, seed: int
+    ) -> None:
+        self.sim, self.began = sim, sim.now
+        self.membership, self.drop, self.seed = membership, drop, seed
+        self.changes: list[Change] = []
+        self._views: dict[int, Any] = {}
+        sim.watchers.append(self._on_fact)
+
+    def snapshot(self, views: dict[int, Any]) -> None:
+        """The views as they are, by node; they are the changes at t = 0."""
+        for node, view in views.items():
+            for member in view.members:
+                self._note(node, view, member)
+
+    def trace(self) -> MemTrace:
+        names = [node.name for node in self.sim.nodes]
+        return MemTrace(
+            Header(
+                membership=self.membership,
+                drop=self.drop,
+                seed=self.seed,
+                nodes=list(names),
+                places=list(self.sim.network.topology.places),
+                duration_ms=(self.sim.now - self.began) // ms(1),
+            ),
+            self.changes,
+        )
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if isinstance(fact, ViewChanged):
+            for member in fact.changed:
+                self._note(node.index, fact.view, member)
+
+    def _note(self, node: int, view: Any, member: NodeId) -> None:
+        index = self.sim.by_name[member].index
+        if index != node:
+            held = view.members.get(member)
+            letter, count = ("-", 0) if held is None else (_LETTER[held.status], held.suspicion_count)
+            self.changes.append(((self.sim.now - self.began) // ms(1), node, index, letter, count))
+
+
+class Player:
+    """Tells a simulation's nodes what a trace says, from some instant of it on, every 200 ms; then from its start."""
+
+    def __init__(self, trace: MemTrace, sim: Simulation, views: ToldViews, *, offset: Duration = 0) -> None:
+        self.trace, self.sim, self.views = trace, sim, views
+        self._names = [NodeId(name) for name in trace.header.nodes]
+        self._lasts = max(trace.header.duration_ms, 1)
+        self._time = offset // ms(1) % self._lasts
+        self._next = self._lap = 0  # Where in the changes, and when the present lap began.
+        self._members: dict[tuple[int, str, int], Member] = {}  # One object for all views that say the same.
+
+    def start(self) -> None:
+        self._reread()
+
+    def _reread(self) -> None:
+        self._catch_up()
+        self._time += REREAD // ms(1)
+        self.sim.at(self.sim.now + REREAD, self._reread, "trace")
+
+    def _catch_up(self) -> None:
+        """What has not changed between the trace's end and its start is not told twice."""
+        news: dict[int, dict[NodeId, Member | None]] = {}
+        changes, names, known = self.trace.changes, self._names, self._members
+        while changes:
+            if self._next == len(changes):
+                self._next, self._lap = 0, self._lap + self._lasts
+            t, node, member, letter, count = changes[self._next]
+            if t + self._lap > self._time:
+                break
+            self._next += 1
+            said = known.get((member, letter, count))
+            if said is None and letter != "-":
+                said = Member(node=names[member], status=_STATUS[letter], suspicion_count=count)
+                known[member, letter, count] = said
+            news.setdefault(node, {})[names[member]] = said
+        for index, members in news.items():
+            hearer = self.sim.nodes[index]
+            self.views.set(hearer, [member for member in members.values() if member is not None])
+            self.views.drop(hearer, [name for name, member in members.items() if member is None])

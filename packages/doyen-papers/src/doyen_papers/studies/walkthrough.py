@@ -1,0 +1,186 @@
+"""The papers' worked examples, played by the real machines: every step as the paper prints it.  [CTOL Fig. 1, 2]"""
+
+from collections.abc import Mapping
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.host import Host
+from doyen.core.ids import NodeId
+from doyen.election.ctolerant.config import CTolerantConfig, Variant
+from doyen.election.ctolerant.machine import CTolerant
+from doyen.election.ctolerant.messages import (
+    Decided,
+    LeaderHeld,
+    NotifyLeader,
+    Query,
+    Response,
+    ResponseCounted,
+)
+from doyen.errors import ConfigError
+from doyen.sim.engine import Simulation
+from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.node import SimNode
+from doyen.sim.streams import Streams
+from doyen.sim.topology import Topology
+from doyen_papers.studies.views import ToldViews
+
+CHANNEL: Final = "election"
+HOP: Final[Duration] = ms(10)
+
+
+class Example(Struct, frozen=True, kw_only=True):
+    """One of the paper's snapshots.  Nodes are called by their hash."""
+
+    variant: Variant
+    node_count: int
+    missing_max: int
+    initiator: int
+    asked: tuple[int, ...]
+    arrivals: tuple[int, ...]  # In which order responses come in.
+    candidate_count: int = 5
+    unhealthy_count: int = 5
+    counts: Mapping[int, Mapping[int, int]] = MappingProxyType({})  # Who suspected whom how often.
+
+
+EXAMPLES: Final = {
+    "ctol/figure1": Example(
+        variant="base", node_count=4, missing_max=2, initiator=3, asked=(0, 1, 2), arrivals=(0, 1, 2)
+    ),
+    "ctol/figure2": Example(
+        variant="hybrid",
+        node_count=5,
+        missing_max=2,
+        initiator=4,
+        asked=(0, 1, 4),
+        arrivals=(4, 0, 1),
+        candidate_count=2,
+        unhealthy_count=2,
+        counts={
+            0: {1: 2, 2: 1, 3: 4, 4: 0},
+            1: {0: 5, 2: 0, 3: 2, 4: 1},
+            2: {0: 2, 1: 2, 3: 3, 4: 1},
+            3: {0: 3, 1: 0, 2: 2, 4: 1},
+            4: {0: 0, 1: 1, 2: 0, 3: 2},
+        },
+    ),
+}
+
+
+class Step(Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
+    """What the initiator had after one more response; candidates without the excluded, as the paper shows them."""
+
+    sender: int
+    excluded: dict[str, int]
+    candidates: list[int]
+    leaders: list[int]
+
+
+class Walk(Struct, frozen=True, kw_only=True):
+    steps: list[Step]
+    notified: list[int]
+    unicasts: int
+    multicasts: int
+    leader: int
+    agreed: bool  # Whether every node ended with that leader.
+
+
+def walk(name: str, *, late: Mapping[int, Duration] = MappingProxyType({})) -> Walk:
+    """Plays an example; `late` holds back the LEADERs of these nodes."""
+    if name not in EXAMPLES:
+        raise ConfigError(f"{name!r} is not an example: one of {', '.join(EXAMPLES)}")
+    return _Walk(EXAMPLES[name], late).run()
+
+
+class _Scripted(Random):
+    """Asks whom the paper asks."""
+
+    def __init__(self, asked: tuple[int, ...]) -> None:
+        super().__init__(0)
+        self.asked = asked
+
+    def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
+        asked = [NodeId(str(i)) for i in self.asked]
+        assert k == len(asked) and set(asked) <= set(population)
+        return asked
+
+
+class _Walk:
+    def __init__(self, example: Example, late: Mapping[int, Duration]) -> None:
+        self.example, self.late = example, late
+        streams = Streams(1)
+        network = NetworkConfig(delay=Delay(mean=HOP))
+        self.sim = Simulation(Network(network, Topology(example.node_count, None), streams), streams)
+        self.sim.filters.append(self._hold_back)
+        self.sim.network_changed()
+        self.sim.watchers.append(self._on_fact)
+        self.sim.send_watchers.append(self._on_send)
+        self.config = CTolerantConfig(
+            variant=example.variant,
+            missing_max=example.missing_max,
+            candidate_count=example.candidate_count,
+            unhealthy_count=example.unhealthy_count,
+            ask_interval=FOREVER,
+            bootstrap_after=FOREVER,
+        )
+        self.steps: list[Step] = []
+        self.notified: list[int] = []
+        self.unicasts = self.multicasts = 0
+        self.nodes = [self.sim.add(NodeId(str(i)), self._setup) for i in range(example.node_count)]
+
+    def run(self) -> Walk:
+        for node in self.nodes:
+            self.sim.start(node)
+        names = {i: NodeId(str(i)) for i in range(len(self.nodes))}
+        counts = {names[i]: {names[j]: n for j, n in row.items()} for i, row in self.example.counts.items()}
+        ToldViews(self.sim).complete(self.nodes, counts)
+        self.sim.command(self.nodes[self.example.initiator], CHANNEL, "initiate")
+        self.sim.run(until=seconds(5))
+        leaders = {node.host.ports[CHANNEL].machine.leader for node in self.nodes if node.host}  # type: ignore[attr-defined]
+        return Walk(
+            steps=self.steps,
+            notified=self.notified,
+            unicasts=self.unicasts,
+            multicasts=self.multicasts,
+            leader=self.notified[-1],
+            agreed=leaders == {NodeId(str(self.notified[-1]))},
+        )
+
+    def _setup(self, node: SimNode, host: Host) -> None:
+        host.add(
+            CHANNEL,
+            lambda port: CTolerant(
+                node.name, node.incarnation, self.config, port, _Scripted(self.example.asked), rank=int
+            ),
+        )
+
+    def _hold_back(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
+        """Responses arrive in the paper's order, one after the other."""
+        if isinstance(message, Response):
+            return self.example.arrivals.index(sender.index) * 3 * HOP
+        if not isinstance(message, Query | NotifyLeader):
+            return self.late.get(sender.index, 0)
+        return 0
+
+    def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
+        self.unicasts += isinstance(message, Query | Response | NotifyLeader)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        match fact:
+            case ResponseCounted():
+                excluded = {str(who): count for who, count in fact.excluded}
+                self.steps.append(
+                    Step(
+                        sender=int(fact.sender),
+                        excluded=excluded,
+                        candidates=[int(c) for c in fact.candidates if c not in excluded],
+                        leaders=[int(leader) for leader in fact.leaders],
+                    )
+                )
+            case Decided():
+                self.notified.append(int(fact.leader))
+            case LeaderHeld() if fact.record.leader == node.name:
+                self.multicasts += 1

@@ -1,1 +1,0 @@
-"""What a Python program sees of doyen; its names are those of `doyen` itself."""

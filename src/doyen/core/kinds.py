@@ -1,0 +1,265 @@
+"""What an election or a membership is to the node that runs it: one value per kind, in the kind's own folder.
+
+A kind knows its names, its configuration, what it needs, what each network makes of its timers, how its machine is
+built, what it promises, what its worst case is, and how it accounts for its choice.  Nobody else asks for a kind by
+its name: the node, the command line, the simulator and the proving ground all ask the kind itself.
+
+    [project.entry-points."doyen.elections"]        a twelfth election: one folder, and one line
+    bully = "bully.kind:BULLY"
+
+A kind's module is light: it imports the machine only when it builds one.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, ms
+from doyen.core.effects import Out
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import Machine
+from doyen.core.reasons import Account
+
+Network: TypeAlias = Literal["local", "lan", "wan", "iot"]
+DELAYS: Final[dict[Network, Duration]] = {"local": ms(1), "lan": ms(1), "wan": ms(150), "iot": ms(200)}  # One way.
+
+# ── What a Python user passes ───────────────────────────────────────────────────────────────────────────────
+
+Time: TypeAlias = str | float  # "200ms", "1.5s", "inf"; a bare number means seconds.
+PRESET: Any = msgspec.UNSET  # What is not given is as the preset has it.
+
+
+class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A protocol, and what is said about it: `Hybrid(missing_max=3)`.  What is not given comes from the preset."""
+
+    kind: ClassVar[str]
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were given."""
+        fields = msgspec.structs.asdict(self)
+        return {name: value for name, value in fields.items() if value is not PRESET}
+
+
+class ElectionChoice(Choice, frozen=True, kw_only=True):
+    """Which election decides who leads."""
+
+
+class MembershipChoice(Choice, frozen=True, kw_only=True):
+    """Which membership knows who is here."""
+
+
+# ── What is said of a kind ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """One protocol's table in a node's configuration: its Struct, and what each network makes of it."""
+
+    name: str
+    about: str  # The heading of its flags.
+    config: type[Struct]
+    preset: Callable[[Network, int], Any]  # (network, group size) → config
+    hidden: tuple[str, ...] = ()  # Fields that something else says: they have no flag.
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What must be there before an election can run; checked before anything starts."""
+
+    members: bool = False  # A list of members.
+    only: tuple[str, ...] = ()  # Memberships that will do; none: any.
+    why: str = ""  # Why it needs a membership, and what to give: the end of a sentence.
+    voters: bool = False  # The names of all voters.
+    disk: bool = False  # A state directory, where promises survive a restart.
+
+
+class Promise(Struct, frozen=True, kw_only=True):
+    """What an election guarantees, in words and as data.
+
+    weak: one leader per region.  timed: never two named at once while time keeps to bounds that nothing enforces.
+    quorum: never two acting at once, by a lease on the leader's own clock.
+    """
+
+    sort: Literal["weak", "timed", "quorum"] = "weak"
+    in_short: str
+    because: str  # Why the leader leads, as the end of a sentence.
+
+    @property
+    def strong(self) -> bool:
+        """Whether a leader is stopped in time by its clock alone."""
+        return self.sort == "quorum"
+
+
+WEAK: Final = "one leader per connected region; across a partition two may lead until it heals."
+ADVICE: Final = 'For "never two at once": the election pole.'
+
+
+class Detection(Struct, frozen=True):
+    """How long a membership takes at worst, with nothing lost and nobody slow."""
+
+    duration: Duration  # Until everybody knows of a death.
+    because: str
+    merging: Duration = 0  # Until two parts that were cut apart know of each other again.
+    joining: Duration = 0  # Until all are in that begin at once.
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What a worst case depends on besides the election's own timers."""
+
+    delay: Duration  # One way.
+    group_size: int
+    detection: Detection  # The membership's; 0 where there is none.
+
+
+class WorstCase(Struct, frozen=True, kw_only=True):
+    """Times from a leader's silent death on, with nothing lost and nobody slow."""
+
+    detection: Duration  # Until somebody gives it up.
+    failover: Duration  # Until everybody names the next.
+    because: str  # The sum, in the protocol's own words.
+    settling: Duration  # From the end of all faults, or a start, until one leader is left.
+
+
+# ── Where a machine is built ────────────────────────────────────────────────────────────────────────────────
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Everything that a kind may ask for when it builds its machine."""
+
+    node: NodeId
+    incarnation: Incarnation
+    address: Address | None
+    seeds: tuple[Address, ...]
+    group: str
+    name: str  # The election's; the group's own is "".
+    channel: str
+    config: Any  # The kind's table.
+    standing: float
+    eligible: bool
+    voters: frozenset[NodeId]
+    newcomer: bool  # The operator's word that nobody of this name has ever voted.
+    durable: bool  # Whether there is a disk.
+    links_each_side: int
+    hops: Mapping[str, float]  # How far members are.
+    payload_max: int  # Bytes of a message that fit a datagram.
+    rng: Callable[[str], Random]  # By channel.
+    restore: Callable[[Any], Any]  # By the record's type: what this channel kept, or None.
+    companion: Callable[[str, Callable[[Out], Any]], Any]  # (channel, build): a machine beside it, made once.
+    rank: Callable[[NodeId], int | float] | None  # By the members' scores; None: the kind's own.
+    scorer: Callable[[], Any]  # What measures scores between voters, or None: the standing counts.
+
+
+Build: TypeAlias = Callable[[Place], Callable[[Out], Any]]
+
+
+class Election(Machine, Protocol):
+    """What a node may ask of any election's machine."""
+
+    @property
+    def named(self) -> NodeId | None:
+        """Whom this machine names; a node waits for the fact that says so before it acts."""
+
+    @property
+    def stage(self) -> str:
+        """The machine's own word for where it stands; "": leading, following and waiting are all there is."""
+
+    @property
+    def leader_count(self) -> int:
+        """How many may lead at once by configuration."""
+
+    def leads(self, now: Instant) -> bool:
+        """Whether this node may act as leader at this instant, by its lease if it has one."""
+
+    def lease_until(self) -> Instant | None:
+        """Until when this node may act without hearing anything further; None: there is no lease."""
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Raise `LocalProtocolError` if leadership cannot be handed to that member."""
+
+
+class NoLease:
+    """The answers that all elections without a lease have in common.  A machine gives `me` and `named`."""
+
+    __slots__ = ()
+
+    me: NodeId
+    stage: str = ""
+    leader_count: int = 1
+
+    @property
+    def named(self) -> NodeId | None:
+        raise NotImplementedError
+
+    def leads(self, now: Instant) -> bool:
+        """Whether this node names itself."""
+        return self.named == self.me
+
+    def lease_until(self) -> Instant | None:
+        return None
+
+    def check_heir(self, to: NodeId | None) -> None:
+        """Anybody may be the heir, unless the machine knows better."""
+
+
+class Membership(Machine, Protocol):
+    """What a node may ask of any membership's machine."""
+
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Return who suspects that member, as far as this node has heard."""
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        """Return until when a suspect may still refute, by this node's clock."""
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        """Return the smoothed round trip between this node and that member, where something pings it."""
+
+
+# ── The kinds ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nothing(config: Any) -> None:
+    return None
+
+
+def _never(config: Any) -> Duration:
+    return FOREVER
+
+
+def _same(config: Any) -> Any:
+    return config
+
+
+class ElectionKind(Struct, frozen=True, kw_only=True):
+    """One election."""
+
+    name: str
+    about: str  # One line of help.
+    table: Table
+    build: Build
+    promise: Callable[[Any, str], Promise]  # (config, rank: hash or score)
+    worst_case: Callable[[Any, Around], WorstCase]
+    needs: Needs = Needs()
+    aliases: tuple[str, ...] = ()
+    choice: type[ElectionChoice] | None = None
+    check: Callable[[Any], None] = _nothing  # Raises `ConfigError` for a table that this kind cannot run with.
+    account: Callable[[], Account] = Account
+    lease: Callable[[Any], Duration | None] = _nothing  # How long a leader acts on one renewal, if it has a lease.
+    stay_put: Callable[[Any], Any] = _same  # The same table, but a leader never hands over by itself.
+    keeps_cool_down: bool = False  # The machine itself passes over whoever resigned, for as long as it was told.
+    resigns: bool = True  # Whether its machine hears `Resign`.
+    stands_again: bool = False  # Whether its machine hears `Stand` once a cool-down is over.
+    heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
+    compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
+    asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
+
+
+class MembershipKind(Struct, frozen=True, kw_only=True):
+    """One membership."""
+
+    name: str
+    about: str
+    table: Table
+    build: Build
+    detection: Callable[[Any, int], Detection]  # (config, group size)
+    choice: type[MembershipChoice] | None = None

@@ -1,0 +1,177 @@
+"""Announce-listen elections as kinds: announce, le-a, le-s, le-m.  [LE Ch. 5]"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from doyen.core.clock import FOREVER, ms, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import Term
+from doyen.core.kinds import (
+    ADVICE,
+    PRESET,
+    WEAK,
+    Around,
+    ElectionChoice,
+    ElectionKind,
+    Network,
+    Place,
+    Promise,
+    Table,
+    Time,
+    WorstCase,
+)
+from doyen.core.rank import shortest
+from doyen.core.reasons import Account, Reasons, first
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.wakeup import RankMap, TimerShape
+from doyen.errors import ConfigError
+
+
+class Announce(ElectionChoice, frozen=True, kw_only=True):
+    """Announce-listen, as its fields say; LE-S unless they say otherwise.  Weak, cheap, needs no membership.  [LE]"""
+
+    kind = "announce"
+
+    announce_interval: Time = PRESET
+    listen_timeout: Time = PRESET
+    suppress_interval: Time = PRESET
+    leader_is: Literal["best", "earliest"] = PRESET
+    timer: TimerShape = PRESET
+    rank_map: RankMap = PRESET
+    group_size: int = PRESET
+    leader_count: int = PRESET
+    query_timeout: Time = PRESET
+    bye_loss: float = PRESET
+    bye_target_prob: float = PRESET
+    bye_from_all: bool = PRESET
+    ageing_after: Time = PRESET
+
+
+class AnnounceAtOnce(Announce, frozen=True, kw_only=True):
+    """LE-A: everybody claims at once."""
+
+    kind = "le-a"
+
+
+class AnnounceSuppressed(Announce, frozen=True, kw_only=True):
+    """LE-S: a claim that is heard suppresses the lesser ones."""
+
+    kind = "le-s"
+
+
+class AnnounceEarliest(Announce, frozen=True, kw_only=True):
+    """LE-M: the first to wake leads, and stays."""
+
+    kind = "le-m"
+
+
+def preset(network: Network, group_size: int) -> AnnounceConfig:
+    match network:
+        case "local":
+            return AnnounceConfig(
+                announce_interval=ms(200),
+                listen_timeout=ms(600),
+                suppress_interval=ms(150),
+                group_size=group_size,
+            )
+        case "lan":
+            return AnnounceConfig.lan(group_size)
+        case "wan":
+            return AnnounceConfig.wan(group_size)
+        case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
+            return AnnounceConfig(
+                announce_interval=seconds(5),
+                listen_timeout=seconds(25),
+                suppress_interval=seconds(3),
+                group_size=group_size,
+                bye_loss=0.1,
+            )
+
+
+class Announced(Account):
+    """What was heard decides; the machine has it all."""
+
+    def reasons(self, machine: Any, term: Term) -> Reasons:
+        claims = {node: f"{standing:g}" for standing, node in machine.claims}
+        if machine.standing is not None and machine.config.leader_is == "best":
+            claims.setdefault(machine.me, f"{machine.standing:g}")
+        what = "earliest wake-up" if machine.config.leader_is == "earliest" else "greatest standing"
+        return Reasons(f"{what} of those heard", first(claims))
+
+
+def worst_case(config: AnnounceConfig, around: Around) -> WorstCase:
+    patience = (
+        config.listen_timeout if config.listen_timeout < FOREVER else 0
+    )  # Nobody is given up: nothing to wait for.
+    failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
+    return WorstCase(
+        detection=config.listen_timeout + around.delay,
+        failover=failover,
+        # A leader that is gone is given up, the next one is drawn, and of two the lesser one hears the better.
+        settling=patience
+        + (config.suppress_interval or config.announce_interval)
+        + config.query_timeout
+        + 2 * config.announce_interval,
+        because="a delay of its last word, T_L, then T_S and a delay [LE §5.5]",
+    )
+
+
+def _suppresses(config: AnnounceConfig) -> None:
+    if config.suppress_interval == 0:
+        raise ConfigError("le-s needs a suppress_interval above 0: with 0 it is le-a", field="election")
+
+
+TABLE = Table(
+    name="announce", about="Announce-listen elections", config=AnnounceConfig, preset=preset, hidden=("group_size",)
+)
+
+
+def _kind(
+    choice: type[Announce],
+    about: str,
+    because: str = "it has the greatest standing of those that can be heard (ties: the greatest name)",
+    *,
+    check: Callable[[AnnounceConfig], None] = lambda config: None,
+    **wanted: Any,
+) -> ElectionKind:
+    """Return the kind whose name says what `wanted` says about the table."""
+
+    def build(place: Place) -> Callable[[Out], Any]:
+        from doyen.election.announce.machine import Announce as Machine
+
+        restored = (place.restore(Machine.RECORD) or 0) if place.durable else None
+        return lambda out: Machine(
+            place.node,
+            replace(place.config, **wanted),
+            out,
+            place.rng(place.channel),
+            standing=shortest(place.standing) if place.eligible else None,
+            restored=restored,
+        )
+
+    return ElectionKind(
+        name=choice.kind,
+        about=about,
+        table=TABLE,
+        choice=choice,
+        check=check,
+        build=build,
+        promise=lambda config, rank: Promise(in_short=f"{WEAK} {ADVICE}", because=because),
+        worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
+        account=Announced,
+        stands_again=True,
+    )
+
+
+ANNOUNCE = _kind(Announce, "Announce-listen: one multicast per interval, no membership.")
+LE_A = _kind(AnnounceAtOnce, "Announce-listen, everybody claims at once.", suppress_interval=0, leader_is="best")
+LE_S = _kind(AnnounceSuppressed, "Announce-listen with suppression.", check=_suppresses, leader_is="best")
+LE_M = _kind(
+    AnnounceEarliest,
+    "Announce-listen, the first to wake leads.",
+    "it was the first to wake up",
+    leader_is="earliest",
+    rank_map="none",
+)

@@ -1,0 +1,264 @@
+"""Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, which elects without a word.
+
+[CTOL §IV]
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from msgspec.structs import replace
+
+from doyen.core.clock import ms, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import (
+    ADVICE,
+    PRESET,
+    WEAK,
+    Around,
+    ElectionChoice,
+    ElectionKind,
+    Needs,
+    Network,
+    Place,
+    Promise,
+    Table,
+    Time,
+    WorstCase,
+)
+from doyen.core.reasons import Account, Reasons, Remark, first
+from doyen.election.ctolerant.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
+
+MISSING: Final = "missing"  # The channel of the machine that estimates c.
+
+
+class _Churn(ElectionChoice, frozen=True, kw_only=True):
+    missing_max: int | Literal["auto"] = PRESET
+    failure_max: int = PRESET
+    candidate_count: int = PRESET
+    unhealthy_count: int = PRESET
+    exclusion: Exclusion = PRESET
+    response_timeout: Time = PRESET
+    timeout: TimeoutFrom = PRESET
+    notify_retry_max: int = PRESET
+    resend_interval: Time = PRESET
+    fan_out: int = PRESET
+    dead_leader: DeadLeader = PRESET
+    resign_cool_down: Time = PRESET
+    final_timeout: Time = PRESET
+    begin_spread: Time = PRESET
+    back_off_max: Time = PRESET
+    ask_interval: Time = PRESET
+    bootstrap_after: Time = PRESET
+
+
+class Base(_Churn, frozen=True, kw_only=True):
+    """Churn-tolerant: decides when c+1 answers are in.  [CTOL]"""
+
+    kind = "base"
+
+
+class Optimistic(_Churn, frozen=True, kw_only=True):
+    """Churn-tolerant: names a leader early, then confirms."""
+
+    kind = "optimistic"
+
+
+class Preferred(_Churn, frozen=True, kw_only=True):
+    """Churn-tolerant: avoids the unhealthy."""
+
+    kind = "preferred"
+
+
+class Hybrid(_Churn, frozen=True, kw_only=True):
+    """Churn-tolerant: early, and avoids the unhealthy."""
+
+    kind = "hybrid"
+
+
+class Local(_Churn, frozen=True, kw_only=True):
+    """Everybody takes the lowest hash of its own view: no messages, and no agreement either."""
+
+    kind = "local"
+
+
+def preset(network: Network, group_size: int) -> CTolerantConfig:
+    match network:
+        case "local":
+            return CTolerantConfig(
+                response_timeout=ms(50),
+                resend_interval=ms(50),
+                final_timeout=seconds(1),
+                begin_spread=ms(50),
+                bootstrap_after=ms(500),
+                ask_interval=seconds(5),
+            )
+        case "lan":
+            return CTolerantConfig.lan(group_size)
+        case "wan":
+            return CTolerantConfig.wan(group_size)
+        case "iot":
+            return CTolerantConfig(
+                response_timeout=seconds(2),
+                resend_interval=seconds(1),
+                final_timeout=seconds(30),
+                begin_spread=seconds(2),
+                bootstrap_after=seconds(10),
+            )
+
+
+class Counted(Account):
+    """The initiator counts answers; the other members take its word."""
+
+    def note(self, fact: Any) -> Remark | None:
+        from doyen.election.ctolerant.messages import AttemptBegan, CannotElect, LeaderHeld, ResponseCounted
+
+        match fact:
+            case AttemptBegan():
+                self.answered, self.candidates, self.excluded = (), (), ()
+                self.initiator = fact.election.initiator
+                return Remark("begun", f"election of term {fact.election.number} begun here")
+            case ResponseCounted():
+                self.answered = tuple(dict.fromkeys((*self.answered, fact.sender)))
+                self.excluded, self.candidates = fact.excluded, fact.candidates
+            case LeaderHeld():
+                self.initiator = fact.record.election.initiator
+                self.final = str(fact.record.term) if fact.record.final else self.final
+            case CannotElect():
+                return Remark("shortage", str(fact))
+        return None
+
+    def reasons(self, machine: Any, term: Term) -> Reasons:
+        record = machine.held
+        initiator = "" if record is None else record.election.initiator
+        how = "" if record is None or record.final else ", for now"
+        if initiator != machine.me or not self.candidates:
+            return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
+        excluded = {name: f"excluded, suspected {count} times" for name, count in self.excluded}
+        names = [NodeId(name) for name in self.candidates if name not in excluded]
+        count = len(self.answered)
+        text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
+        return Reasons(text, first(ranks(machine.point.rank, names) | excluded))
+
+    def tolerance(self, machine: Any) -> str:
+        given, point = machine.config.missing_max, machine.point
+        how = f"estimated, {100 * point.confidence:.0f} % sure" if given == "auto" else "as configured"
+        return f" (c+1 = {point.missing_max() + 1}; c = {point.missing_max()} {how})"
+
+
+class Hashed(Account):
+    """Each member takes the lowest hash of its own view."""
+
+    def reasons(self, machine: Any, term: Term) -> Reasons:
+        return Reasons("lowest hash in this node's view", ranks(machine.rank, sorted(machine.considered)))
+
+
+def ranks(rank: Callable[[NodeId], int | float], names: list[NodeId]) -> dict[str, str]:
+    """Return a hash as its first digits, a score as it was given; the best comes first."""
+    ordered = sorted((rank(name), name) for name in names)
+    return {name: f"{-value:g}" if isinstance(value, float) else f"#{value:016x}"[:9] for value, name in ordered}
+
+
+def worst_case(config: CTolerantConfig, around: Around) -> WorstCase:
+    found = around.detection
+    failover = found.duration + config.begin_spread + 4 * around.delay
+    return WorstCase(
+        detection=found.duration,
+        failover=failover,
+        settling=found.merging + config.bootstrap_after + config.final_timeout + failover,
+        because=f"{found.because}; then begin_spread, and QUERY, RESPONSE, NOTIFYLEADER, LEADER",
+    )
+
+
+TABLE = Table(
+    name="ctolerant",
+    about="Churn-tolerant elections",
+    config=CTolerantConfig,
+    preset=preset,
+    hidden=("variant",),  # The election's name says it.
+)
+NEEDS = Needs(
+    members=True,
+    why="it elects from a list of members, so give one that keeps a list (swim, medley, heartbeat), or an election "
+    "that needs none (announce)",
+)
+
+
+def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> ElectionKind:
+    def build(place: Place) -> Callable[[Out], Any]:
+        from doyen.election.ctolerant.machine import CTolerant
+        from doyen.election.ctolerant.messages import Memory
+        from doyen.membership.missing import MissingConfig, MissingEstimator
+
+        if place.config.missing_max == "auto":
+            place.companion(MISSING, lambda out: MissingEstimator(place.node, MissingConfig(), out, place.rng(MISSING)))
+        restored = place.restore(Memory) if place.durable else None
+        by_score: dict[str, Any] = {} if place.rank is None else {"rank": place.rank, "ranks_differ": True}
+
+        def made(out: Out) -> CTolerant:
+            machine = CTolerant(
+                place.node,
+                place.incarnation,
+                replace(place.config, variant=variant),
+                out,
+                place.rng(place.channel),
+                restored=restored,
+                durable=place.durable,
+                **by_score,
+            )
+            machine.point.eligible = place.eligible
+            return machine
+
+        return made
+
+    def promise(config: CTolerantConfig, rank: str) -> Promise:
+        what = "best score" if rank == "score" else "lowest hash"
+        return Promise(in_short=f"{WEAK} {ADVICE}", because=f"it has the {what} of {among} that took part")
+
+    return ElectionKind(
+        name=variant,
+        about=about,
+        table=TABLE,
+        choice=choice,
+        needs=NEEDS,
+        build=build,
+        promise=promise,
+        worst_case=worst_case,
+        account=Counted,
+        keeps_cool_down=True,
+    )
+
+
+BASE = _kind(Base, "base", "Churn-tolerant, decides when c+1 answers are in.", "those")
+OPTIMISTIC = _kind(Optimistic, "optimistic", "Churn-tolerant, names a leader early, then confirms.", "those")
+PREFERRED = _kind(Preferred, "preferred", "Churn-tolerant, avoids the unhealthy.", "the healthy members")
+HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealthy.", "the healthy members")
+
+
+def _build_local(place: Place) -> Callable[[Out], Any]:
+    from doyen.election.ctolerant.local import Local as Machine
+
+    return lambda out: Machine(place.node, out)
+
+
+LOCAL = ElectionKind(
+    name="local",
+    about="The lowest hash of each member's own view: no messages, no agreement.",
+    table=TABLE,
+    choice=Local,
+    needs=NEEDS,
+    build=_build_local,
+    promise=lambda config, rank: Promise(
+        in_short=f"none: each member takes the lowest hash of its own view, and views may differ. {ADVICE}",
+        because="it has the lowest hash in this member's view",
+    ),
+    worst_case=lambda config, around: WorstCase(
+        detection=around.detection.duration,
+        failover=around.detection.duration,
+        settling=around.detection.duration + around.detection.merging,
+        because=around.detection.because,
+    ),
+    account=Hashed,
+    resigns=False,
+    heeds_eligible=False,
+)

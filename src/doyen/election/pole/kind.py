@@ -1,0 +1,132 @@
+"""POLE as a kind: a quorum of fixed voters elects by score.  [POLE §3]"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from doyen.core.clock import FOREVER, ms, seconds
+from doyen.core.effects import Out
+from doyen.core.ids import Term
+from doyen.core.kinds import (
+    PRESET,
+    Around,
+    ElectionChoice,
+    ElectionKind,
+    Needs,
+    Network,
+    Place,
+    Promise,
+    Table,
+    Time,
+    WorstCase,
+)
+from doyen.core.reasons import Account, Reasons, Remark, first
+from doyen.election.pole.config import PoleConfig
+
+
+class Pole(ElectionChoice, frozen=True, kw_only=True):
+    """A quorum of fixed voters, by score: never two leaders at once.  [POLE]"""
+
+    kind = "pole"
+
+    election_timeout: Time = PRESET
+    retry_max: Time = PRESET
+    score_timeout: Time = PRESET
+    lease: Time = PRESET
+    heartbeat_interval: Time = PRESET
+    drift_max: float = PRESET
+    resign_interval: Time = PRESET
+    resign_margin: float = PRESET
+    resign_rounds: int = PRESET
+    cool_down: Time = PRESET
+
+
+def preset(network: Network, group_size: int) -> PoleConfig:
+    match network:
+        case "local":
+            return PoleConfig(election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5))
+        case "lan":
+            return PoleConfig.lan(group_size)
+        case "wan":
+            return PoleConfig.wan(group_size)
+        case "iot":
+            return PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3))
+
+
+class Granted(Account):
+    """A majority grants; whoever proposed is known where the choice was made."""
+
+    def note(self, fact: Any) -> Remark | None:
+        from doyen.election.pole.messages import EpochPromised, NotVoting, Selected
+
+        match fact:
+            case Selected():
+                self.candidates = tuple(fact.proposers)
+                who = ", ".join(fact.proposers)
+                return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
+            case EpochPromised():
+                return Remark("begun", f"epoch {fact.epoch} begun")
+            case NotVoting():  # Nothing but a person's word can end it.
+                return Remark("shortage", str(fact), needs_a_person=True)
+        return None
+
+    def reasons(self, machine: Any, term: Term) -> Reasons:
+        ballot = machine.ballot
+        best = ballot.best if ballot.epoch == term.number else None
+        if best is None or best[1] != term.leader or not self.candidates:
+            return Reasons(f"{term.leader} leads epoch {term.number} by the word of a majority")
+        score = "/".join(f"{part:g}" for part in best[0])
+        others = {name: "less, or later" for name in sorted(self.candidates) if name != term.leader}
+        return Reasons("best score of those that proposed", first({term.leader: score} | others))
+
+
+def build(place: Place) -> Callable[[Out], Any]:
+    from doyen.election.pole.machine import Pole as Machine
+    from doyen.election.pole.promise import Promise as Record
+
+    restored = place.restore(Record) if place.durable else None
+    score = place.scorer()
+    return lambda out: Machine(
+        place.node,
+        place.config,
+        out,
+        place.rng(place.channel),
+        voters=place.voters,
+        score=score,
+        restored=restored,
+        newcomer=restored is None and place.node in place.voters and (place.newcomer or not place.durable),
+        durable=place.durable,
+    )
+
+
+def worst_case(config: PoleConfig, around: Around) -> WorstCase:
+    return WorstCase(
+        detection=config.guard + around.delay,
+        failover=2 * config.guard + config.election_timeout + 6 * around.delay,
+        settling=config.settle_max,
+        because="a delay of its last word, a guard until silence counts, T to elect, a guard until voters are "
+        "free, five delays",
+    )
+
+
+POLE = ElectionKind(
+    name="pole",
+    about="A quorum of fixed voters, by score: never two leaders at once.",
+    table=Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
+    choice=Pole,
+    needs=Needs(voters=True, disk=True),
+    build=build,
+    promise=lambda config, rank: Promise(
+        sort="quorum",
+        in_short="never two leaders at once, and never two of one term, while clocks run at the same rate within "
+        "drift_max; without a majority of the voters nobody leads.",
+        because="it has the best score of those that took part (ties: the greatest name), and a majority granted it",
+    ),
+    worst_case=worst_case,
+    account=Granted,
+    lease=lambda config: int(config.lease),
+    stay_put=lambda config: replace(config, resign_interval=FOREVER),
+    compares_every=lambda config: int(config.resign_interval),
+    asks_oracle=True,
+)

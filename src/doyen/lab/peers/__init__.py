@@ -1,1 +1,0 @@
-"""Other people's systems, unmodified, started and measured beside ours: each process in a namespace of its own."""

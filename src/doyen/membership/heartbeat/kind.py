@@ -1,0 +1,69 @@
+"""Gossiped heartbeats as a kind of membership."""
+
+from collections.abc import Callable
+from typing import Any
+
+from doyen.core.clock import ms, seconds
+from doyen.core.effects import Out
+from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
+from doyen.membership.heartbeat.config import HeartbeatConfig
+
+
+class Heartbeat(MembershipChoice, frozen=True, kw_only=True):
+    """Gossiped heartbeats: everybody counts, and whose count stands still has failed.  [RENESSE]"""
+
+    kind = "heartbeat"
+
+    period: Time = PRESET
+    fail_periods: float = PRESET
+    fail_periods_log: float = PRESET
+    entries_max: int = PRESET
+    reconnect_periods: int = PRESET
+    failed_kept: Time = PRESET
+    unhealthy_half_life: Time = PRESET
+
+
+def preset(network: Network, group_size: int) -> HeartbeatConfig:
+    match network:
+        case "local":
+            return HeartbeatConfig(period=ms(100))
+        case "lan":
+            return HeartbeatConfig.lan(group_size)
+        case "wan":
+            return HeartbeatConfig.wan(group_size)
+        case "iot":
+            return HeartbeatConfig(period=seconds(5), fail_periods=16.0)
+
+
+def build(place: Place) -> Callable[[Out], Any]:
+    from doyen.membership.heartbeat.machine import Heartbeat as Machine
+
+    rng = place.rng(place.channel)
+    return lambda out: Machine(
+        place.node,
+        place.config,
+        out,
+        rng,
+        incarnation=place.incarnation,
+        address=place.address,
+        seeds=place.seeds,
+        payload_max=place.payload_max,
+    )
+
+
+def detection(config: HeartbeatConfig, group_size: int) -> Detection:
+    return Detection(
+        2 * config.fail_after(group_size) + config.period,
+        "fail_after until the news of its last beat has come, fail_after again, and a period",
+        merging=3 * config.reconnect_periods * config.period,
+    )
+
+
+HEARTBEAT = MembershipKind(
+    name="heartbeat",
+    about="Gossiped heartbeats.",
+    table=Table(name="heartbeat", about="Heartbeat membership", config=HeartbeatConfig, preset=preset),
+    choice=Heartbeat,
+    build=build,
+    detection=detection,
+)

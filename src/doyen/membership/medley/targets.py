@@ -1,0 +1,136 @@
+"""Whose turn it is to be pinged.  [MEDLEY]"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from random import Random
+from typing import Final
+
+from doyen.core.clock import Instant, to_seconds
+from doyen.core.ids import NodeId
+from doyen.membership.medley.config import MedleyConfig
+
+Distance = Callable[[NodeId], float]  # In hops, 1 at the least; asked once per member.
+
+BIAS_MAX: Final = 4.0  # Feedback changes a weight by so much at the most, up or down.
+
+
+class NearFirst:
+    """Turns by stride: a member of weight w is due every W/w periods, W the sum of all weights."""
+
+    def __init__(self, members: list[NodeId], rng: Random, config: MedleyConfig, distance: Distance) -> None:
+        self._config, self._distance, self._rng = config, distance, rng
+        self._weights: dict[NodeId, float] = {}
+        self._bias: dict[NodeId, float] = {}  # By feedback, where it is not 1.
+        self._nearest: tuple[float, NodeId] | None = None
+        self._clock = 0.0  # Turns are counted in this; it goes on by 1 / (sum of weights) per period.
+        self._total = 0.0
+        self._queue: list[tuple[float, float, NodeId]] = []  # (due, tie, member); entries of the gone are skipped.
+        self._due: dict[NodeId, float] = {}  # Which entry of a member counts.
+        self._pinged_at: Instant | None = None
+        self._leader: NodeId | None = None
+        self._hurried: list[NodeId] = []  # Where targets are drawn: who comes first.
+        for node in members:
+            self._weigh(node)
+            self._enter(node, push=False)
+        heapify(self._queue)
+
+    def _weigh(self, node: NodeId) -> None:
+        hops = max(1.0, self._distance(node))
+        weight = float(hops**-self._config.distance_exponent)  # [MEDLEY] Probability ∝ 1/distance^m.
+        self._weights[node] = weight
+        self._total += weight
+        if self._nearest is None or hops < self._nearest[0]:
+            self._nearest = (hops, node)
+
+    def _enter(self, node: NodeId, *, push: bool = True) -> None:
+        """At a random point of its stride, so that newcomers and whole groups do not come in step."""
+        self._set_due(node, self._clock + self._rng.random() * self._stride(node), push=push)
+
+    def _set_due(self, node: NodeId, due: float, *, push: bool = True) -> None:
+        self._due[node] = due
+        entry = (due, self._rng.random(), node)
+        if push:
+            heappush(self._queue, entry)
+        else:
+            self._queue.append(entry)
+
+    def _stride(self, node: NodeId) -> float:
+        share = self._weights[node] * self._bias.get(node, 1.0)
+        if node == self._leader:
+            share = max(share, self._config.leader_weight)
+        least = self._total / (self._config.turn_max_mult * max(1, len(self._weights)))
+        return 1.0 / max(share, least)
+
+    # As SWIM's prober wants them.
+
+    def add(self, node: NodeId) -> None:
+        self._weigh(node)
+        self._enter(node)
+
+    def remove(self, node: NodeId) -> None:
+        self._total = max(0.0, self._total - self._weights.pop(node))
+        self._due.pop(node, None)
+        self._bias.pop(node, None)
+        if self._nearest is not None and self._nearest[1] == node:
+            self._nearest = min(((max(1.0, self._distance(n)), n) for n in self._weights), default=None)
+
+    def next(self) -> NodeId | None:
+        if not self._config.time_bounded:
+            return self._drawn()
+        queue = self._queue
+        while queue:
+            due, _, node = heappop(queue)
+            if self._due.get(node) != due:
+                continue  # It left, or was hurried.
+            self._clock = max(self._clock, due)
+            self._set_due(node, due + self._stride(node))
+            return node
+        return None
+
+    def _drawn(self) -> NodeId | None:
+        """[MEDLEY] Each time anew, with probability ∝ 1/distance^m; who asked for a ping comes first."""
+        while self._hurried:
+            node = self._hurried.pop(0)
+            if node in self._weights:
+                return node
+        if not self._weights:
+            return None
+        members = list(self._weights)
+        weights = [self._weights[node] * self._bias.get(node, 1.0) for node in members]
+        return self._rng.choices(members, weights)[0]
+
+    def on_pinged(self, now: Instant) -> int:
+        waited = 0 if self._pinged_at is None else now - self._pinged_at
+        self._pinged_at = now
+        return waited // 1_000_000 + 1
+
+    def on_waited(self, node: NodeId, waited_ms: int) -> None:
+        """[MEDLEY] Passive feedback.  Everybody should be pinged once per period: who waits longer weighs more."""
+        if self._config.passive_feedback and node in self._weights:
+            lack = waited_ms / 1000.0 / to_seconds(self._config.period)
+            bias = self._bias.get(node, 1.0) * min(2.0, max(0.5, lack)) ** 0.5
+            self._bias[node] = min(BIAS_MAX, max(1 / BIAS_MAX, bias))
+
+    def hurry(self, node: NodeId) -> None:
+        """[MEDLEY] Active feedback: it is next."""
+        if node in self._weights and self._config.time_bounded:
+            self._set_due(node, self._clock)
+        elif node in self._weights and node not in self._hurried:
+            self._hurried.append(node)
+
+    def favour(self, leader: NodeId | None) -> None:
+        """Whoever leads is watched by all: many see its silence at once, so it is believed at once."""
+        if leader != self._leader:
+            self._leader = leader
+            if leader in self._weights and self._config.leader_weight:
+                self._enter(leader)
+
+    def starved(self, now: Instant) -> NodeId | None:
+        """Whom to ask, if nobody has pinged us for too long."""
+        periods = self._config.active_feedback_periods
+        if self._pinged_at is None:
+            self._pinged_at = now
+        if not periods or self._nearest is None or now - self._pinged_at < periods * self._config.period:
+            return None
+        self._pinged_at = now
+        return self._nearest[1]

@@ -1,0 +1,60 @@
+"""A machine that calls out by multicast where its node listens, so that members find each other without seeds."""
+
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Duration, Instant
+from doyen.core.effects import Out
+from doyen.core.ids import Address, NodeId
+from doyen.core.seeds import PeerHeard
+from doyen.net.discovery import DiscoveryConfig
+
+CHANNEL: Final = "discovery"
+
+
+class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
+    """The sender listens there."""
+
+    host: str
+    port: int
+    wants_answer: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.host) > 64 or not 0 < self.port < 65536:
+            raise ValueError(f"{self.host[:64]}:{self.port} is no address")
+
+
+class CallDue(Struct, frozen=True, gc=False):
+    wait: Duration
+
+
+class Beacon:
+    """Calls out where its node listens, often at first; a node that hears a newcomer answers that one alone."""
+
+    MESSAGES: ClassVar[Any] = Here
+
+    def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
+        self.node, self.config = node, config
+        self._address, self._out = address, out
+
+    def start(self, now: Instant) -> None:
+        self._call(now, self.config.beacon_first, wants_answer=True)
+
+    def on_message(self, sender: NodeId, message: Here, now: Instant) -> None:
+        there = Address(message.host, message.port)
+        if sender == self.node or there == self._address:
+            return
+        self._out.emit(PeerHeard(there))
+        if message.wants_answer:
+            self._out.send(sender, self._here(wants_answer=False))
+
+    def on_timer(self, timer: CallDue, now: Instant) -> None:
+        self._call(now, min(timer.wait * 2, self.config.beacon_last), wants_answer=False)
+
+    def _call(self, now: Instant, wait: Duration, *, wants_answer: bool) -> None:
+        self._out.multicast(self._here(wants_answer=wants_answer))
+        self._out.set_timer(CallDue(wait), now + wait)
+
+    def _here(self, *, wants_answer: bool) -> Here:
+        return Here(self._address.host, self._address.port, wants_answer)

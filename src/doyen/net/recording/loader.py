@@ -1,0 +1,184 @@
+"""A snapshot is put back into machines that were just built from the same configuration.
+
+A file that nobody vouches for must be harmless, so loading imports nothing and calls nothing by a name in the file.
+It makes objects only of classes that live where the machines do, without their constructors (but for Structs, whose
+constructors only check), and sets only attributes that the code of their class names, and no method.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from inspect import getattr_static
+from random import Random
+from typing import Any, Final
+
+from msgspec import Struct
+
+from doyen.errors import TransportError
+from doyen.net.recording.built import (
+    CONTAINERS,
+    MAPPINGS,
+    SEQUENCES,
+    WITHOUT_DATA,
+    Built,
+    attributes_of,
+    name_of,
+    named_by,
+    slots_of,
+)
+from doyen.net.recording.format import Blob, Choice, Entry, Instance, Mapping, RandomState, Record, Sequence, Value
+
+OBJECTS_MAX: Final = 1_000_000
+VALUES_MAX: Final = 4_000_000
+
+
+class Loader:
+    """Puts a snapshot into freshly built machines.  Raises `TransportError` for anything that does not fit them."""
+
+    def __init__(self, built: Built, classes: list[str], built_classes: list[int]) -> None:
+        names = {number: name_of(type(found)) for number, found in enumerate(built.objects)}
+        if [classes[i] if 0 <= i < len(classes) else "" for i in built_classes] != list(names.values()):
+            raise TransportError("its machines are built otherwise than those of this version")
+        self._names, self._classes = classes, [built.class_of(name) for name in classes]
+        self._objects: dict[int, Any] = dict(enumerate(built.objects))
+        self._built_count = len(built.objects)
+        self._entries: dict[int, Entry] = {}
+        self._value_count = 0
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Take further entries."""
+        for entry in entries:
+            if entry.number in self._entries or len(self._entries) >= OBJECTS_MAX:
+                raise TransportError(f"object {entry.number} is there twice, or one too many")
+            self._entries[entry.number] = entry
+
+    def load(self) -> None:
+        """Make what is new, and fill everything, once all entries are there.
+
+        What can change is made first, and empty, so that it may be part of anything.
+        """
+        entries = self._entries.values()
+        for entry in entries:
+            if entry.number < self._built_count:
+                if not _fits(entry, self._objects.get(entry.number)):
+                    raise TransportError(f"object {entry.number} is of another type here")
+            elif _can_change(entry):
+                self._objects[entry.number] = self._try(self._made, entry)
+        for entry in entries:
+            if entry.number not in self._objects:
+                self._objects[entry.number] = self._try(self._made, entry)
+        for entry in entries:
+            self._try(self._fill, entry)
+
+    def value(self, value: Value) -> Any:
+        """Return the object that a value refers to, or the value itself."""
+        if not isinstance(value, tuple):
+            return value
+        if value[0] not in self._objects:
+            raise TransportError(f"object {value[0]} is not there, or not yet")
+        return self._objects[value[0]]
+
+    def _values(self, values: list[Value]) -> list[Any]:
+        self._value_count += len(values)
+        if self._value_count > VALUES_MAX:
+            raise TransportError(f"a snapshot has more than {VALUES_MAX:,} values")
+        return [self.value(value) for value in values]
+
+    def _try(self, step: Callable[[Entry], Any], entry: Entry) -> Any:
+        try:
+            return step(entry)
+        except (TransportError, MemoryError):
+            raise
+        except Exception as error:  # Whatever the checks of a Struct, or a hash, make of nonsense.
+            raise TransportError(f"object {entry.number} cannot be made: {type(error).__name__}: {error}") from None
+
+    def _class(self, number: int) -> Any:
+        found = self._classes[number] if 0 <= number < len(self._classes) else None
+        if found is None:
+            name = self._names[number] if 0 <= number < len(self._names) else number
+            raise TransportError(f"it names a class that no machine of this stack has: {str(name)[:200]}")
+        return found
+
+    def _made(self, entry: Entry) -> Any:
+        match entry:
+            case Sequence(_, "tuple" | "frozenset" as kind, items):
+                return SEQUENCES[kind](self._values(items))
+            case Sequence(_, "deque", _, length_max):
+                return deque(maxlen=length_max)
+            case Sequence(_, kind) | Mapping(_, kind):
+                return (SEQUENCES | MAPPINGS)[kind]()
+            case Blob(_, data):
+                return data
+            case Choice(_, number, name) if issubclass(self._class(number), Enum):
+                return self._class(number)[name]
+            case Record(_, number, fields) if issubclass(self._class(number), Struct):
+                names = self._class(number).__struct_fields__
+                return self._class(number)(**dict(zip(names, self._values(fields), strict=True)))
+            case Instance(_, number) if _has_plain_instances(self._class(number)):
+                return object.__new__(self._class(number))
+        raise TransportError(f"object {entry.number} is of no type that can be made")
+
+    def _fill(self, entry: Entry) -> None:
+        owner = self._objects[entry.number]
+        match entry:
+            case Sequence(_, "list", items):
+                owner[:] = self._values(items)
+            case Sequence(_, "set", items):
+                owner.clear()
+                owner.update(self._values(items))
+            case Sequence(_, "deque", items):
+                owner.clear()
+                owner.extend(self._values(items))
+            case Mapping(_, _, keys, values):
+                owner.clear()
+                for key, value in zip(self._values(keys), self._values(values), strict=True):
+                    owner[key] = value
+            case RandomState(_, version, words, gauss):
+                owner.setstate((version, tuple(words), gauss))
+            case Record(number, _, fields) if number < self._built_count:
+                for field, value in zip(owner.__struct_fields__, self._values(fields), strict=True):
+                    setattr(owner, field, value)
+            case Instance(number, _, attributes):
+                found = dict(zip(attributes, self._values(list(attributes.values())), strict=True))
+                _set_attributes(owner, found, whole=number < self._built_count)
+
+
+def _can_change(entry: Entry) -> bool:
+    return isinstance(entry, Instance | Mapping) or (isinstance(entry, Sequence) and not _is_fixed(entry))
+
+
+def _is_fixed(entry: Sequence) -> bool:
+    return entry.kind in ("tuple", "frozenset")
+
+
+def _fits(entry: Entry, owner: Any) -> bool:
+    """Whether an entry can be the state of that built object."""
+    kind = type(owner)
+    match entry:
+        case Sequence() | Mapping():
+            return not (isinstance(entry, Sequence) and _is_fixed(entry)) and CONTAINERS.get(kind) == entry.kind
+        case RandomState():
+            return kind is Random
+        case Record():
+            return isinstance(owner, Struct) and not owner.__struct_config__.frozen
+        case Instance():
+            return _has_plain_instances(kind) and not isinstance(owner, WITHOUT_DATA)
+    return False
+
+
+def _has_plain_instances(kind: Any) -> bool:
+    """Whether a class has no constructor below `__init__`, which is not called."""
+    return kind.__new__ is object.__new__ and not issubclass(kind, Struct | Enum)
+
+
+def _set_attributes(owner: Any, values: dict[str, Any], *, whole: bool) -> None:
+    kind: Any = type(owner)
+    if whole and not values.keys() >= attributes_of(owner).keys():
+        raise TransportError(f"{kind.__qualname__} has further attributes here")
+    for name, value in values.items():
+        if name in slots_of(kind):
+            object.__setattr__(owner, name, value)
+        elif name in named_by(kind) and not hasattr(getattr_static(kind, name, None), "__get__"):
+            owner.__dict__[name] = value
+        else:
+            raise TransportError(f"{kind.__qualname__} has no attribute {name[:100]!r}")

@@ -1,0 +1,303 @@
+"""Runs a recording: the same machines, the same inputs, and every effect compared with the one recorded.
+
+Nothing reaches the world: messages, timers and records are compared, and dropped.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from doyen import __version__
+from doyen.core.clock import NEVER, Instant
+from doyen.core.codec import Codec
+from doyen.core.host import Host, Port, Verbs
+from doyen.core.leadership import LeaderElected
+from doyen.errors import DoyenError, RemoteProtocolError, TransportError
+from doyen.net.recording.built import Built
+from doyen.net.recording.declared import arguments_of, fact_of
+from doyen.net.recording.effects import Describer, effect_text, failure_text
+from doyen.net.recording.format import (
+    DATAGRAM_MAX,
+    Added,
+    Commanded,
+    Durable,
+    Effect,
+    Fired,
+    Heard,
+    Input,
+    Origin,
+    Started,
+    State,
+    Told,
+    kind_of,
+)
+from doyen.net.recording.loader import Loader
+from doyen.net.recording.reader import Reader
+
+
+class Diverged(DoyenError):
+    """The machines did something else than was recorded: another version, a damaged memory, or a bug in doyen."""
+
+    def __init__(self, path: Path, input_no: int, what: str, recorded: str, replayed: str) -> None:
+        super().__init__(
+            f"{path}, input {input_no} ({what}): recorded {recorded or 'nothing more'}, "
+            f"but replayed {replayed or 'nothing more'}"
+        )
+        self.input_no, self.recorded, self.replayed = input_no, recorded, replayed
+
+
+class Malformed(TransportError):
+    """A recording holds what no recorder would have written."""
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """What came of one segment."""
+
+    path: str
+    node: str
+    group: str
+    doyen: str
+    inputs: int
+    effects: int
+    kinds: dict[str, int]
+    began_at: float  # Wall clock, in seconds.
+    lasted_s: float
+    leaders: list[str]  # As the elections named them, in order.
+    failure: str = ""  # What stopped the node, if it was stopped.
+
+
+class Site(Protocol):
+    """Where machines are built again."""
+
+    def add(
+        self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None
+    ) -> Any: ...  # The machine.
+    def restored(self, channel: str, kind: Any) -> Any: ...
+    def tell(self, fact: Any, *, channel: str | None = None) -> None: ...
+
+
+class Rebuilt(Protocol):
+    """The machines of a recorded node, for whoever knows how they belong together."""
+
+    view: Any  # The last view that the membership emitted.
+
+    def observe(self, channel: str, fact: Any, now: Instant) -> None:
+        """Take note of a fact that the machines emitted."""
+
+    def add(self, what: dict[str, str]) -> None:
+        """Add machines that were added to the running node."""
+
+
+Build = Callable[[Origin, Site], Rebuilt]
+
+
+def replay(path: Path, build: Build) -> Replayed:
+    """Run one segment, on the machines that `build` makes of its origin.
+
+    Raises `Diverged` at the first effect that differs, `TransportError` for a file that is damaged, or of another
+    format, or holds anything that a recorder would not have written.
+    """
+    with Reader(path) as reader:
+        world = _World(path, reader, build)
+        first: Instant | None = None
+        last: Instant = 0
+        for number, item in enumerate(reader.inputs(), start=1):
+            first = item.now if first is None else first
+            last = item.now
+            world.run(number, item)
+        header = reader.header
+    return Replayed(
+        path=str(path),
+        node=header.origin.node,
+        group=header.origin.group,
+        doyen=header.doyen,
+        inputs=sum(world.kinds.values()),
+        effects=world.effect_count,
+        kinds=dict(world.kinds),
+        began_at=header.at,
+        lasted_s=(last - (first or last)) / 1e9,
+        leaders=world.leaders,
+        failure=world.failure,
+    )
+
+
+class _World:
+    """The world of a host that is told what happened, and asked whether it would do the same again."""
+
+    def __init__(self, path: Path, reader: Reader, build: Build) -> None:
+        self.path, self.header = path, reader.header
+        self.kinds: Counter[str] = Counter()
+        self.effect_count = 0
+        self.leaders: list[str] = []
+        self.failure = ""
+        self._restored = dict(self.header.restored)
+        self._timers: dict[int, tuple[str, Any]] = {}
+        self._next_timer = 0
+        self._describers: dict[str, Describer] = {}
+        self._input: Input | None = None
+        self._input_no = 0
+        self._expected: Iterator[Effect] = iter(())
+        self._seen = 0
+        self._instants: Iterator[Instant] | None = None  # While machines are added to the running node.
+        self._built = Built()
+        origin = self.header.origin
+        try:
+            self.codec = Codec(origin.group, datagram_max=DATAGRAM_MAX)
+            self.host = Host(origin.node, self)
+            self.rebuilt = build(origin, self)
+            for what in self.header.additions:
+                self.rebuilt.add(what)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise TransportError(
+                f"{path} was recorded by doyen {self.header.doyen[:100]}, and doyen {__version__} cannot build its "
+                f"machines: {failure_text(error)}"
+            ) from error
+        if self.header.state is not None:
+            self._load(self.header.state, reader)
+
+    def _load(self, state: State, reader: Reader) -> None:
+        try:
+            loader = Loader(self._built, state.classes, state.built)
+            for entries in reader.state():
+                loader.add(entries)
+            loader.load()
+            self.rebuilt.view = loader.value(state.view)
+            self._timers = {number: (channel, loader.value(timer)) for number, _, channel, timer in state.timers}
+        except TransportError as error:
+            raise TransportError(f"{self.path}, recorded by doyen {self.header.doyen[:100]}: {error}") from None
+        self._next_timer = state.next_timer
+
+    # Where machines are built.
+
+    def add(self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None) -> Any:
+        port = self.host.add(channel, build, follows=follows)
+        self.codec.speak(channel, port.machine.MESSAGES)
+        self._built.add(port.machine)
+        if self._instants is not None:
+            self.host.start_late(port, self._instant())
+        return port.machine
+
+    def restored(self, channel: str, kind: Any) -> Any:
+        found = self._restored.get(channel)
+        return None if found is None else msgspec.msgpack.decode(found, type=kind)
+
+    def tell(self, fact: Any, *, channel: str | None = None) -> None:
+        if self._instants is not None:
+            self.host.tell(fact, self._instant(), channel=channel)
+
+    def _instant(self) -> Instant:
+        assert self._instants is not None
+        found = next(self._instants, None)
+        if found is None:
+            raise Malformed(f"{self.path}: more was added than the recording says")
+        return found
+
+    # Inputs.
+
+    def run(self, number: int, item: Input) -> None:
+        """Take one input, and compare everything that follows from it."""
+        self._input, self._input_no = item, number
+        self._expected, self._seen = iter(item.effects), 0
+        self.kinds[kind_of(item.given)] += 1
+        failure = ""
+        try:
+            self._enter(item)
+        except (Diverged, Malformed, MemoryError):
+            raise
+        except Exception as error:
+            failure = failure_text(error)
+        self._check(None)
+        if failure != item.failure:
+            raise Diverged(self.path, number, kind_of(item.given), item.failure, failure)
+        self.failure = failure or self.failure
+
+    def _enter(self, item: Input) -> None:
+        host, now = self.host, item.now
+        match item.given:
+            case Started():
+                host.start(now)
+            case Heard(data):
+                try:
+                    envelope = self.codec.decode(data)
+                except RemoteProtocolError as error:
+                    raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
+                host.on_message(envelope.channel, envelope.sender, envelope.message, now)
+            case Fired(number):
+                if number not in self._timers:
+                    raise Malformed(f"{self.path}, input {self._input_no}: no timer {number} was set")
+                channel, timer = self._timers.pop(number)
+                host.on_timer(self._port(channel), timer, now)
+            case Durable(channel):
+                host.on_durable(self._port(channel), now)
+            case Added(what, instants, restored):
+                self._restored |= restored
+                self._instants = iter(instants)
+                try:
+                    self.rebuilt.add(what)
+                finally:
+                    self._instants = None
+            case Commanded() | Told() as order:
+                self._order(order, now)
+
+    def _order(self, order: Commanded | Told, now: Instant) -> None:
+        try:
+            if isinstance(order, Told):
+                enter = partial(self.host.tell, fact_of(order), channel=order.channel)
+            else:
+                self._port(order.channel)
+                enter = partial(self.host.command, order.channel, order.name, **arguments_of(order))
+        except TransportError as error:
+            raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
+        enter(now)
+
+    def _port(self, channel: str) -> Port:
+        if channel not in self.host.ports:
+            raise Malformed(f"{self.path}, input {self._input_no}: there is no machine on {channel[:100]!r}")
+        return self.host.ports[channel]
+
+    # The world of the host.
+
+    def verbs(self, port: Port) -> Verbs:
+        describe = self._describers[port.channel] = Describer(port.channel)
+
+        def set_timer(timer: Any, at: Instant) -> None:
+            self._check(describe.timer_set(timer, at))
+            if at < NEVER:
+                self._timers[self._next_timer] = (port.channel, timer)
+                self._next_timer += 1
+
+        return Verbs(
+            lambda to, message: self._check(describe.sent(to, message)),
+            lambda message: self._check(describe.multicast(message)),
+            set_timer,
+        )
+
+    def persist(self, port: Port, record: Any) -> None:
+        self._check(self._describers[port.channel].persisted(record))
+
+    def observe(self, port: Port, fact: Any, now: Instant) -> None:
+        self._check(self._describers[port.channel].emitted(fact))
+        self.rebuilt.observe(port.channel, fact, now)
+        if isinstance(fact, LeaderElected) and self.leaders[-1:] != [fact.term.leader]:
+            self.leaders.append(fact.term.leader)
+        assert self._input is not None
+        for after, order in self._input.nested:  # What the application did on hearing this.
+            if after == self._seen:
+                self._order(order, now)
+
+    def _check(self, replayed: Effect | None) -> None:
+        recorded = next(self._expected, None)
+        if recorded != replayed:
+            assert self._input is not None
+            kind = kind_of(self._input.given)
+            raise Diverged(self.path, self._input_no, kind, effect_text(recorded), effect_text(replayed))
+        if replayed is not None:
+            self._seen += 1
+            self.effect_count += 1

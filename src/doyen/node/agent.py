@@ -1,0 +1,262 @@
+"""One process of a group: a stack of machines on a driver, and what it tells the outside."""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from doyen.core.clock import Duration, Instant, ms, to_seconds
+from doyen.core.codec import Codec
+from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
+from doyen.core.kinds import ElectionKind
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
+from doyen.core.reasons import lost_words
+from doyen.core.view import Member, Status, ViewChanged
+from doyen.errors import TransportError
+from doyen.membership.notes import NotesChanged
+from doyen.membership.swim.messages import MemberSuspected
+from doyen.membership.swim.roundtrip import RoundTripEstimated
+from doyen.net.driver import Driver
+from doyen.net.storage import Storage
+from doyen.net.udp import UdpConfig, UdpTransport
+from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
+from doyen.node.config import NodeConfig
+from doyen.node.events import Event
+from doyen.node.reign import Reign
+from doyen.node.stack import MEMBERSHIP, Site, Stack
+
+if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
+    from doyen.node.quality import SelfRating
+
+log = logging.getLogger("doyen")
+
+DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
+
+
+class Agent:
+    """A running node: its driver, its machines, and what is attached to them.  `listeners` get every event."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        listen: Callable[[Event], None] | None = None,
+        *,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
+        self.name = node_id(config.name or default_name())
+        self.udp = udp_config(config)
+        self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
+        for seed in self.seeds:
+            self.udp.check_peer(seed)
+        check(config)
+        self.attached = Attachments()
+        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        self.ask_score: Callable[[str, int], None] | None = None
+        self.round_trip_s: float | None = None  # The mean of the membership's pings.
+        self._rating: SelfRating | None = None
+        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
+        self.recorder: Recorder | None = None
+        seal = seal_of(config)  # Before the state directory is taken: it may refuse.
+        storage = Storage(Path(config.state) / self.name) if config.state else None
+        least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
+        self.driver = Driver(
+            self.name,
+            least if storage is None else storage.begin_incarnation(least),
+            Codec(config.group),
+            UdpTransport(self.udp),
+            peers=self.seeds,
+            storage=storage,
+            seal=seal,
+            observer=self._on_fact,
+            on_failure=on_failure,
+        )
+        self.stack: Stack
+
+    async def start(self) -> None:
+        driver = self.driver
+        try:
+            await driver.open()
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
+            self.stack = Stack(
+                self.config,
+                Site(
+                    node=self.name,
+                    incarnation=driver.incarnation,
+                    address=self.address,
+                    seeds=self.seeds,
+                    add=driver.add,
+                    rng=(lambda channel: Random()) if recorder is None else recorder.rng,
+                    restored=driver.restored if recorder is None else recorder.restored,
+                    durable=driver.storage is not None,
+                    tell=driver.tell,
+                ),
+            )
+            if recorder is not None:
+                recorder.begin(lambda: self.stack.view)
+            if self.config.oracle == "quality":
+                from doyen.node.quality import SelfRating  # Few rate themselves.
+
+                self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
+            await driver.start()
+            if self._rating is not None:
+                self._rating.start()
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
+        except BaseException:
+            driver.close()
+            raise
+
+    @property
+    def address(self) -> Address | None:
+        """Where others reach this process, once it listens; None where only they can tell."""
+        heard = self.driver.transport.address
+        if self.config.advertise:
+            given = parse_address(self.config.advertise, default_port=heard.port)
+            return Address(given.host, given.port or heard.port)
+        if not ipaddress.ip_address(heard.host.partition("%")[0]).is_unspecified:
+            return heard
+        ours = _address_towards(self.seeds[0]) if self.seeds else None
+        return None if ours is None else Address(ours, heard.port)
+
+    @property
+    def reign(self) -> Reign | None:
+        """The group's own election, if it has one."""
+        return self.stack.reigns.get("")
+
+    def add_election(self, name: str, kind: ElectionKind) -> Reign:
+        """Begin one more election on the running node."""
+        begun = {"election": name, "kind": kind.name}
+        return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
+
+    def is_rated(self, channel: str) -> bool:
+        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        reign = self.stack.reign_on(channel)
+        return self._rating is not None and reign is not None and reign.kind.asks_oracle
+
+    def give_score(self, channel: str, number: int, value: float) -> None:
+        """Give an election the application's own score, unless it goes by measured quality."""
+        if self.driver.running and not self.is_rated(channel):
+            self.driver.tell(ScoreGiven(number, value), channel=channel)
+
+    async def leave(self) -> None:
+        """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
+        driver = self.driver
+        try:
+            if driver.running:
+                for channel, machine in self.stack.machines.items():
+                    if channel != MEMBERSHIP and hasattr(machine, "leave"):
+                        driver.command(channel, "leave")
+                if self.stack.membership is not None:
+                    driver.command(MEMBERSHIP, "leave")
+                deadline = driver.clock() + DISK_PATIENCE
+                # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
+                while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:
+                    await asyncio.sleep(0.002)
+        finally:
+            driver.close()
+
+    # What happens.
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        """Follow a fact, once: the election's state first, then everybody who listens."""
+        remark = self.stack.observe(channel, fact, now)
+        reign = self.stack.reign_on(channel)
+        match fact:
+            case LeaderElected(term) if reign is not None:
+                log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, reign.why)
+                why = reign.why
+                named: dict[str, Any] = {"leader": term.leader, "term": term.number, "compared": why.compared}
+                self._tell("elected", now, election=reign.name, reason=str(why), **named)
+            case LeaderLost(term, reason) if reign is not None:
+                log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
+            case ViewChanged(view, changed):
+                for node in changed:
+                    self._on_member(view.members.get(node), node, now)
+            case MemberSuspected(member, by):
+                self._tell("accused", now, member=member, by=(by,))
+            case NotesChanged(changed):
+                for node in changed:
+                    self._tell("changed", now, member=node)
+            case RoundTripEstimated(mean, _):
+                self.round_trip_s = to_seconds(mean)
+            case ScoreWanted(number):
+                self._answer(channel, number)
+        if remark is not None and remark.kind == "shortage":
+            self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
+            if remark.needs_a_person:
+                log.warning("%s: %s", self.name, remark.text)
+
+    def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
+        if member is None:
+            self.since.pop(node, None)
+            self._tell("forgotten", now, member=node, state="forgotten")
+            return
+        before = self.since.get(node)
+        if before is not None and before[0] is member.status:
+            kind = "updated"
+        else:
+            self.since[node] = (member.status, now)
+            back = before is None or before[0] in (Status.FAILED, Status.LEFT)
+            kind = "joined" if back and member.status is Status.ALIVE else member.status.value
+        by = self.stack.accusers(node)
+        self._tell(
+            kind,
+            now,
+            member=node,
+            state=member.status.value,
+            by=by,
+            incarnation=member.incarnation,
+            address=None if member.address is None else str(member.address),
+            reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
+        )
+
+    def _answer(self, channel: str, number: int) -> None:
+        if self._rating is not None and self.is_rated(channel):
+            self._rating.answer(channel, number)
+        elif self.ask_score is not None:
+            self.ask_score(channel, number)
+        else:
+            standing = self.config.standing if self.config.eligible else -STANDING_MAX
+            self.driver.tell(ScoreGiven(number, standing), channel=channel)
+
+    def _tell(self, kind: str, now: Instant, **fields: Any) -> None:
+        if self.listeners:
+            event = Event(kind=kind, at=time.time(), clock=now, **fields)
+            for listen in self.listeners:
+                listen(event)
+
+
+def udp_config(config: NodeConfig) -> UdpConfig:
+    return UdpConfig(
+        bind=config.bind_address(),
+        multicast=parse_address(config.multicast) if config.multicast else None,
+        interface=config.interface,
+        ttl=config.ttl,
+    )
+
+
+def default_name() -> str:
+    """An identity per process."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}"
+
+
+def _address_towards(seed: Address) -> str | None:
+    """This machine's address on the way to the seed; nothing is sent."""
+    family = socket.AF_INET6 if ":" in seed.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((seed.host, seed.port))
+        except OSError as error:
+            raise TransportError(f"no way to seed {seed}: {error.strerror}: give --advertise HOST:PORT") from None
+        host: str = probe.getsockname()[0]
+        return host

@@ -1,0 +1,123 @@
+"""What a running node has besides its machines: a seal, a hold on its leader, ways to find others, HTTP."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from doyen.core.ids import Address
+from doyen.errors import ConfigError
+from doyen.net.driver import Driver
+from doyen.net.sealed import Seal
+from doyen.node.config import NodeConfig
+from doyen.node.stack import Stack
+
+if TYPE_CHECKING:
+    from doyen.net.recording.recorder import Recorder
+
+T = TypeVar("T")
+
+
+class Attachments(Struct):
+    """What is attached, for whoever wants to look at it; all of it ends with the driver."""
+
+    link: Any = None
+    discovery: Any = None
+    http: Any = None
+
+
+def check(config: NodeConfig) -> None:
+    """Raises `ConfigError` for what could not be attached later."""
+    if config.http:
+        from doyen.node.http import http_place
+
+        http_place(config.http, config.http_token)
+    if config.record and (config.record_max < 65_536 or not Path(config.record).parent.is_dir()):
+        raise ConfigError(
+            f"{config.record} cannot be written: give a file in a folder that exists, and record_max of at least 65536",
+            field="record",
+        )
+
+
+def seal_of(config: NodeConfig) -> Seal | None:
+    """Before the driver is made; PyNaCl is loaded only where there is a key."""
+    if not config.key_file:
+        return None
+    from doyen.net.keys import load_keyring
+
+    return Seal(load_keyring(Path(config.key_file)), config.group)
+
+
+def recorder_of(
+    driver: Driver, config: NodeConfig, address: Address | None, seeds: tuple[Address, ...]
+) -> "Recorder | None":
+    """Return the recorder of a node, if it is to have one; before its machines are built."""
+    if not config.record:
+        return None
+    from doyen.net.recording.recorder import Recorder
+    from doyen.node.rebuilt import origin_of
+
+    return Recorder(driver, Path(config.record), config.record_max, origin_of(driver, config, address, seeds))
+
+
+def grown(recorder: "Recorder | None", what: Mapping[str, str], build: Callable[[], T]) -> T:
+    """Add machines to a running node; `what` is how `rebuilt.Rebuilt` knows them."""
+    return build() if recorder is None else recorder.add(what, build)
+
+
+async def attach(
+    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None" = None
+) -> Attachments:
+    """Once the driver runs."""
+    made = Attachments()
+    # Before anything is awaited: others call already.
+    made.discovery = _discovery(driver, stack, config, address, recorder)
+    keyring = None if driver.seal is None else driver.seal.keyring
+    if keyring is not None and keyring.path is not None:
+        from doyen.net.keywatch import watch_key_file
+
+        watch_key_file(driver, keyring)
+    if config.link:
+        from doyen.net.leaderlink import LeaderLink
+
+        made.link = await LeaderLink.attach(driver, keyring=keyring)
+    if config.http:
+        from doyen.node.http import Http
+
+        made.http = await Http.attach(driver, stack, config.http, token=config.http_token, link=made.link)
+    return made
+
+
+def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: Sequence[str]) -> list[str]:
+    """All seeds of a running node, with these among them from now on: names are looked up, nothing forgets them."""
+    if made.discovery is None:
+        made.discovery = _discover(driver, config)
+    made.discovery.add(seeds)
+    return [*map(str, made.discovery.seeds), *made.discovery.sought]
+
+
+def _discovery(
+    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None"
+) -> Any:
+    """Only where there is something to find: names, a file, or members that do not multicast themselves."""
+    calls = bool(config.multicast) and stack.membership is not None and address is not None
+    if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
+        return None
+    found = _discover(driver, config)
+    if calls and address is not None:
+        from doyen.net.beacon import CHANNEL, Beacon
+        from doyen.net.discovery import DiscoveryConfig
+
+        build = partial(Beacon, driver.host.node, address, DiscoveryConfig())
+        grown(recorder, {"beacon": str(address)}, partial(driver.add, CHANNEL, build))
+    return found
+
+
+def _discover(driver: Driver, config: NodeConfig) -> Any:
+    from doyen.net.discovery import Discovery
+    from doyen.node.config import DEFAULT_PORT
+
+    file = Path(config.seeds_file) if config.seeds_file else None
+    return Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT)

@@ -1,0 +1,340 @@
+"""One election from the application's side: wait to lead, lead, be stopped.
+
+    node.lead()                 async context: waits until elected; the body is cancelled when leadership is lost
+    async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
+
+A body is stopped by cancelling its task, as `asyncio.timeout` does, so that other cancellations are told apart.
+`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
+from doyen.core.ids import NodeId, node_id
+from doyen.core.ids import Term as TermId
+from doyen.errors import LeadershipLost, LocalProtocolError
+from doyen.node.reign import Reign
+
+if TYPE_CHECKING:
+    from doyen.node.node import Node
+
+log = logging.getLogger("doyen")
+
+BODY_PATIENCE_S: Final = 5.0  # Bodies that were cancelled get so long to end before the others are told.
+
+
+class Term:
+    """One leadership of this node.  Use it as an async context manager; it can be entered once."""
+
+    def __init__(self, campaign: "Campaign", term: TermId) -> None:
+        self._campaign, self._term = campaign, term
+        self._lost = ""  # Why, once it is.
+        self._task: asyncio.Task[object] | None = None
+        self._cancelled = self._entered = False
+        self._raises = False
+        self.on_end: Callable[[], object] | None = None  # For bodies that cannot be cancelled.
+
+    @property
+    def number(self) -> int:
+        """Of this reign.  A fence only with a quorum election (Pole) or an engine."""
+        return self._term.number
+
+    @property
+    def leader(self) -> str:
+        return self._term.leader
+
+    @property
+    def lost(self) -> bool:
+        """By the clock alone, where there is a lease: true at once when it lapses, whatever the timers do."""
+        return bool(self._lost) or not self._campaign.holds(self._term)
+
+    @property
+    def reason(self) -> str:
+        return self._lost or ("lease over" if self.lost else "")
+
+    def check(self) -> None:
+        """Raises `LeadershipLost` if it is; call it before every step that only a leader may take."""
+        if self.lost:
+            raise LeadershipLost(self._term.number, self.reason)
+
+    def __repr__(self) -> str:
+        return f"Term({self.number}, {self.leader!r}{', lost: ' + self.reason if self.lost else ''})"
+
+    async def __aenter__(self) -> "Term":
+        if self._entered:
+            raise LocalProtocolError("a term can be entered once: ask for the next")
+        self._entered = True
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        if self.lost:
+            self._stop(self.reason)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        task, self._task = self._task, None
+        assert task is not None
+        stopped = self._cancelled and kind is asyncio.CancelledError
+        pending = False
+        if self._cancelled and not stopped:  # The body ended by itself: the cancellation is not for what comes after.
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                pending = True
+        self._campaign.ended(self)
+        if self._cancelled and task.uncancel() > self._cancelling:  # Somebody else cancelled, too.
+            if pending:
+                raise asyncio.CancelledError
+            return False
+        # A body that never paused could not be cancelled; its lease may have ended all the same.
+        overran = kind is None and not self._cancelled and self.lost
+        if self._raises and (stopped or overran):
+            raise LeadershipLost(self._term.number, self.reason) from None
+        return stopped
+
+    def end(self, reason: str) -> None:
+        """The reign is over: whoever acts on it is stopped."""
+        if not self._lost:
+            self._lost = reason
+            if not self._campaign.awaits(self._task):
+                self._stop(reason)
+            if self.on_end is not None:
+                self.on_end()
+
+    def release(self) -> None:
+        """Its body is done, wherever that ran."""
+        self._campaign.ended(self)
+
+    def _stop(self, reason: str) -> None:
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel(f"leadership lost: {reason}")
+
+
+class Leading:
+    """`node.lead()`: waits on entering, raises `LeadershipLost` if it ends before its body does."""
+
+    def __init__(self, campaign: "Campaign", timeout_s: float | None) -> None:
+        self._campaign, self._timeout_s = campaign, timeout_s
+        self._term: Term | None = None
+
+    async def win(self) -> Term:
+        """Waits, and no more."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._campaign.won()
+        except TimeoutError:
+            raise TimeoutError(
+                f"not elected within {self._timeout_s:g} s: {self._campaign.leader() or 'nobody'} leads"
+            ) from None
+
+    async def __aenter__(self) -> Term:
+        self._term = await self.win()
+        self._term._raises = True
+        return await self._term.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._term is not None
+        return await self._term.__aexit__(kind, error, trace)
+
+
+class Campaign:
+    """One election of a node: the group's own, or one of its named ones."""
+
+    def __init__(self, node: "Node", reign: Reign) -> None:
+        self._node, self._reign = node, reign
+        self._active: set[Term] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._lease_watch: asyncio.TimerHandle | None = None
+        self._cooling: asyncio.TimerHandle | None = None
+        self._handover: asyncio.Task[None] | None = None
+        self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
+        #: Awaited before others are told: whoever acts on this leadership must have stopped when the next one begins.
+        self.before_handing_over: Callable[[], Awaitable[None]] | None = None
+        self._handing_over = False  # Nobody begins to act on it any more.
+
+    @property
+    def name(self) -> str:
+        return self._reign.name
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node may act as leader at this very instant."""
+        return self._node.running and self._reign.is_leader(self._node.clock())
+
+    def leader(self) -> str | None:
+        """Whom this node names."""
+        return self._reign.leader
+
+    @property
+    def term(self) -> TermId | None:
+        return self._reign.term
+
+    def lease_until(self) -> Instant | None:
+        """Until when this node may act without hearing anything further, on `CLOCK_BOOTTIME`; None: no lease."""
+        return self._reign.lease_until()
+
+    def lead(self, timeout: str | float | None = None) -> Leading:
+        """Waits until this node is elected (or `TimeoutError`); its body is cancelled when leadership is lost."""
+        return Leading(self, None if timeout is None else to_seconds(parse_duration(timeout)))
+
+    async def terms(self) -> AsyncGenerator[Term, None]:
+        """Campaigns for ever; each pass is one leadership.  Ends when the node leaves."""
+        done: TermId | None = None
+        while True:
+            try:
+                term = await self.won(after=done)
+            except LocalProtocolError:
+                if self._node.left:
+                    return
+                raise
+            yield term
+            done = term._term if not term.lost else None  # Who comes back while it still leads waits for the next.
+
+    async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
+        """Gives leadership up, to the best of the others or to `to`, and does not contend for so long.
+
+        Returns once this node no longer leads; nothing happens if it did not.
+        """
+        wait = parse_duration(cooldown)
+        target = None if to is None else node_id(to)
+        self._node.check_running()
+        machine = self._reign.machine
+        if machine is None or not self._reign.kind.resigns:
+            raise LocalProtocolError(f"{self._reign.kind.name} elections have no resignation: leave instead")
+        if self._reign.mine is None:
+            return
+        machine.check_heir(target)
+        with self.asked():
+            if self._handover is None:  # A task of its own, for whoever asks may be stopped by it.
+                self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
+            await asyncio.shield(self._handover)
+
+    async def _hand_over(self, to: NodeId | None, wait: Duration) -> None:
+        try:
+            await self.stop_acting()
+            if self._node.running and self._reign.mine is not None:
+                keeps_time = self._reign.kind.keeps_cool_down
+                how: dict[str, Any] = {"to": to, "cool_down": wait} if keeps_time else {"to": to}
+                self._node.agent.driver.command(self._reign.channel, "resign", **how)
+                if self._reign.kind.stands_again:
+                    self._cool_down(wait)
+            while self._node.running and self._reign.mine is not None:
+                await self.changed()
+        finally:
+            self._handover, self._handing_over = None, False
+            self.wake()
+
+    async def stop_acting(self) -> None:
+        """Before others are told: whoever acts on this leadership has stopped when this returns, and nobody begins."""
+        self._handing_over = True
+        if self.before_handing_over is not None:
+            await self.before_handing_over()
+        for term in tuple(self._active):
+            if term._task is not None and not self.awaits(term._task):
+                term.end("resigned")
+        await self.bodies_ended()
+
+    def _cool_down(self, wait: Duration) -> None:
+        if self._cooling is not None:  # Of an earlier resignation: this one's counts.
+            self._cooling.cancel()
+        if wait < FOREVER:
+            self._cooling = asyncio.get_running_loop().call_later(to_seconds(wait), self._stand)
+
+    def _stand(self) -> None:
+        if self._node.running:
+            self._node.agent.driver.command(self._reign.channel, "stand")
+
+    # For the node and its terms.
+
+    def holds(self, term: TermId) -> bool:
+        return self.is_leader and self._reign.mine is not None and self._reign.mine.number >= term.number
+
+    async def won(self, after: TermId | None = None) -> Term:
+        while True:
+            self._node.check_running()
+            mine = self._reign.mine
+            if mine is not None and mine != after and self.is_leader and not self._handing_over:
+                term = Term(self, mine)
+                self._active.add(term)
+                self._watch_lease()
+                return term
+            await self.changed()
+
+    async def changed(self) -> None:
+        self._node.check_loop()
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+    def ended(self, term: Term) -> None:
+        self._active.discard(term)
+        self.wake()
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """To end its bodies: one that asks itself is not waited for, and stopped once it has its answer."""
+        asking = asyncio.current_task()
+        self._askers.add(asking)
+        self.wake()
+        try:
+            yield
+        finally:
+            self._askers.discard(asking)
+            for term in tuple(self._active):
+                if term._task is asking and term._lost:
+                    term._stop(term._lost)
+
+    def awaits(self, task: asyncio.Task[object] | None) -> bool:
+        return task in self._askers
+
+    async def bodies_ended(self) -> None:
+        """Those that run in tasks; not for ever."""
+        try:
+            async with asyncio.timeout(BODY_PATIENCE_S):
+                while any(term._task is not None and not self.awaits(term._task) for term in self._active):
+                    await self.changed()
+        except TimeoutError:
+            log.warning("%s: a body goes on %g s after it was cancelled", self._node.name, BODY_PATIENCE_S)
+
+    def close(self) -> None:
+        for timer in (self._lease_watch, self._cooling):
+            if timer is not None:
+                timer.cancel()
+
+    def stir(self, reason: str = "") -> None:
+        """Something was told: terms that are over end, whoever waits looks again."""
+        if self._active and not self.is_leader:
+            why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
+            for term in tuple(self._active):
+                term.end(why)
+        self.wake()
+        self._watch_lease()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        for waiting in tuple(self._waiting):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _watch_lease(self) -> None:
+        """Looks again when the lease would end: a body must stop by then, heard or not heard."""
+        if self._lease_watch is not None:
+            self._lease_watch.cancel()
+            self._lease_watch = None
+        until = self._reign.lease_until() if self._active else None
+        if until is not None:
+            wait_s = max(0.0, (until - self._node.clock()) / 1e9)
+            self._lease_watch = asyncio.get_running_loop().call_later(wait_s, self.stir)

@@ -1,0 +1,254 @@
+"""What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
+
+from ipaddress import ip_address
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
+from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
+from doyen.core.rank import STANDING_MAX
+from doyen.errors import ConfigError
+from doyen.membership.notes import check_words
+from doyen.node.registry import find_election, find_membership
+
+RankKind = Literal["hash", "score"]
+OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
+
+ELECTIONS_MAX: Final = 64
+DEFAULT_PORT: Final = 7600
+DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
+
+
+class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One process of a group.  The tables below it are the protocols' own; the presets fill them."""
+
+    group: str = ""  #: The group's name; processes of other groups are not heard.
+    name: str = ""  #: This process's name in the group; by default the host's name and the process id.
+    preset: Network = "lan"  #: Timers for one machine, a local network, the internet, or lossy radio.
+    group_size: int = 10  #: How many members are expected; shapes timers, and nothing else.
+    bind: str = ""  #: Where to listen, host:port; port 0: any free one.  By default loopback, or port 7600 with seeds.
+    advertise: str = ""  #: Where others reach this process, host:port; by default where it listens.
+    multicast: str = ""  #: The group's multicast address, host:port.
+    interface: str = ""  #: The interface for multicast; by default the one of --bind.
+    ttl: int = 1  #: How many routers a multicast may cross.
+    seeds: tuple[str, ...] = ()  #: Other members' host:port (7600 if not said), where there is no multicast.
+    state: str = ""  #: A directory: terms and promises survive restarts.
+    key_file: str = ""  #: The group's keys (doyen keys new): packets are sealed; without, anybody can speak in it.
+    seeds_file: str = ""  #: A file of further seeds, one a line; read again when it changes.
+    http: str = ""  #: Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.
+    http_token: str = ""  #: Wanted of every HTTP request; needed where http is not on loopback.
+    record: str = ""  #: Record all that comes in to this file, for `doyen replay`.
+    record_max: int = 16777216  #: Bytes that the recording takes at most, in two segments.
+    link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
+    membership: str = "auto"  #: Who is here?  auto: what the election needs.
+    election: str = "announce"  #: Who leads?
+    elections: tuple[str, ...] = ()  #: Further elections of this group, each NAME or NAME=KIND.
+    rank: RankKind = "hash"  #: Churn-tolerant elections: the lowest hash leads, or the greatest standing; alike on all.
+    standing: float = 0.0  #: The greatest leads, where the election asks for it; ties by the greatest name.
+    eligible: bool = True  #: Whether this process may lead at all.
+    meta: tuple[str, ...] = ()  #: What others should know of this process, as key=value; at most 512 bytes.
+    hops: tuple[str, ...] = ()  #: Medley: how far members are, as name=hops; the others are 1 hop away.
+    voters: tuple[str, ...] = ()  #: Pole: the names of all voters, the same on every member.
+    oracle: OracleKind = "score"  #: Pole: who ought to lead; the standing, or what is measured of and between voters.
+    attributes: tuple[str, ...] = ()  #: Quality: name:min:max:weight, or …:cost where less is better; alike on all.
+    measures: tuple[str, ...] = ()  #: Quality: what only a person knows of this process, as name=number.
+    request_rate: float = 0.0  #: Pole: requests per second from this process's clients, for oracles that weigh them.
+    newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
+    volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
+    links_each_side: int = 3  #: Spanning: neighbours on either side, on the ring of names; few: long ways.
+    tables: dict[str, Any] = {}  # The protocols' own Structs, by the name of their table; the presets fill them.
+
+    def __post_init__(self) -> None:
+        def need(holds: bool, field: str, wanted: str) -> None:
+            if not holds:
+                raise ConfigError(wanted, field=field)
+
+        size = len(self.group.encode())
+        need(size > 0, "group", "is missing: give the group's name, the same on every member")
+        need(0 < size <= NAME_MAX, "group", f"{self.group!r} must have 1 to {NAME_MAX} bytes")
+        if self.name:
+            try:
+                node_id(self.name)
+            except ConfigError as error:
+                raise ConfigError(str(error), field="name") from None
+        need(1 <= self.group_size <= 100_000, "group_size", f"{self.group_size} is out of range: give 1 to 100000")
+        need(
+            -STANDING_MAX <= self.standing <= STANDING_MAX,  # Also false for nan.
+            "standing",
+            f"{self.standing} is not a standing: give a finite number",
+        )
+        need(0 <= self.request_rate <= 1e12, "request_rate", f"{self.request_rate} must be 0 or more, and finite")
+        for field in ("bind", "advertise", "multicast"):
+            _check_address(field, getattr(self, field))
+        for seed in self.seeds:
+            _check_address("seeds", seed)
+        if not self.http.startswith("unix:"):
+            _check_address("http", self.http)
+        need(1 <= self.links_each_side <= 64, "links_each_side", "must be 1 to 64")
+        need(len(self.elections) < ELECTIONS_MAX, "elections", f"are too many: at most {ELECTIONS_MAX}")
+        named = self.named_elections()
+        need(len(named) == len(self.elections), "elections", "must have names that differ")
+        for name, kind in named.items():
+            need(0 < len(name.encode()) <= 32 and name.isprintable(), "elections", f"{name!r} must have 1 to 32 bytes")
+            need(kind != "none", "elections", f"{kind!r} is no election")
+        self._check_kinds()
+        if self.oracle == "quality" or self.attributes or self.measures:
+            from doyen.node.quality import rating_of  # Few rate themselves.
+
+            rating_of(self.attributes, self.measures)
+        check_words(meta_of(self.meta))
+        hops_of(self.hops)
+
+    def _check_kinds(self) -> None:
+        """Refuse what one of the elections cannot run with, and say why."""
+        if self.election != "none":
+            force_setattr(self, "election", find_election(self.election).name)  # An alias is spelt out.
+        if self.election == "none" and self.membership in ("none", "auto"):
+            raise ConfigError("none leaves nothing to do: give a membership that keeps a list", field="election")
+        membership = self.membership_kind()
+        for name, kind in self.election_kinds().items():
+            self.check_election(kind, membership, field="elections" if name else "election")
+
+    def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
+        """Raise `ConfigError` where this node lacks what the election needs."""
+        needs, given = kind.needs, "none" if membership is None else membership.name
+        if (needs.members and membership is None) or (needs.only and given not in needs.only):
+            raise ConfigError(f"{given} cannot carry the election {kind.name}: {needs.why}", field="membership")
+        if needs.voters and not self.voters:
+            raise ConfigError(
+                f"must name all members that vote: the election {kind.name} counts a majority of them, so it must "
+                "know them",
+                field="voters",
+            )
+        if needs.disk and not (self.state or self.volatile):
+            raise ConfigError(
+                f"must name a directory: the election {kind.name} promises on the disk, or a restarted voter could "
+                "vote twice",
+                field="state",
+            )
+        for voter in self.voters if needs.voters else ():
+            node_id(voter)
+        by_oracle = kind.asks_oracle and self.oracle != "score"
+        if not self.eligible and (by_oracle or not kind.heeds_eligible):
+            by = f"the oracle {self.oracle}" if by_oracle else "names alone"
+            raise ConfigError(
+                f"cannot be false: the election {kind.name} goes by {by}, and would elect it all the same",
+                field="eligible",
+            )
+        kind.check(self.table(kind.table))
+
+    # What was chosen.
+
+    def election_kind(self) -> ElectionKind | None:
+        """Return the group's own election, if it has one."""
+        return None if self.election == "none" else find_election(self.election)
+
+    def election_kinds(self) -> dict[str, ElectionKind]:
+        """Return every election of this node, by name; the group's own is ""."""
+        own = {} if self.election == "none" else {"": find_election(self.election)}
+        try:
+            return own | {name: find_election(kind) for name, kind in self.named_elections().items()}
+        except ConfigError as error:
+            raise ConfigError(error.complaint, field="elections") from None
+
+    def named_elections(self) -> dict[str, str]:
+        """`mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
+        own = "hybrid" if self.election == "none" else self.election
+        return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
+
+    def membership_kind(self) -> MembershipKind | None:
+        """Return the membership; `auto` is what the elections need, and None is none."""
+        if self.membership != "auto":
+            return None if self.membership == "none" else find_membership(self.membership)
+        needs = [kind.needs for kind in self.election_kinds().values()]
+        only = [need.only[0] for need in needs if need.only]
+        if only or any(need.members for need in needs):
+            return find_membership(only[0] if only else DEFAULT_MEMBERSHIP)
+        return None
+
+    def membership_name(self) -> str:
+        found = self.membership_kind()
+        return "none" if found is None else found.name
+
+    def table(self, table: Table) -> Any:
+        """Return a protocol's own configuration."""
+        found = self.tables.get(table.name)
+        return table.config() if found is None else found
+
+    def promise(self, kind: ElectionKind) -> Promise:
+        """Return what that election guarantees on this node."""
+        return kind.promise(self.table(kind.table), self.rank)
+
+    def worst_case(self, kind: ElectionKind) -> WorstCase:
+        """Return the worst case of that election, by this node's own timers and its preset's delay."""
+        around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())
+        return kind.worst_case(self.table(kind.table), around)
+
+    def detection(self) -> Detection:
+        """Return the worst case of the membership, by this node's own timers."""
+        found = self.membership_kind()
+        return Detection(0, "") if found is None else found.detection(self.table(found.table), self.group_size)
+
+    # Where it is.
+
+    def seed_addresses(self) -> tuple[Address, ...]:
+        return tuple(parse_address(seed, default_port=DEFAULT_PORT) for seed in self.seeds)
+
+    def numeric_seeds(self) -> tuple[Address, ...]:
+        """Those that need no looking up."""
+        return tuple(seed for seed in self.seed_addresses() if is_numeric(seed.host))
+
+    def looks_for_others(self) -> bool:
+        """Otherwise it is alone, unless others have it as a seed."""
+        return bool(self.seeds or self.seeds_file or self.multicast)
+
+    def bind_address(self) -> Address:
+        """As given; else loopback, unless there are seeds elsewhere: then every interface, at the usual port."""
+        if self.bind:
+            return parse_address(self.bind)
+        seeds = self.seed_addresses()
+        if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
+            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
+        return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+
+
+def _check_address(field: str, text: str) -> None:
+    if text:
+        try:
+            parse_address(text, default_port=DEFAULT_PORT if field in ("seeds", "advertise") else None)
+        except ConfigError as error:
+            raise ConfigError(str(error), field=field) from None
+
+
+def meta_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`zone=eu` → {"zone": "eu"}."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{pair!r} is not key=value", field="meta")
+        found[key] = value
+    return found
+
+
+def hops_of(pairs: tuple[str, ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for pair in pairs:
+        name, _, hops = pair.rpartition("=")
+        try:
+            found[name] = float(hops)
+        except ValueError:
+            found[name] = 0.0
+        if not name or not 1 <= found[name] <= 1e6:
+            raise ConfigError(f"{pair!r} is not name=hops: give e.g. bee=3, from 1 on", field="hops")
+    return found
+
+
+def is_numeric(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

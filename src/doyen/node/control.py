@@ -1,0 +1,306 @@
+"""A node's local side door: a unix socket that its own user can open; one JSON line asks, one or more answer.
+
+    RUNTIME/GROUP/NAME.sock      RUNTIME: DOYEN_RUNTIME_DIR, else XDG_RUNTIME_DIR/doyen, else /tmp/doyen-UID
+
+    {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
+    {"do": "watch"}              → one line per event, until either side ends
+
+`doyen members`, `leader`, `watch`, `explain`, `resign`, `leave`, `join` and `doctor` are its users.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
+from doyen.node.attachments import join_further
+
+if TYPE_CHECKING:
+    from doyen.node.node import Node
+
+REQUEST_MAX: Final = 4096
+CONNECTIONS_MAX: Final = 32
+PATH_MAX: Final = 100  # Of a unix socket's path, on every system.
+
+
+def runtime_dir() -> Path:
+    given = os.environ.get("DOYEN_RUNTIME_DIR")
+    if given:
+        return Path(given)
+    xdg = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(xdg) / "doyen" if xdg else Path(f"/tmp/doyen-{os.getuid()}")
+
+
+def runtime_dirs() -> list[Path]:
+    """Where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
+    if os.environ.get("DOYEN_RUNTIME_DIR"):
+        return [runtime_dir()]
+    user = os.getuid()
+    usual = (runtime_dir(), Path(f"/run/user/{user}/doyen"), Path(f"/tmp/doyen-{user}"))
+    return [place for place in dict.fromkeys(usual) if place.is_dir() and place.stat().st_uid == user]
+
+
+def socket_path(group: str, name: str) -> Path:
+    return runtime_dir() / _safe(group) / f"{_safe(name)}.sock"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", text).lstrip(".") or "%"
+
+
+class Control:
+    """The server; it ends with the node's driver."""
+
+    def __init__(self, node: "Node", path: Path) -> None:
+        self._node, self.path = node, path
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def attach(cls, node: "Node") -> "Control | None":
+        """None where there is no place for a socket: a node must run without it, too."""
+        path = socket_path(node.config.group, node.agent.name)
+        try:
+            _make_private(path.parent)
+            if path.exists() and _answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
+                path = path.with_name(f"{path.stem}-{os.getpid()}.sock")
+            path.unlink(missing_ok=True)
+            control = cls(node, path)
+            if len(os.fsencode(path)) > PATH_MAX:
+                raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
+            control._server = await asyncio.start_unix_server(control._accept, path, limit=REQUEST_MAX)
+            os.chmod(path, 0o600)
+        except OSError as error:
+            node.agent.driver.complain("control", f"no control socket at {path}: {error.strerror or error}")
+            return None
+        node.agent.driver.on_close(control.close)
+        return control
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        with suppress(OSError):
+            self.path.unlink()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(10):
+                line = await reader.readline()
+            request = msgspec.json.decode(line, type=dict[str, Any])
+            if request.get("do") == "watch":
+                await self._watch(writer)
+            else:
+                writer.write(msgspec.json.encode({"ok": True, "result": await self._answer(request)}) + b"\n")
+        except (msgspec.DecodeError, ValueError, DoyenError, TypeError) as error:
+            writer.write(msgspec.json.encode({"ok": False, "error": str(error)}) + b"\n")
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            with suppress(OSError):
+                writer.close()
+
+    async def _watch(self, writer: asyncio.StreamWriter) -> None:
+        async for event in self._node.events():
+            writer.write(msgspec.json.encode(event) + b"\n")
+            await writer.drain()
+
+    async def _answer(self, request: dict[str, Any]) -> Any:
+        node, election = self._node, str(request.get("election", ""))
+        match request.get("do"):
+            case "status":
+                return self._status()
+            case "members":
+                return self._status() | {"members": node.members()}
+            case "leader":
+                return self._leader(election)
+            case "explain":
+                return node.explain(election)
+            case "resign":
+                campaign = node.election(election) if election else node._own
+                was = campaign.is_leader
+                await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
+                return self._leader(election) | {"resigned": was}
+            case "leave":
+                asyncio.get_running_loop().call_soon(lambda: node._spawn(node.leave()))
+                return self._status()
+            case "join":
+                return {"seeds": self._join([str(seed) for seed in request.get("seeds", ())])}
+            case other:
+                raise LocalProtocolError(f"cannot do {other!r}")
+
+    def _status(self) -> dict[str, Any]:
+        node = self._node
+        driver, config = node.agent.driver, node.config
+        own = node.agent.reign
+        return {
+            "group": config.group,
+            "node": node.name,
+            "pid": os.getpid(),
+            "address": node.address,
+            "membership": config.membership_name(),
+            "election": config.election,
+            "elections": sorted(node.agent.stack.reigns),
+            "leader": None if own is None else own.leader,
+            "term": None if own is None or own.term is None else own.term.number,
+            "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
+            "is_leader": node.is_leader,
+            "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
+            "durable": driver.storage is not None,
+            "round_trip_s": node.round_trip_s,
+            "sent": driver.transport.sent_count,
+            "received": driver.received_count,
+            "refused": dict(driver.refused),
+        }
+
+    def _leader(self, election: str) -> dict[str, Any]:
+        reigns = self._node.agent.stack.reigns
+        if election not in reigns:
+            named = ", ".join(filter(None, sorted(reigns)))
+            there = f"besides the group's own there are {named}" if named else "there is only the group's own"
+            raise LocalProtocolError(f"this node takes part in no election {election!r}: {there}")
+        reign, clock = reigns[election], self._node.clock()
+        return {
+            "group": self._node.group,
+            "node": self._node.name,
+            "election": election,
+            "kind": reign.kind.name,
+            "leader": reign.leader,
+            "term": None if reign.term is None else reign.term.number,
+            "since_s": None if reign.term is None else (clock - reign.since) / 1e9,
+            "is_me": reign.is_leader(clock),
+        }
+
+    def _join(self, seeds: list[str]) -> list[str]:
+        if not seeds:
+            raise ConfigError("give at least one address of another member, host:port")
+        agent = self._node.agent
+        return join_further(agent.attached, agent.driver, agent.config, seeds)
+
+
+def _make_private(directory: Path) -> None:
+    """Ours alone: whoever could replace the socket could pretend to be the node."""
+    base = directory.parent
+    for made in (base, directory):
+        made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(made):
+            raise OSError(0, f"{made} is not this user's alone: set DOYEN_RUNTIME_DIR to a directory that is")
+
+
+def is_private(directory: Path) -> bool:
+    found = directory.stat()
+    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.5)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+# ── The other end ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
+    """The nodes of this user on this machine that answer: (group, socket)."""
+    found = []
+    pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
+    for place in runtime_dirs():
+        for path in sorted(place.glob(pattern)):
+            if _answers(path):
+                found.append((path.parent.name, path))
+    return found
+
+
+def find_node(group: str | None, name: str | None) -> Path:
+    """One that is meant; else an error that says which there are."""
+    return find_nodes(group, name)[0]
+
+
+def find_nodes(group: str | None, name: str | None) -> list[Path]:
+    """All that are meant, of one group."""
+    nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == _safe(name)]
+    groups = {found for found, _ in nodes}
+    if not nodes:
+        what = f"node {name!r} of " if name else "node of "
+        what += f"group {group!r}" if group else "any group"
+        places = runtime_dirs() or [runtime_dir()]
+        closed = next((found for place in places if (found := _closed(place, group))), None)
+        if closed:
+            raise TransportError(f"cannot see whether a {what} runs here: {closed} is another user's; ask as that user")
+        looked = ", ".join(map(str, places))
+        raise TransportError(
+            f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
+        )
+    if len(groups) > 1:
+        raise ConfigError(f"--group is missing: here run {', '.join(sorted(groups))}")
+    return [path for _, path in nodes]
+
+
+def _closed(place: Path, group: str | None) -> Path | None:
+    """Of that place and its groups' folders, one that this user cannot look into."""
+    inside = list(place.iterdir()) if os.access(place, os.R_OK) else []
+    for folder in (place, *([place / _safe(group)] if group else inside)):
+        if os.access(folder, os.F_OK) and not os.access(folder, os.R_OK | os.X_OK):
+            return folder
+    return None
+
+
+def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
+    """One question, one answer."""
+    try:
+        with _connected(path, timeout_s) as line, line.makefile("rb") as answers:
+            line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
+            answer = answers.readline()
+    except TimeoutError:
+        raise TransportError(
+            f"{path.stem} does not answer within {timeout_s:g} s: is it stopped, or very busy?"
+        ) from None
+    except OSError as error:
+        raise TransportError(f"cannot ask {path.stem} at {path}: {error.strerror or error}") from None
+    if not answer:
+        raise TransportError(f"{path.stem} ended before it answered")
+    said = msgspec.json.decode(answer, type=dict[str, Any])
+    if not said.get("ok"):
+        raise LocalProtocolError(f"{path.stem}: {said.get('error')}")
+    return said["result"]
+
+
+def watch(path: Path) -> Any:
+    """Events, one after another, as they are told."""
+    with _connected(path, None) as line:
+        line.sendall(b'{"do":"watch"}\n')
+        with line.makefile("rb") as events:
+            for event in events:
+                yield msgspec.json.decode(event)
+
+
+def _connected(path: Path, timeout_s: float | None) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(timeout_s)
+    try:
+        line.connect(str(path))
+    except OSError as error:
+        line.close()
+        raise TransportError(f"cannot ask {path.stem} at {path}: {error.strerror}") from None
+    return line

@@ -1,0 +1,94 @@
+"""Why this one leads: the answer to `doyen explain`, in words, from what this node saw itself."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from doyen.core.ids import NodeId
+from doyen.node.reign import Entry, Reign, clock_text
+
+if TYPE_CHECKING:
+    from doyen.node.node import Node
+
+
+class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `doyen explain`."""
+
+    group: str
+    election: str
+    kind: str
+    node: str  # Whose word this is.
+    leader: str | None
+    term: int | None
+    sentence: str
+    lines: tuple[tuple[str, str], ...]
+    compared: dict[str, str]  # Who was weighed against whom, as far as this node knows.
+    history: tuple[Entry, ...]
+    promise: str
+    strong: bool
+    sort: str  # weak, timed or quorum.
+    lease_left_s: float | None = None
+
+
+def explain(node: "Node", reign: Reign) -> Explanation:
+    config, account, term = node.config, reign.account, reign.term
+    promise = config.promise(reign.kind)
+    which = f'"{config.group}"' + (f" / {reign.name}" if reign.name else "")
+    if term is None:
+        why = reign.shortage or (reign.ended.text if reign.ended else "no election has ended yet")
+        sentence = f"Nobody leads {which} as far as {node.name} knows: {why}."
+    else:
+        who = f"{term.leader} (this node)" if term.leader == node.name else term.leader
+        sentence = f"{who} leads {which} (term {term.number}) because {promise.because}."
+    lines = [("election", _election_line(reign))]
+    if term is not None:
+        lines.append(("decided", str(reign.why)))
+    if account.candidates:
+        lines.append(("candidates", _candidates_line(node, reign)))
+    if account.answered and account.initiator == node.name:
+        lines.append(("answered", f"{', '.join(account.answered)}{account.tolerance(reign.machine)}"))
+    if reign.begun and reign.elected and reign.elected.clock >= reign.begun.clock:
+        took = (reign.elected.clock - reign.begun.clock) / 1e6
+        lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
+    lease = reign.lease_until()
+    left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
+    if left is not None:
+        lines.append(("lease", f"{left:.3f} s left, unless it is renewed"))
+    lines.append(("seen", f"by {node.name} alone, since it started: what only others know is not here; ask them, too"))
+    lines.append(("promise", promise.in_short))
+    return Explanation(
+        group=config.group,
+        election=reign.name,
+        kind=reign.kind.name,
+        node=node.name,
+        leader=reign.leader,
+        term=None if term is None else term.number,
+        sentence=sentence,
+        lines=tuple(lines),
+        compared={} if term is None else reign.why.compared,
+        history=tuple(reign.history),
+        promise=promise.in_short,
+        strong=promise.strong,
+        sort=promise.sort,
+        lease_left_s=left,
+    )
+
+
+def _election_line(reign: Reign) -> str:
+    parts = [reign.kind.name]
+    if reign.elected is not None:
+        parts.append(f"named here at {clock_text(reign.elected.at)}")
+    if reign.account.initiator:
+        parts.append(f"begun by {reign.account.initiator}")
+    if reign.ended is not None:
+        parts.append(f"after: {reign.ended.text}")
+    return ", ".join(parts)
+
+
+def _candidates_line(node: "Node", reign: Reign) -> str:
+    shown = []
+    for name in reign.account.candidates[:8]:
+        note = node.agent.stack.note(NodeId(name))
+        shown.append(name if note is None or note.score is None else f"{name} {note.score:g}")
+    shown += [f"{name} excluded: suspected {count} times" for name, count in reign.account.excluded[:8]]
+    return " · ".join(shown)

@@ -1,0 +1,400 @@
+"""A node's small HTTP side, for load balancers, dashboards and Prometheus.  Read only.
+
+    GET /leader[?election=NAME]   200 on the leader, 503 elsewhere; says who leads
+    GET /members                  who is here
+    GET /health                   200 while the node takes part in its group
+    GET /events                   server-sent events: elected, lost, member
+    GET /metrics                  Prometheus' text format
+
+On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  Everything is
+bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
+Where all connections are taken the oldest makes room: whoever holds them idly keeps nobody out.
+"""
+
+import asyncio
+import ipaddress
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import h11
+import msgspec
+
+from doyen.core.clock import Instant, to_seconds
+from doyen.core.ids import Address, parse_address
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import Member, ViewChanged
+from doyen.errors import ConfigError, TransportError
+from doyen.net.driver import Driver
+from doyen.net.udp import advice_on
+from doyen.node.metrics import CONTENT_TYPE, Meter
+from doyen.node.stack import Stack
+
+CONNECTIONS_MAX: Final = 64
+WATCHERS_MAX: Final = 32  # Of them, those that watch events.
+REQUEST_BYTES_MAX: Final = 8192
+REQUEST_S: Final = 10.0  # For a request to be said, an answer to be taken, a connection to be idle.
+WAITING_BYTES_MAX: Final = 64 * 1024  # What a watcher has not read yet.
+HEARTBEAT_S: Final = 15.0  # A comment to watchers, so that the dead are noticed.
+
+_STREAM_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+)
+
+Answer = tuple[int, str, bytes]  # (status, content type, body)
+_EVENTS: Final[Answer] = (200, "text/event-stream", b"")  # The body is still to come.
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Content Too Large",
+    431: "Request Header Fields Too Large",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+}
+_NOT_HTTP: Final = "that is not HTTP"
+_TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request has {REQUEST_BYTES_MAX} bytes at most"}
+
+
+class Http:
+    """`await Http.attach(...)` is all; it ends with the driver."""
+
+    def __init__(self, driver: Driver, stack: Stack, token: str, link: Any) -> None:
+        self.driver, self.stack = driver, stack
+        self.meter = Meter(driver, stack, link)
+        self.displaced_count = self.cut_off_count = 0
+        self.url = ""
+        self._token = token.encode()
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # The oldest first.
+        self._watchers: set[asyncio.StreamWriter] = set()
+        self._heartbeat: asyncio.TimerHandle | None = None
+        self._path: Path | None = None
+
+    @classmethod
+    async def attach(cls, driver: Driver, stack: Stack, where: str, *, token: str = "", link: Any = None) -> "Http":
+        """`where` is host:port or unix:PATH.  Raises `ConfigError` for an open place without a token."""
+        place = http_place(where, token)
+        http = cls(driver, stack, token, link)
+        try:
+            if isinstance(place, Address):
+                http._server = await asyncio.start_server(
+                    http._accept, place.host, place.port, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                )
+                host, port, *_ = http._server.sockets[0].getsockname()
+                http.url = f"http://{Address(host, port)}"
+            else:
+                http._path = place
+                _remove_stale(place)
+                http._server = await asyncio.start_unix_server(
+                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                )
+                os.chmod(place, 0o600)
+                http.url = f"unix:{place}"
+        except OSError as error:
+            raise TransportError(f"cannot serve HTTP on {where}: {advice_on(error)}") from None
+        driver.watch(http._on_fact)
+        driver.on_close(http.close)
+        http._beat()
+        return http
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        for connection in self._connections:
+            connection.cancel()
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+
+    # Connections.
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            self._displace_oldest()
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections[task] = writer
+        task.add_done_callback(lambda done: self._connections.pop(done, None))
+
+    def _displace_oldest(self) -> None:
+        """Of those that do not watch: a request takes a moment, so whoever has been here longest says nothing."""
+        oldest = next(task for task, writer in self._connections.items() if writer not in self._watchers)
+        self._connections.pop(oldest).transport.abort()
+        oldest.cancel()
+        self.displaced_count += 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
+        try:
+            while True:
+                async with asyncio.timeout(REQUEST_S):
+                    request = await _next_request(connection, reader)
+                    if request is None:
+                        break
+                    watches = await self._respond(connection, writer, request)
+                if watches:
+                    await self._watch(reader, writer)
+                    break
+                if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                    break
+                connection.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            status = error.error_status_hint
+            with suppress(h11.LocalProtocolError, OSError):
+                writer.write(_encoded(connection, (status, *_problem(_TOO_LONG.get(status, _NOT_HTTP))), close=True))
+        except (OSError, TimeoutError, h11.LocalProtocolError):
+            pass
+        finally:
+            writer.close()
+            if writer.transport.get_write_buffer_size():  # Whoever does not read it would hold the socket for ever.
+                asyncio.get_running_loop().call_later(REQUEST_S, writer.transport.abort)
+
+    async def _respond(self, connection: h11.Connection, writer: asyncio.StreamWriter, request: h11.Request) -> bool:
+        """Says the answer; True if the connection goes on as a stream of events."""
+        try:
+            target = urlsplit(request.target.decode("ascii", "replace"))
+        except ValueError:
+            raise h11.RemoteProtocolError("the target is no path") from None
+        answer = self._refusal(request) or self._answer(target.path, parse_qs(target.query))
+        if answer is _EVENTS and request.method == b"GET":
+            writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
+            return True
+        writer.write(_encoded(connection, answer, close=False, only_head=request.method == b"HEAD"))
+        await writer.drain()
+        return False
+
+    def _refusal(self, request: h11.Request) -> Answer | None:
+        """Why this is not answered; None if it is."""
+        headers = dict(request.headers)
+        host = headers.get(b"host", b"").decode("ascii", "replace")
+        if request.method not in (b"GET", b"HEAD"):
+            return 405, *_problem("only GET and HEAD are served here")
+        if self._token and not self._knows_token(headers.get(b"authorization", b"")):
+            return 401, *_problem("give the token: Authorization: Bearer TOKEN")
+        if not self._token and self._path is None and host and not _is_address(host):
+            return 403, *_problem(f"ask for an address or localhost, not for {host[:100]!r}; or set an --http-token")
+        return None
+
+    def _knows_token(self, said: bytes) -> bool:
+        from hmac import compare_digest  # It brings OpenSSL along.
+
+        scheme, _, token = said.partition(b" ")
+        return scheme.lower() == b"bearer" and compare_digest(token.strip(), self._token)
+
+    # Answers.
+
+    def _answer(self, path: str, query: dict[str, list[str]]) -> Answer:
+        match path.rstrip("/") or "/":
+            case "/leader":
+                return self._leader(query.get("election", [""])[-1])
+            case "/members":
+                return _json(200, {"group": self.driver.codec.group, "members": self.members()})
+            case "/health":
+                failure = self.driver.failure
+                healthy = self.driver.running
+                return _json(200 if healthy else 503, {"healthy": healthy, "failure": failure and str(failure)})
+            case "/metrics":
+                return 200, CONTENT_TYPE, self.meter.page().encode()
+            case "/events":
+                return _EVENTS if len(self._watchers) < WATCHERS_MAX else (503, *_problem("too many watch already"))
+            case "/":
+                return _json(200, {"see": ["/leader", "/members", "/health", "/events", "/metrics"]})
+            case _:
+                return 404, *_problem("see /leader, /members, /health, /events, /metrics")
+
+    def _leader(self, election: str) -> Answer:
+        reign = self.stack.reigns.get(election)
+        if reign is None:
+            known = ", ".join(repr(name) for name in self.stack.reigns)
+            return 404, *_problem(f"no election {election!r} here: {known or 'none at all'}")
+        now = self.driver.clock()
+        leads = self.driver.running and reign.is_leader(now)
+        told = {
+            "group": self.driver.codec.group,
+            "election": election,
+            "name": self.driver.host.node,
+            "is_leader": leads,
+            "leader": reign.leader,
+            "term": None if reign.term is None else reign.term.number,
+            "since_s": round(to_seconds(now - reign.since), 3) if reign.term is not None else None,
+        }
+        return _json(200 if leads else 503, told)
+
+    def members(self) -> list[dict[str, Any]]:
+        leaders = {reign.leader for reign in self.stack.reigns.values()}
+        return [
+            _member(member) | {"leads": member.node in leaders, "rtt_s": self._round_trip_s(member)}
+            for member in self.stack.members()
+        ]
+
+    def _round_trip_s(self, member: Member) -> float | None:
+        trip = self.stack.round_trip(member.node)
+        return None if trip is None or not member.present else to_seconds(trip)
+
+    # Events.
+
+    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._watchers.add(writer)
+        try:
+            for event, told in self._present():
+                writer.write(_event(event, told))
+            while await reader.read(1024):  # A watcher has nothing to say; its end is all we wait for.
+                pass
+        finally:
+            self._watchers.discard(writer)
+
+    def _present(self) -> list[tuple[str, dict[str, Any]]]:
+        """What a watcher must know to begin with; `present` says that whatever it was told before is over."""
+        here = ("present", {"group": self.driver.codec.group, "name": self.driver.host.node})
+        reigns = self.stack.reigns.values()
+        elected = [
+            ("elected", {"election": r.name, "leader": r.term.leader, "term": r.term.number})
+            for r in reigns
+            if r.term is not None
+        ]
+        return [here, *(("member", _member(member)) for member in self.stack.members()), *elected]
+
+    def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
+        if not self._watchers:
+            return
+        match fact:
+            case LeaderElected(term):
+                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
+                self._tell(_event("elected", told))
+            case LeaderLost(term, reason):
+                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
+                self._tell(_event("lost", told | {"reason": reason}))
+            case ViewChanged(view, changed):
+                for node in changed:
+                    member = view.members.get(node)
+                    self._tell(
+                        _event("member", {"name": node, "status": "forgotten"} if member is None else _member(member))
+                    )
+
+    def _election(self, channel: str) -> str:
+        return next((reign.name for reign in self.stack.reigns.values() if reign.channel == channel), channel)
+
+    def _tell(self, data: bytes) -> None:
+        for writer in list(self._watchers):
+            if writer.transport.get_write_buffer_size() > WAITING_BYTES_MAX:
+                self.cut_off_count += 1
+                self._watchers.discard(writer)
+                writer.transport.abort()
+            else:
+                writer.write(data)
+
+    def _beat(self) -> None:
+        self._tell(b": still here\n\n")
+        self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
+
+
+def http_place(where: str, token: str) -> Address | Path:
+    """Where to serve; an open place needs a token of at least 16 bytes."""
+    if where.startswith("unix:"):
+        path = Path(where.removeprefix("unix:"))
+        if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
+            raise ConfigError(f"{where!r} is no place for a socket: give unix:PATH in a folder there is", field="http")
+        return path
+    address = parse_address(where)
+    try:
+        numeric = ipaddress.ip_address(address.host)
+    except ValueError:
+        raise ConfigError(
+            f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"
+        ) from None
+    if not numeric.is_loopback and len(token) < 16:
+        raise ConfigError(
+            f"{address} can be reached by others, so it needs a token of at least 16 bytes (http_token); "
+            "or give a loopback address, or unix:PATH",
+            field="http",
+        )
+    return address
+
+
+def _is_address(host: str) -> bool:
+    """Of a Host header.  A name is none: the owner of a page elsewhere may let its name point here (DNS rebinding)."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return name.lower() == "localhost"
+    return True
+
+
+async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """The next one, whole; None at the end.  A short body is passed over."""
+    request: h11.Request | None = None
+    body_bytes = 0
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(REQUEST_BYTES_MAX))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            body_bytes += len(event.data)
+            if body_bytes > REQUEST_BYTES_MAX:
+                raise h11.RemoteProtocolError("a long body", error_status_hint=413)
+        elif isinstance(event, h11.EndOfMessage):
+            return request
+        else:
+            return None
+
+
+def _encoded(connection: h11.Connection, answer: Answer, *, close: bool, only_head: bool = False) -> bytes:
+    status, kind, body = answer
+    headers = [("content-type", kind), ("cache-control", "no-store"), ("content-length", str(len(body)))]
+    if status == 401:
+        headers.append(("www-authenticate", "Bearer"))
+    if status == 405:
+        headers.append(("allow", "GET, HEAD"))
+    if close:
+        headers.append(("connection", "close"))
+    response = h11.Response(status_code=status, reason=_REASONS.get(status, ""), headers=headers)
+    events = [response, h11.Data(data=body), h11.EndOfMessage()]
+    if only_head:
+        del events[1]
+    return b"".join(connection.send(event) or b"" for event in events)
+
+
+def _json(status: int, value: Any) -> Answer:
+    return status, "application/json", msgspec.json.encode(value) + b"\n"
+
+
+def _problem(text: str) -> tuple[str, bytes]:
+    return "application/json", msgspec.json.encode({"error": text}) + b"\n"
+
+
+def _event(name: str, told: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(told) + b"\n\n"
+
+
+def _member(member: Member) -> dict[str, Any]:
+    return {
+        "name": member.node,
+        "status": member.status.value,
+        "address": None if member.address is None else str(member.address),
+        "incarnation": member.incarnation,
+        "suspicion_count": member.suspicion_count,
+    }
+
+
+def _remove_stale(path: Path) -> None:
+    """A socket that nobody listens on any more; a living one, or another file, stays."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        except OSError:
+            return
+        else:
+            raise TransportError(f"cannot serve HTTP on unix:{path}: another process does")

@@ -1,0 +1,457 @@
+"""`doyen.join(...)`: this process in a group, for as long as a context lasts.
+
+async with doyen.join("orders", seeds=["10.0.0.2"]) as node:
+    async with node.lead() as term:
+        await work()
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Unpack
+from weakref import WeakSet
+
+import msgspec
+
+from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
+from doyen.core.ids import Term as TermId
+from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
+from doyen.core.rank import shortest
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
+from doyen.membership.notes import check_words
+from doyen.node.agent import Agent
+from doyen.node.arguments import NodeFields, chosen, path, several
+from doyen.node.campaign import Campaign, Leading, Term
+from doyen.node.config import NodeConfig
+from doyen.node.control import Control
+from doyen.node.events import Event, MemberInfo, Subscription
+from doyen.node.explain import Explanation, explain
+from doyen.node.layers import by_path, configure
+from doyen.node.registry import ElectionName, MembershipName, find_election
+from doyen.node.scoring import EVERY_MIN, Score, Scorekeeper, as_function
+from doyen.node.sigterm import forget, leave_on_sigterm
+from doyen.node.stack import NOTES
+
+log = logging.getLogger("doyen")
+
+QUIET = ("updated", "accused")  # Events that say too little to be told to an application.
+
+
+def join(
+    group: str,
+    *,
+    name: str | None = None,
+    bind: str | None = None,
+    advertise: str | None = None,
+    multicast: str | None = None,
+    interface: str | None = None,
+    seeds: Sequence[str] = (),
+    membership: MembershipName | MembershipChoice | None = None,
+    election: ElectionName | ElectionChoice | None = None,
+    elections: Mapping[str, ElectionName | ElectionChoice] | Sequence[str] = (),
+    voters: Sequence[str] = (),
+    newcomer: bool | None = None,
+    score: Score | None = None,
+    score_every: str | float = "5s",
+    eligible: bool | None = None,
+    meta: Mapping[str, str] | None = None,
+    key: str | Path | None = None,
+    state: str | Path | None = None,
+    preset: Network | None = None,
+    config: str | Path | None = None,
+    leave_on_sigterm: bool = True,
+    control: bool = True,
+    **fields: Unpack[NodeFields],
+) -> "Node":
+    """A node that is not there yet: `async with` it.  Every field of a configuration file may be given by name too.
+
+    `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
+    key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
+    What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
+    """
+    given: dict[str, Any] = {"group": group, **fields}
+    for field, value in {
+        "name": name,
+        "bind": bind,
+        "advertise": advertise,
+        "multicast": multicast,
+        "interface": interface,
+        "newcomer": newcomer,
+        "eligible": eligible,
+        "preset": preset,
+        "seeds": several("seeds", seeds) or None,
+        "voters": several("voters", voters) or None,
+        "key_file": None if key is None else path("key", key),
+        "state": None if state is None else path("state", state),
+    }.items():
+        if value is not None:
+            given[field] = value
+    if meta is not None:
+        check_words(meta)
+        given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
+    if score is not None and "rank" not in given:
+        given["rank"] = "score"
+    if isinstance(elections, Mapping):
+        named = {name: chosen("election", choice, given) for name, choice in elections.items()}
+        elections = [f"{name}={kind}" for name, kind in named.items()]
+    if several("elections", elections):
+        given["elections"] = tuple(elections)
+    if election is not None:
+        given["election"] = chosen("election", election, given)
+    if membership is not None:
+        given["membership"] = chosen("membership", membership, given)
+    every = parse_duration(score_every)
+    if every < EVERY_MIN:
+        raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
+    return Node(
+        configure(
+            by_path(given),
+            file=None if config is None else Path(path("config", config)),
+            environment={},
+            defaults={("election",): "hybrid"},
+        ),
+        score=as_function(score),
+        score_every=every,
+        leave_on_sigterm=leave_on_sigterm,
+        control=control,
+    )
+
+
+class Node:
+    """This process in a group.  Everything here is for one event loop; `doyen.sync` is for threads."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        score: Callable[[], Any] | None = None,
+        score_every: Duration = 5_000_000_000,
+        leave_on_sigterm: bool = True,
+        control: bool = True,
+    ) -> None:
+        self.config, self._with_control = config, control
+        self.ended = asyncio.Event()  # Once it has left, or failed.
+        self._scores: Scorekeeper | None = None
+        if score is not None:
+            self._scores = Scorekeeper(
+                score, score_every, config.group, tell=self._tell_score, answer=self._answer_score
+            )
+        self.leaves_on_sigterm = leave_on_sigterm
+        self._campaigns: dict[str, Campaign] = {}
+        self._subscriptions: WeakSet[Subscription] = WeakSet()  # A reader that is gone takes its own along.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.listeners: list[Callable[[Event], None]] = []  # Called with every event; set before joining.
+        self.left = False
+        self._leaving: asyncio.Task[None] | None = None
+        self._agent: Agent | None = None
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop
+
+    # Life.
+
+    async def __aenter__(self) -> "Node":
+        if self._agent is not None:
+            raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
+        self._loop, self._process = asyncio.get_running_loop(), os.getpid()
+        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure)
+        agent.listeners += self.listeners
+        if self._scores is not None and self.config.eligible:
+            agent.ask_score = self._scores.ask
+        try:
+            await agent.start()
+            agent.driver.on_close(self._on_closed)
+            if self._with_control:
+                await Control.attach(self)
+            for name, reign in agent.stack.reigns.items():
+                self._campaigns[name] = Campaign(self, reign)
+            if self.leaves_on_sigterm:
+                leave_on_sigterm(self, self._on_sigterm)
+            if self._scores is not None:
+                await self._scores.start()
+        except BaseException:  # Also a cancellation: nothing of it stays.
+            agent.driver.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process == os.getpid():
+            await self.leave()
+
+    async def leave(self) -> None:
+        """In order: whoever acts as leader is stopped, the others are told, and then there is silence.
+
+        A task of its own does it, for whoever asks may be a body that is stopped by it.
+        """
+        if self._agent is None:
+            return
+        self.check_loop()
+        with ExitStack() as asked:
+            for campaign in self._campaigns.values():
+                asked.enter_context(campaign.asked())
+            if self._leaving is None:
+                self.left = all(campaign.before_handing_over is None for campaign in self._campaigns.values())
+                self._leaving = self._loop.create_task(self._leave())
+            await asyncio.shield(self._leaving)
+
+    async def _leave(self) -> None:
+        try:
+            if not self.left:  # A leader to the last: what is to be stopped has its time while the lease is renewed.
+                for campaign in self._campaigns.values():
+                    await campaign.stop_acting()
+        finally:
+            self.left = True
+        self.ended.set()
+        try:
+            for campaign in self._campaigns.values():
+                campaign.stir("left")
+            await asyncio.gather(*(campaign.bodies_ended() for campaign in self._campaigns.values()))
+        finally:
+            await self.agent.leave()
+        others = [*self._tasks]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _on_closed(self) -> None:
+        """Silent from here on, whoever wanted that: nobody waits for more."""
+        forget(self)
+        if self._scores is not None:
+            self._scores.close()
+        failure = self.agent.driver.failure
+        self._put(
+            Event(
+                kind="stopped",
+                at=time.time(),
+                clock=self.clock(),
+                reason="" if failure is None else f"failed: {failure}",
+            )
+        )
+        for subscription in self._subscriptions:
+            subscription.close()
+        for campaign in self._campaigns.values():
+            campaign.stir("left" if failure is None else f"this node failed: {failure}")
+            campaign.close()
+
+    def _on_sigterm(self, left: Callable[[], None]) -> None:
+        async def leave() -> None:
+            try:
+                await self.leave()
+            finally:
+                left()
+
+        def begin() -> None:
+            self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+
+        if not self._loop.is_running():
+            left()
+        else:
+            self._loop.call_soon_threadsafe(begin)
+
+    @property
+    def agent(self) -> Agent:
+        if self._agent is None:
+            raise LocalProtocolError("this node has not joined yet: async with doyen.join(…) as node")
+        return self._agent
+
+    @property
+    def running(self) -> bool:
+        return (
+            not self.left
+            and self._agent is not None
+            and self._agent.driver.running
+            and self._process == os.getpid()  # A fork is nobody's member.
+        )
+
+    def check_running(self) -> None:
+        """Raises what says why not."""
+        failure = self.agent.driver.failure
+        if failure is not None:
+            raise TransportError(f"this node has failed: {failure}") from failure
+        if self._process != os.getpid():
+            raise LocalProtocolError("this process was forked from the one that joined: call doyen.join(…) here, too")
+        if not self.running:
+            raise LocalProtocolError("this node has left, it leads nothing any more: make another, doyen.join(…)")
+
+    def check_loop(self) -> None:
+        if self._process != os.getpid() or asyncio.get_running_loop() is not self._loop:
+            raise LocalProtocolError(
+                "this node lives in another event loop or process: use it there, or doyen.sync.join(…) for threads"
+            )
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped this node, if something did: a bug, or its disk."""
+        return self.agent.driver.failure
+
+    # Who is here.
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def group(self) -> str:
+        return self.config.group
+
+    @property
+    def address(self) -> str:
+        """Where this process listens."""
+        return str(self.agent.driver.transport.address)
+
+    def members(self) -> list[MemberInfo]:
+        """As this node believes, itself included; those that failed or left are shown for a while."""
+        stack, now = self.agent.stack, self.clock()
+        leaders = {reign.leader for name, reign in stack.reigns.items() if name == ""}
+        shown = []
+        for member in stack.members():
+            note, due = stack.note(member.node), stack.refute_by(member.node)
+            since, trip = self.agent.since.get(member.node), stack.round_trip(member.node)
+            shown.append(
+                MemberInfo(
+                    name=member.node,
+                    address=None if member.address is None else str(member.address),
+                    state=member.status.value,
+                    since_s=0.0 if since is None else (now - since[1]) / 1e9,
+                    score=None if note is None else note.score,
+                    eligible=note is None or note.eligible,
+                    health=2.0 ** -min(member.suspicion_count, 60),
+                    incarnation=member.incarnation,
+                    software="" if note is None else note.software,
+                    meta={} if note is None else note.words,
+                    suspected_by=stack.accusers(member.node),
+                    refute_within_s=None if due is None else max(0.0, (due - now) / 1e9),
+                    rtt_s=None if trip is None or not member.present else to_seconds(trip),
+                    me=member.node == self.name,
+                    leads=member.node in leaders,
+                )
+            )
+        return shown
+
+    async def tell(self, meta: Mapping[str, str]) -> None:
+        """What the others should know of this process from now on: at most 512 bytes, gossiped to all."""
+        check_words(meta)
+        if NOTES not in self.agent.stack.machines:
+            raise LocalProtocolError("no membership carries it: join with membership='swim'")
+        self.agent.driver.command(NOTES, "say", words=dict(meta))
+
+    def events(self) -> AsyncGenerator[Event, None]:
+        """From now on, until the node stops; a reader that is too slow loses the oldest, and is told how many."""
+        subscription = Subscription()
+        if self.agent.driver.running:
+            self._subscriptions.add(subscription)
+        else:
+            subscription.close()
+        return subscription.read()
+
+    # Who leads: the group's own election.
+
+    def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
+        """A named election of this group; begun here if it is not yet, of the group's own kind unless said."""
+        if isinstance(election, Choice) and election.given():
+            raise ConfigError(f"{election!r}: a node's timers are given when it joins; here {election.kind!r} will do")
+        kind = election.kind if isinstance(election, Choice) else election
+        if name not in self._campaigns:
+            self.check_running()
+            begun = name if kind is None else f"{name}={kind}"
+            config = msgspec.structs.replace(self.config, elections=(*self.config.elections, begun))  # Checks it.
+            reign = self.agent.add_election(name, config.election_kinds()[name])
+            self.config = config
+            self._campaigns[name] = Campaign(self, reign)
+            if self.config.eligible and self._scores is not None and self._scores.told is not None:
+                self.agent.give_score(reign.channel, 0, shortest(self._scores.told))
+        elif kind is not None and find_election(kind) is not self.agent.stack.reigns[name].kind:
+            is_now = self.agent.stack.reigns[name].kind.name
+            raise LocalProtocolError(f"the election {name!r} is {is_now} here, not {kind}")
+        return self._campaigns[name]
+
+    @property
+    def _own(self) -> Campaign:
+        if "" not in self._campaigns:
+            has = ", ".join(self.agent.config.named_elections()) or "none yet"
+            raise LocalProtocolError(f"this node has no election of its own: name one ({has}), node.election(NAME)")
+        return self._campaigns[""]
+
+    @property
+    def is_leader(self) -> bool:
+        return "" in self._campaigns and self._own.is_leader
+
+    def leader(self) -> str | None:
+        return self._own.leader()
+
+    @property
+    def term(self) -> TermId | None:
+        return self._own.term
+
+    def lead(self, timeout: str | float | None = None) -> Leading:
+        return self._own.lead(timeout)
+
+    def terms(self) -> AsyncGenerator[Term, None]:
+        return self._own.terms()
+
+    async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
+        await self._own.resign(cooldown, to)
+
+    # For campaigns.
+
+    def clock(self) -> Instant:
+        return self.agent.driver.clock()
+
+    # What happens.
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind in ("elected", "lost"):
+            campaign = self._campaigns.get(event.election)
+            if campaign is not None:
+                campaign.stir(event.reason if event.kind == "lost" else "")
+        if event.kind not in QUIET:
+            self._put(event)
+
+    @property
+    def round_trip_s(self) -> float | None:
+        """The mean round trip of the membership's pings."""
+        return self.agent.round_trip_s
+
+    def explain(self, election: str = "") -> Explanation:
+        """Why this one leads, in words."""
+        if election not in self.agent.stack.reigns:
+            raise LocalProtocolError(f"this node takes part in no election {election!r}")
+        return explain(self, self.agent.stack.reigns[election])
+
+    def _put(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def _on_failure(self, error: BaseException) -> None:
+        """First of all: whoever acts as leader on this node's word must stop."""
+        self.ended.set()
+        for campaign in self._campaigns.values():
+            for term in tuple(campaign._active):
+                term.end(f"this node failed: {error}")
+
+    # Its score.
+
+    def _tell_score(self, value: float) -> None:
+        driver = self.agent.driver
+        if not driver.running:
+            return
+        for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
+            self.agent.give_score(reign.channel, 0, shortest(value))
+        if NOTES in self.agent.stack.machines:
+            driver.command(NOTES, "say", score=value)
+
+    def _answer_score(self, channel: str, number: int, value: float) -> None:
+        self.agent.give_score(channel, number, value)
+
+    # Small things.
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

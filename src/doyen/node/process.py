@@ -1,0 +1,88 @@
+"""The process of `doyen agent`: a node that reports what it sees as JSON lines until it is told to end."""
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from doyen.node.config import NodeConfig
+from doyen.node.events import Event
+from doyen.node.node import Node
+from doyen.node.reign import Reign
+from doyen.node.signals import on_ending_signal
+from doyen.node.told import Told, encode_told
+
+_EVENTS = {"elected": "elected", "lost": "lost", "accused": "suspected", "shortage": "cannot elect"}
+
+
+def stay(config: NodeConfig, status_every: float) -> int:
+    return asyncio.run(Reporter(config).run(status_every))
+
+
+class Reporter:
+    """Writes a line for every event of its node, and its status now and then."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.node = Node(config, leave_on_sigterm=False)
+        self.node.listeners.append(self._on_event)
+
+    async def run(self, status_every: float) -> int:
+        node = self.node
+        on_ending_signal(node.ended.set)
+        async with node:
+            served = node.agent.attached.http
+            self._say("started", pid=os.getpid(), address=node.address, http=None if served is None else served.url)
+            while not node.ended.is_set():
+                self._say_status()
+                try:
+                    async with asyncio.timeout(status_every):
+                        await node.ended.wait()
+                except TimeoutError:
+                    continue
+        self._say("stopped")
+        return 0 if node.failure is None else 1
+
+    def _say_status(self) -> None:
+        reigns = list(self.node.agent.stack.reigns.values())
+        for reign in reigns:
+            self._say("status", reign, leader=reign.expected, term=reign.term_max)
+        if not reigns:
+            self._say("status")
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "changed":
+            return
+        reign = self.node.agent.stack.reigns.get(event.election)
+        fields: dict[str, Any] = {"reason": event.reason or None} if event.kind in _EVENTS else {}
+        if event.member is not None:
+            fields |= {"member": event.member, "by": event.by}
+            fields |= {"member_status": event.state or None, "incarnation": event.incarnation}
+        if event.kind == "elected" and reign is not None:
+            fields["reason"] = reign.why.text
+        fields |= {"leader": event.leader, "term": event.term, "address": event.address, "compared": event.compared}
+        self._say(_EVENTS.get(event.kind, "member"), reign, **fields)
+
+    def _say(self, what: str, reign: Reign | None = None, **fields: Any) -> None:
+        agent = self.node.agent
+        driver, view = agent.driver, agent.stack.view
+        reign = reign or agent.reign
+        counts = Counter(member.status.value for member in view.members.values()) if view is not None else {}
+        told = Told(
+            what,
+            agent.name,
+            time.time(),
+            driver.clock(),
+            status="" if reign is None else reign.status,
+            election="" if reign is None else reign.name,
+            sent=driver.transport.sent_count,
+            received=driver.received_count,
+            refused=dict(driver.refused),
+            members=dict(counts),
+            **fields,
+        )
+        try:
+            os.write(sys.stdout.fileno(), encode_told(told))
+        except OSError:
+            self.node.ended.set()  # Whoever listened is gone.

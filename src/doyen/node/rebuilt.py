@@ -1,0 +1,113 @@
+"""What a node's machines are built from, as data; and the same machines again, from that data."""
+
+import os
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from doyen.core.clock import Instant
+from doyen.core.ids import Address, parse_address
+from doyen.core.view import ViewChanged
+from doyen.errors import ConfigError
+from doyen.net.driver import Driver
+from doyen.net.recording.format import Origin
+from doyen.net.recording.replay import Site as ReplaySite
+from doyen.node.config import NodeConfig
+from doyen.node.registry import find_election, tables
+from doyen.node.stack import Site, Stack
+
+C = TypeVar("C", bound=Struct)
+
+
+def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds: tuple[Address, ...]) -> Origin:
+    """Return what the machines are built from.  Paths and secrets of this machine are no part of it."""
+    durable = driver.storage is not None
+    plain = replace(
+        config, http="", http_token="", key_file="", seeds_file="", record="", state="kept" if durable else ""
+    )
+    return Origin(
+        node=driver.host.node,
+        incarnation=driver.incarnation,
+        group=config.group,
+        address=address,
+        seeds=seeds,
+        durable=durable,
+        random_seed=os.urandom(32).hex(),
+        config=msgspec.to_builtins(plain),
+    )
+
+
+class Rebuilt:
+    """The machines of a recorded node, for `replay`."""
+
+    def __init__(self, origin: Origin, site: ReplaySite) -> None:
+        self._site = site
+        self._stack = Stack(
+            _config_from(origin.config),
+            Site(
+                node=origin.node,
+                incarnation=origin.incarnation,
+                address=origin.address,
+                seeds=origin.seeds,
+                add=site.add,
+                rng=origin.rng,
+                restored=site.restored,
+                durable=origin.durable,
+                tell=site.tell,
+            ),
+        )
+
+    @property
+    def view(self) -> Any:
+        return self._stack.view
+
+    @view.setter
+    def view(self, view: Any) -> None:
+        self._stack.view = view
+
+    def observe(self, channel: str, fact: Any, now: Instant) -> None:
+        """Take note of a fact that the machines emitted."""
+        if isinstance(fact, ViewChanged):
+            self._stack.view = fact.view
+
+    def add(self, what: dict[str, str]) -> None:
+        """Add machines that were added to the running node."""
+        match what:
+            case {"election": name, "kind": kind}:
+                self._stack.add_election(name, find_election(kind))
+            case {"beacon": address}:
+                from doyen.net.beacon import CHANNEL, Beacon
+                from doyen.net.discovery import DiscoveryConfig
+
+                node, config = self._stack.site.node, DiscoveryConfig()
+                self._site.add(CHANNEL, lambda port: Beacon(node, parse_address(address), config, port))
+            case _:
+                raise ConfigError(f"{what} cannot be added to a node")
+
+
+def _config_from(data: dict[str, Any]) -> NodeConfig:
+    """Return the configuration that `origin_of` wrote; each table is read by the Struct of its own protocol."""
+    given = data.get("tables")
+    if not isinstance(given, dict):
+        raise ConfigError("a recording must say its tables")
+    ours = tables(ours=True)
+    known = ours if given.keys() <= ours.keys() else tables()
+    made: dict[str, Any] = {}
+    for name, values in given.items():
+        if name not in known or not isinstance(values, dict):
+            raise ConfigError(f"the table {name!r} of this recording belongs to no protocol that is installed")
+        made[name] = _as_given(msgspec.convert(values, known[name].config), values)
+    return _as_given(msgspec.convert(data | {"tables": made}, NodeConfig), data)
+
+
+def _as_given(config: C, given: dict[str, Any]) -> C:
+    """Return a configuration with whole numbers where they were given for fractions: they differ on the wire."""
+    changed: dict[str, Any] = {}
+    values = asdict(config)
+    for field in values:
+        before = given.get(field)
+        if isinstance(values[field], float) and isinstance(before, int):
+            changed[field] = before
+    return replace(config, **changed)

@@ -1,0 +1,133 @@
+"""One election as a node sees it: who leads, since when, whether it is this node itself, and why.
+
+A `Reign` follows what its machine emits, once, and is the only state that a node keeps of an election: the
+application's side (`campaign`), `explain`, metrics, HTTP and the control socket all read it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId, Term
+from doyen.core.kinds import Election, ElectionKind
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.reasons import Reasons, Remark
+
+KEPT_MAX: Final = 64  # Lines of history that are kept.
+
+
+class Entry(Struct, frozen=True):
+    """One line of an election's history."""
+
+    at: float  # Wall clock.
+    clock: Instant
+    text: str
+    kind: str = ""
+
+
+class Reign:
+    """One election of one node.  `mine` is the term under which this node itself leads, if it does."""
+
+    def __init__(
+        self, name: str, channel: str, kind: ElectionKind, me: NodeId, wall: Callable[[], float] = time.time
+    ) -> None:
+        self.name, self.channel, self.kind, self.me = name, channel, kind, me
+        self._wall = wall
+        self.machine: Election | None = None
+        self.term: Term | None = None  # Whom this node names.
+        self.mine: Term | None = None
+        self.since: Instant = 0  # When that came to be, on this node's clock.
+        self.term_max = 0  # The greatest number seen.
+        self.change_count = 0  # How often another leader was named than the last.
+        self.lost_because = ""
+        self.account = kind.account()
+        self.history: deque[Entry] = deque(maxlen=KEPT_MAX)
+        self.begun: Entry | None = None  # How the present election began.
+        self.elected: Entry | None = None  # When the leader was named here.
+        self.ended: Entry | None = None  # How the last reign ended.
+        self.shortage = ""  # Why nobody can be elected, while that is so.
+        self.why = Reasons("")  # The reasons of the leader that was named last.
+        self._named_last: NodeId | None = None
+
+    @property
+    def leader(self) -> NodeId | None:
+        return None if self.term is None else self.term.leader
+
+    @property
+    def status(self) -> str:
+        """The machine's own word for where it stands, or ours."""
+        stage = "" if self.machine is None else self.machine.stage
+        return stage or ("leading" if self.mine is not None else "following" if self.term is not None else "waiting")
+
+    @property
+    def expected(self) -> NodeId | None:
+        """Whom this node names, or will name if nobody better is heard: some machines name one while they wait."""
+        named = self.machine.named if self.machine is not None and self.machine.stage else None
+        return named or self.leader
+
+    def lease_until(self) -> Instant | None:
+        """Until when this node may act without hearing anything further; None: the election gives no lease."""
+        return None if self.machine is None else self.machine.lease_until()
+
+    def is_leader(self, now: Instant) -> bool:
+        """Whether this node may act as leader at this instant; by the clock alone, where there is a lease."""
+        return self.mine is not None and self.machine is not None and self.machine.leads(now)
+
+    # What the machine emits.
+
+    def note(self, fact: Any, now: Instant) -> Remark | None:
+        """Follow one fact; return what it is worth saying of it, besides who leads."""
+        if isinstance(fact, LeaderElected):
+            self._on_elected(fact.term, now)
+            return None
+        if isinstance(fact, LeaderLost):
+            self._on_lost(fact, now)
+            return None
+        remark = self.account.note(fact)
+        if remark is not None:
+            entry = self._add(now, remark.text, remark.kind)
+            if remark.kind == "begun":
+                self.begun, self.shortage = entry, ""
+            elif remark.kind == "shortage":
+                self.shortage = remark.text
+        return remark
+
+    def _on_elected(self, term: Term, now: Instant) -> None:
+        self.term_max = max(self.term_max, term.number)
+        if self.leader != term.leader:
+            self.since = now
+        if self._named_last != term.leader:
+            self._named_last, self.change_count = term.leader, self.change_count + 1
+        self.term = term
+        if term.leader == self.me:
+            self.mine = term
+        elif self.mine is not None and (self.machine is None or self.machine.leader_count == 1):
+            self.mine = None
+        self.shortage = ""
+        if self.machine is None:
+            self.why = Reasons("named while it started")
+        else:
+            self.why = self.account.reasons(self.machine, term)
+        self.elected = self._add(now, f"{term.leader} leads, term {term.number}: {self.why}", "elected")
+
+    def _on_lost(self, fact: LeaderLost, now: Instant) -> None:
+        term = fact.term
+        self.term_max = max(self.term_max, term.number)
+        if term.leader == self.me:
+            self.mine = None
+        if self.term is not None and self.term.leader == term.leader:
+            self.term, self.since, self.lost_because = None, now, fact.reason
+        self.ended = self._add(now, f"{term.leader} leads no more, term {term.number}: {fact.reason}", "lost")
+
+    def _add(self, now: Instant, text: str, kind: str) -> Entry:
+        entry = Entry(self._wall(), now, text, kind)
+        self.history.append(entry)
+        return entry
+
+
+def clock_text(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1000):03d}"

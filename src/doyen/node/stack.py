@@ -1,0 +1,229 @@
+"""From a configuration to machines: who is here, who ought to lead, who leads.
+
+    membership ──ViewChanged──▶ notes      (scores, and what members say of themselves)
+               └─ViewChanged──▶ missing ──MissingEstimated──▶ election
+               └─ViewChanged──▶ links ───LinkChanged────────▶ election      (spanning)
+               └─ViewChanged────────────────────────────────▶ election      (churn-tolerant, local)
+                                                              election/NAME (further ones)
+
+A `Site` is where the machines go: a driver on real sockets, or a node of the simulator.  Nothing here knows which.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from msgspec import Struct
+
+from doyen import __version__
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.codec import payload_max
+from doyen.core.effects import Out
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.kinds import ElectionKind, Membership, Place, Table
+from doyen.core.link import LinkChanged
+from doyen.core.rank import STANDING_MAX
+from doyen.core.reasons import Remark
+from doyen.core.view import Member, MembershipView, ViewChanged
+from doyen.errors import ConfigError
+from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
+from doyen.node.config import NodeConfig, hops_of, meta_of
+from doyen.node.reign import Reign
+
+MEMBERSHIP: Final = "membership"
+NOTES: Final = "notes"
+ORACLE: Final = "oracle"
+LINKS: Final = "links"
+ELECTION: Final = "election"
+
+QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
+UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
+INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    """Where a stack stands: a driver on real sockets, or a node of the simulator."""
+
+    node: NodeId
+    incarnation: Incarnation
+    address: Address | None
+    seeds: tuple[Address, ...]
+    add: Callable[..., Any]  # (channel, build, follows=…) → the machine or its port
+    rng: Callable[[str], Random]  # By channel.
+    restored: Callable[[str, Any], Any]  # (channel, type) → what was kept, or None.
+    durable: bool  # Whether there is a disk.
+    tell: Callable[..., None]  # (fact, channel=…): to a machine that came late.
+    wall: Callable[[], float] = time.time
+
+
+class Stack:
+    """One node's machines, and what they have told so far."""
+
+    def __init__(self, config: NodeConfig, site: Site) -> None:
+        self.config, self.site = config, site
+        self.view: MembershipView | None = None
+        self.machines: dict[str, Any] = {}  # By channel.
+        self.reigns: dict[str, Reign] = {}  # By the election's name; the group's own is "".
+        self._by_channel: dict[str, Reign] = {}
+        self.membership: Membership | None = None  # The machine that keeps the list of members.
+        membership = config.membership_kind()
+        if membership is not None:
+            self._add(MEMBERSHIP, membership.build(self._place(MEMBERSHIP, "", membership.table)))
+            self.membership = self.machines[MEMBERSHIP]
+            self._add_notes()
+        for name, kind in config.election_kinds().items():
+            self.add_election(name, kind)
+
+    # Queries.
+
+    def reign_on(self, channel: str) -> Reign | None:
+        return self._by_channel.get(channel)
+
+    def members(self) -> list[Member]:
+        """The view; without a membership those that this node knows of by the election: itself and the leader."""
+        if self.view is not None:
+            return sorted(self.view.members.values(), key=lambda member: member.node)
+        site = self.site
+        names = {site.node: Member(node=site.node, incarnation=site.incarnation, address=site.address)}
+        for reign in self.reigns.values():
+            if reign.term is not None and reign.term.leader not in names:
+                names[reign.term.leader] = Member(node=reign.term.leader)
+        return sorted(names.values(), key=lambda member: member.node)
+
+    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
+        """Return who suspects that member, as far as this node has heard."""
+        return () if self.membership is None else self.membership.accusers(node)
+
+    def refute_by(self, node: NodeId) -> Instant | None:
+        """Return until when a suspect may still refute, by this node's clock."""
+        return None if self.membership is None else self.membership.refute_by(node)
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        """Return the round trip between this node and that one, where the membership or an oracle pings it."""
+        known = None if self.membership is None else self.membership.round_trip(node)
+        if known is not None or ORACLE not in self.machines:
+            return known
+        took = self.machines[ORACLE].vectors.rtt.get(node)
+        return None if took is None else ms(took)
+
+    def note(self, node: NodeId) -> Note | None:
+        """Return what that member says of itself, as far as it has come here."""
+        notes = self.machines.get(NOTES)
+        return None if notes is None else notes.notes.get(node)
+
+    # What is told.
+
+    def observe(self, channel: str, fact: Any, now: Instant) -> Remark | None:
+        """Follow a fact of the node's machines, before anybody else does; return what it is worth saying of it."""
+        if isinstance(fact, ViewChanged):
+            self.view = fact.view
+        reign = self._by_channel.get(channel)
+        return None if reign is None else reign.note(fact, now)
+
+    # Machines.
+
+    def _add(self, channel: str, build: Callable[[Any], Any]) -> None:
+        def build_and_keep(port: Any) -> Any:
+            self.machines[channel] = machine = build(port)
+            return machine
+
+        self.site.add(channel, build_and_keep)
+
+    def _companion(self, channel: str, build: Callable[[Out], Any]) -> Any:
+        """Return the machine that stands beside others on that channel; the first who asks has it made."""
+        if channel not in self.machines:
+            self._add(channel, build)
+        return self.machines[channel]
+
+    def _place(self, channel: str, name: str, table: Table) -> Place:
+        """Return all that a kind may ask for when it builds its machine for that channel."""
+        config, site = self.config, self.site
+        return Place(
+            node=site.node,
+            incarnation=site.incarnation,
+            address=site.address,
+            seeds=site.seeds,
+            group=config.group,
+            name=name,
+            channel=channel,
+            config=config.table(table),
+            standing=config.standing,
+            eligible=config.eligible,
+            voters=frozenset(NodeId(voter) for voter in config.voters),
+            newcomer=config.newcomer,
+            durable=site.durable,
+            links_each_side=config.links_each_side,
+            hops=hops_of(config.hops),
+            payload_max=payload_max(config.group, site.node, channel),
+            rng=site.rng,
+            restore=partial(site.restored, channel),
+            companion=self._companion,
+            rank=self._rank(),
+            scorer=self._scorer,
+        )
+
+    def _add_notes(self) -> None:
+        config, site = self.config, self.site
+        own = Note(
+            site.node,
+            site.incarnation,
+            0,
+            config.standing if config.standing or config.rank == "score" else None,
+            config.eligible,
+            __version__,
+            meta_of(config.meta),
+        )
+        self._add(NOTES, lambda port: Notes(own, NotesConfig(), port, site.rng(NOTES)))
+
+    def _rank(self) -> ByScore | None:
+        """Return the rank by the members' scores, where that is wanted and somebody carries them."""
+        if self.config.rank != "score" or NOTES not in self.machines:
+            return None
+        return ByScore(self.machines[NOTES], unknown=UNKNOWN_RANK, ineligible=INELIGIBLE_RANK)
+
+    def add_election(self, name: str, kind: ElectionKind) -> Reign:
+        """Take part in one more election; the group's own has the name "".  One that comes late starts at once."""
+        self.config.check_election(kind, self.config.membership_kind(), field="election")
+        if name in self.reigns:
+            raise ConfigError(f"this node takes part in an election {name!r} already: give another name")
+        channel = f"{ELECTION}/{name}" if name else ELECTION
+        build = kind.build(self._place(channel, name, kind.table))
+        # First the reign, then the machine: a machine that is added late starts, and emits, at once.
+        reign = Reign(name, channel, kind, self.site.node, self.site.wall)
+        self.reigns[name] = self._by_channel[channel] = reign
+        self._add(channel, build)
+        reign.machine = self.machines[channel]
+        if self.view is not None:  # It came late: it hears what the others have heard.
+            self.site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=channel)
+            links = self.machines.get(LINKS)
+            for peer in sorted(links.links) if links is not None else ():
+                self.site.tell(LinkChanged(peer, True), channel=channel)
+        return reign
+
+    def _scorer(self) -> Any:
+        """Return one of [POLE]'s oracles, or None; those that compare round trips have them measured between voters."""
+        config, site = self.config, self.site
+        if config.oracle in ("score", "quality"):  # The world is asked.
+            return None
+        from doyen.score.oracles import MEASURED, ORACLES, quantised
+        from doyen.score.pingpong import PingPong, PingPongConfig
+        from doyen.score.vectors import Fixed, Scorer
+
+        voters = frozenset(NodeId(voter) for voter in config.voters)
+        rate = Fixed(config.request_rate)
+        if config.oracle in MEASURED and ORACLE not in self.machines:
+            rng = site.rng(ORACLE)
+            self._add(
+                ORACLE,
+                lambda port: PingPong(site.node, PingPongConfig(), port, rng, voters=voters, rate=rate),
+            )
+        measured = self.machines.get(ORACLE)
+        return Scorer(
+            quantised(ORACLES[config.oracle], QUANTUM_MS),
+            site.node,
+            sorted(voters),
+            vectors=None if measured is None else measured.vectors,
+            rate=rate,
+        )

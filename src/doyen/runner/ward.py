@@ -1,0 +1,123 @@
+"""The runner's side of a guarded command: started while this node leads, ended before it no longer may."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.runner import guard as _guard
+
+MARGIN: Final[Duration] = ms(60)  # SIGKILL comes so long before the lease ends: to reach every process of the group.
+
+
+class Ward:
+    """One command under a guard.  `await ended()` gives its exit code."""
+
+    def __init__(self, command: Sequence[str], *, grace: Duration, lease: Duration | None) -> None:
+        self.command, self.grace, self.lease = list(command), grace, lease
+        self.pid: int | None = None
+        self.stopped_because = ""  # Empty where it ended by itself.
+        self.has_exited = False  # Its exit code is its own word.
+        self.was_late = False  # Leadership was over, or about to be, before the command could begin.
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._orders = self._guard = -1
+        self._until: Instant = _guard.FOREVER
+        self._process: asyncio.subprocess.Process
+        self._reader: asyncio.Task[None]
+        self._second: asyncio.Task[None]
+
+    @property
+    def notice(self) -> Duration:
+        """How long before the end of a lease SIGTERM is sent: a third of it, or the grace, whichever is less."""
+        return 0 if self.lease is None else MARGIN + min(self.grace, self.lease // 3)
+
+    async def start(self, term: int, until: Instant | None) -> None:
+        self._until = _guard.FOREVER if until is None else until
+        _guard.adopt_orphans()
+        orders_read, self._orders = os.pipe()
+        words_read, words_write = os.pipe()
+        os.set_blocking(self._orders, False)
+        numbers = (orders_read, words_write, self._until, self.grace, self.notice, 0 if until is None else MARGIN)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-S",
+                str(Path(_guard.__file__)),
+                *map(str, numbers),
+                *self.command,
+                pass_fds=(orders_read, words_write),
+                env=os.environ | {"DOYEN_TERM": str(term)},
+                start_new_session=True,  # Ctrl-C is for the runner, which stops the command in order.
+            )
+        finally:
+            os.close(orders_read)
+            os.close(words_write)
+        loop = asyncio.get_running_loop()
+        self._reader = loop.create_task(self._listen(words_read))
+        self._second = loop.create_task(self._see_to_it())
+
+    def extend(self, until: Instant | None) -> None:
+        """The lease was renewed."""
+        if until is not None and until > self._until:
+            self._until = until
+            self._order(f"until {until}\n")
+
+    def stop(self) -> None:
+        """SIGTERM now, SIGKILL after the grace or before the lease ends."""
+        self._order("stop\n")
+
+    async def ended(self) -> int:
+        return await asyncio.shield(self._code)
+
+    @property
+    def is_over(self) -> bool:
+        return self._code.done()
+
+    def _order(self, line: str) -> None:
+        with suppress(OSError):  # It is over already.
+            os.write(self._orders, line.encode())
+
+    async def _listen(self, words: int) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(words, "rb"))
+        code: int | None = None
+        async for line in reader:
+            word, _, rest = line.decode().rstrip("\n").partition(" ")
+            if word == "pid":
+                self.pid, guard = map(int, rest.split())
+                with suppress(OSError):  # It has ended already.
+                    self._guard = os.pidfd_open(guard)
+            elif word == "term":
+                self.stopped_because = rest
+            elif word == "exit":
+                code = int(rest)
+            elif word == "late":
+                self.was_late, code = True, 75
+        pipe.close()
+        self.has_exited = code is not None
+        if code is None:  # The guard was killed: by us, if it overran the lease.
+            code = 137
+            self.stopped_because = self.stopped_because or ("lease not renewed" if self._second.done() else "")
+        self._second.cancel()
+        shadow = await self._process.wait()  # By then nothing is left of the command,
+        if shadow < 0:  # unless that was killed, too: then the rest came to us.
+            await asyncio.to_thread(_guard.end_descendants)
+        for end in (self._orders, self._guard):
+            if end >= 0:
+                os.close(end)
+        self._orders = self._guard = -1
+        self._code.set_result(code)
+
+    async def _see_to_it(self) -> None:
+        """By now the guard has ended the command, unless it is stopped itself: then its shadow does."""
+        while (left := self._until - MARGIN // 2 - _guard.now()) > 0:
+            await asyncio.sleep(left / 1e9)
+        with suppress(OSError):
+            signal.pidfd_send_signal(self._guard, signal.SIGKILL)

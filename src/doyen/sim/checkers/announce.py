@@ -1,0 +1,116 @@
+"""Of announce-listen alone.  [LE Ch. 5]"""
+
+from typing import Any
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderLost
+from doyen.core.rank import Standing
+from doyen.election.announce import Announce, AnnounceConfig, Announcement, Query, Status
+from doyen.election.announce.kind import LE_M
+from doyen.sim.checkers.base import Checker, Life, life_of
+from doyen.sim.node import SimNode
+from doyen.sim.world import ELECTION, Fact, World
+
+
+class _Announcing(Checker):
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return isinstance(world.config.table(world.kind.table), AnnounceConfig)
+
+
+class LeadersExisted(_Announcing):
+    name = "existed"
+    rule = "announce-listen: whoever is named has claimed to lead before, and no term number comes from nowhere"
+
+    def attach(self) -> None:
+        self._claimed: set[NodeId] = set()
+        self._number_max = 0
+        self.sim.send_watchers.append(self._on_send)
+        self.on_leadership(self._on_fact)
+
+    def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
+        if channel == ELECTION and message.__class__ in (Announcement, Query):
+            self._claimed.add(node.name)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        term = fact.term
+        if term.leader == node.name:
+            self._number_max = max(self._number_max, term.number)
+        elif term.leader not in self._claimed:
+            self.fail(f"{node.name} names {term.leader}, which never claimed to lead")
+        if term.number > self._number_max:
+            self.fail(
+                f"{node.name} tells of term {term.number}; the highest that anybody acted under is {self._number_max}"
+            )
+
+
+class InnerConsistency(_Announcing):
+    name = "inner"
+    rule = "announce-listen: a machine's own fields fit together"
+
+    def attach(self) -> None:
+        self.each_after_event(Announce, self._look)
+
+    def _look(self, node: SimNode, machine: Announce) -> None:
+        wrong = _wrong_inside(machine)
+        if wrong is not None:
+            self.fail(f"{node.name} ({machine.status.value}): {wrong}")
+
+
+def _wrong_inside(machine: Announce) -> str | None:
+    table, heard, mine, count = machine._table, machine._heard, machine._mine, machine.config.leader_count
+    contends = machine.status in (Status.WAITING, Status.ASKING, Status.LEADING)
+    if len(table) > count:
+        return f"{len(table)} leaders in its table, at most {count} may be"
+    if len(table) > 1 and table != sorted(table, reverse=True):
+        return "its table is not in order"
+    if contends != (machine._claim is not None) or (contends and machine._claim not in table):
+        return "it contends, and its claim is not in its own table; or the other way round"
+    if len(table) != len(heard) + contends or any(name not in heard for _, name in table if name != machine.me):
+        return "the others in its table are not those it heard"
+    if machine._latest.node and machine._latest is not heard.get(machine._latest.node):
+        return "whom it heard last is nobody whom it names"
+    if machine.is_leader != (mine is not None):
+        return "it leads and has nothing to announce, or the other way round"
+    if mine is not None and mine.term > machine.term_number:
+        return "it acts under a term above the greatest it has seen"
+    return None
+
+
+class IncumbentsStay(_Announcing):
+    name = "incumbent"
+    rule = "LE-M: nobody claims to be better than what it had heard when it woke  [LE §5.4.3]"
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        if not super().applies(world):
+            return False
+        return world.kind is LE_M or world.config.table(world.kind.table).leader_is == "earliest"
+
+    def attach(self) -> None:
+        self._heard: dict[Life, Standing] = {}  # By incarnation: the least claim it has heard,
+        self._when_woken: dict[Life, Standing | None] = {}  # and had heard when it began to claim.
+        self.world.hearings.append(self._on_hear)
+        self.sim.send_watchers.append(self._on_send)
+        self.on_leadership(self._on_fact)
+
+    def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+        if message.__class__ is Announcement and sender != node.name:
+            life = life_of(node)
+            if self.world.machine(node).is_leader:  # Also while its first announcement waits for a disk.
+                self._when_woken.setdefault(life, self._heard.get(life))
+            self._heard[life] = min(self._heard.get(life, message.standing), message.standing)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if isinstance(fact, LeaderLost) and fact.term.leader == node.name:
+            self._when_woken.pop(life_of(node), None)
+
+    def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
+        if channel != ELECTION or message.__class__ is not Announcement or not self.world.machine(node).is_leader:
+            return  # What it had to say before it yielded may have waited for a disk.
+        life = life_of(node)
+        heard = self._when_woken.setdefault(life, self._heard.get(life))
+        self.looked += 1
+        if heard is not None and message.standing >= heard:
+            self.fail(f"{node.name} claims {message.standing}, better than {heard}, which it had heard before it woke")

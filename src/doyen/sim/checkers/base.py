@@ -1,0 +1,87 @@
+"""What every checker is: one invariant, watched in one run, with a count of how often it really looked."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.errors import InvariantViolated
+from doyen.sim.node import SimNode
+from doyen.sim.world import ELECTION, Fact, World
+
+LOOK_MAX: Final = 16  # Checkers that look at nodes after every event look at so many, in turn.
+LEADERSHIP: Final = (LeaderElected, LeaderLost)
+
+Life = tuple[int, int]  # A node's index, and its incarnation.
+
+
+class Violation(InvariantViolated):
+    """Which invariant, when, and who."""
+
+    def __init__(self, check: str, at: Instant, text: str) -> None:
+        super().__init__(f"{check} violated at {at / 1e9:.9f} s: {text}")
+        self.check, self.at, self.text = check, at, text
+
+
+class Checker:
+    """One invariant.  Subclasses override what they watch; `rule` says what must hold."""
+
+    name: ClassVar[str]
+    rule: ClassVar[str]
+
+    def __init__(self, world: World) -> None:
+        self.world, self.sim = world, world.sim
+        self.looked = 0
+        self.attach()
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        """Whether the world's stack promises this."""
+        return True
+
+    def attach(self) -> None:
+        """Asks to be told."""
+
+    def at_end(self, now: Instant, settled_at: Instant) -> None:
+        """The run is over; by `settled_at` everything should have been in order."""
+
+    def fail(self, text: str) -> None:
+        raise Violation(self.name, self.sim.now, text)
+
+    def each_after_event(self, kind: type[Any], look: Callable[[SimNode, Any], None]) -> None:
+        """After every event, at every live election of that kind, or at LOOK_MAX of them in turn."""
+        turn = 0
+
+        def check(now: Instant) -> None:
+            nonlocal turn
+            nodes = self.sim.nodes
+            if len(nodes) > LOOK_MAX:
+                turn = (turn + LOOK_MAX) % len(nodes)
+                nodes = (nodes + nodes)[turn : turn + LOOK_MAX]
+            for node in nodes:
+                if node.host is not None:
+                    machine = self.world.machine(node)
+                    if isinstance(machine, kind):
+                        self.looked += 1
+                        look(node, machine)
+
+        self.sim.checks.append(check)
+
+    def on_leadership(self, look: Callable[[SimNode, Fact], None]) -> None:
+        def watch(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+            if channel == ELECTION and fact.__class__ in LEADERSHIP and node.host is not None:
+                self.looked += 1
+                look(node, fact)
+
+        self.sim.watchers.append(watch)
+
+
+def life_of(node: SimNode) -> Life:
+    return node.index, node.incarnation
+
+
+def is_own(node: SimNode, fact: Fact) -> bool:
+    """Whether the fact is about the node's own reign."""
+    leader: NodeId = fact.term.leader
+    return leader == node.name

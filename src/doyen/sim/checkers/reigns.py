@@ -1,0 +1,171 @@
+"""Of any election: terms and reigns, by what each node says; and for those that promise it, never two who act."""
+
+from typing import ClassVar
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId, Term
+from doyen.core.leadership import LeaderElected
+from doyen.election.announce import Announce
+from doyen.election.ctolerant import CTolerant
+from doyen.sim.checkers.base import Checker, Life, is_own, life_of
+from doyen.sim.node import SimNode
+from doyen.sim.world import Fact, World
+
+
+class TermsNeverGoBack(Checker):
+    name = "terms"
+    rule = (
+        "the term that a node goes by never goes back while it lives, pauses included, nor over a restart that found "
+        "a record of the election on its disk"
+    )
+
+    def attach(self) -> None:
+        self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
+        self.each_after_event(Announce, self._look)
+        self.on_leadership(self._on_fact)
+
+    def _look(self, node: SimNode, machine: Announce) -> None:
+        """Announce-listen keeps only the number of its own last reign over a restart."""
+        self._note(node, machine.term_number, self.world.record_of(node, int) or 0)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if isinstance(fact, LeaderElected) and not isinstance(self.world.machine(node), Announce):
+            incarnation, before = self._seen.get(node.index, (0, 0))
+            self._note(node, fact.term.number, before if incarnation >= self._since(node) else 0)
+
+    def _since(self, node: SimNode) -> int:
+        return self.world.remembers_since[node.index]
+
+    def _note(self, node: SimNode, number: int, kept: int) -> None:
+        incarnation, least = self._seen.get(node.index, (0, 0))
+        if incarnation != node.incarnation:
+            least = kept
+        if number < least:
+            self.fail(f"{node.name} went back from term {least} to {number}")
+        self._seen[node.index] = (node.incarnation, number)
+
+
+class ReignsAlternate(Checker):
+    name = "reigns"
+    rule = (
+        "a node's own LeaderElected and LeaderLost alternate, a reign's term only rises, and nobody loses a leader "
+        "that it was not told of; announce-listen leads exactly while it told so (but for what waits for a disk)"
+    )
+
+    def attach(self) -> None:
+        self._reign: dict[Life, Term] = {}  # The term that it acts under.
+        self._told: dict[Life, dict[NodeId, Term]] = {}  # The leaders that it was told of,
+        self._early: dict[Life, list[Term]] = {}  # and losses told ahead of what waits for a disk.
+        self.on_leadership(self._on_fact)
+        self.each_after_event(Announce, self._look)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        life, own = life_of(node), is_own(node, fact)
+        acting, told = self._reign.get(life), self._told.setdefault(life, {})
+        if isinstance(fact, LeaderElected):
+            if own and acting is not None and fact.term.number <= acting.number:
+                self.fail(f"{node.name} was told again that it leads, by term {fact.term.number} in {acting.number}")
+            if own:
+                self._reign[life] = fact.term
+            told[fact.term.leader] = fact.term
+            return
+        early = self._early.setdefault(life, [])
+        if self.world.is_holding(node):
+            early.append(fact.term)  # It passed the barrier: it is told again in its turn.
+        if own and acting == fact.term:
+            del self._reign[life]
+        elif not own and told.get(fact.term.leader) == fact.term:
+            del told[fact.term.leader]
+        elif fact.term in early:
+            early.remove(fact.term)
+        else:
+            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it was not told of"
+            self.fail(f"{node.name} lost {whom}: {fact.term}")
+
+    def _look(self, node: SimNode, machine: Announce) -> None:
+        acting = life_of(node) in self._reign
+        if machine.is_leader != acting and not self.world.is_holding(node):
+            what = "leads and never said so" if machine.is_leader else "said that it leads and does not"
+            self.fail(f"{node.name} {what}")
+
+
+class TermsAreUnique(Checker):
+    name = "unique"
+    rule = (
+        "no term (number and name) is acted under twice: in two reigns of one incarnation (unless leaders are told "
+        "tentatively, as churn-tolerant elections do), or, where a record of the election was kept, in two incarnations"
+    )
+
+    def attach(self) -> None:
+        self._used: dict[Term, Life] = {}  # The node and the incarnation that acts or acted under it.
+        self.on_leadership(self._on_fact)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if isinstance(fact, LeaderElected) and is_own(node, fact):
+            life, before = life_of(node), self._used.get(fact.term)
+            # Without a record a later incarnation may count from 1 again.
+            forgot = before is not None and before[1] < self.world.remembers_since[node.index]
+            tentative = before == life and isinstance(self.world.machine(node), CTolerant)
+            if before is not None and not forgot and not tentative:
+                self.fail(f"{node.name} acts under {fact.term}, which was used before")
+            self._used[fact.term] = life
+
+
+class _Strict(Checker):
+    """For elections that promise more than one leader per region, while clocks keep to what they state."""
+
+    sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sort in cls.sorts and world.bounded_clocks
+
+
+class NeverTwoAct(_Strict):
+    name = "alone"
+    rule = "quorum, timed: never two act at once, each by its own clock and lease; whoever is stopped does nothing"
+
+    def attach(self) -> None:
+        self.sim.checks.append(self._look)
+
+    def _look(self, now: Instant) -> None:
+        world = self.world
+        if world.believers:
+            self.looked += 1
+        if len(world.believers) > 1:
+            acting = [node.name for node in world.acting() if node.state != "paused"]
+            if len(acting) > 1:
+                self.fail(f"{' and '.join(sorted(acting))} act at once")
+
+
+class OneLeaderPerTerm(_Strict):
+    name = "shared"
+    rule = "quorum: no two nodes act under one term number, and each reign's number is above all earlier ones"
+    sorts = ("quorum",)
+
+    def attach(self) -> None:
+        self._latest: Term | None = None
+        self.on_leadership(self._on_fact)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if not isinstance(fact, LeaderElected) or not is_own(node, fact):
+            return
+        latest = self._latest
+        if latest is not None and fact.term.number <= latest.number:
+            self.fail(f"{node.name} acts in term {fact.term.number} after {latest.leader} did in {latest.number}")
+        self._latest = fact.term
+
+
+class LosersAreTold(_Strict):
+    name = "told"
+    rule = "quorum, timed: whoever led was told LeaderLost before another acts, unless it is stopped or slow"
+
+    def attach(self) -> None:
+        self.on_leadership(self._on_fact)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if isinstance(fact, LeaderElected) and is_own(node, fact):
+            nodes = (self.sim.nodes[index] for index in self.world.believers if index != node.index)
+            late = [other.name for other in nodes if other.state == "up"]
+            if late:
+                self.fail(f"{node.name} acts, and {', '.join(late)} was not told that it lost")

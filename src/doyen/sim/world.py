@@ -1,0 +1,409 @@
+"""The one world: nodes built from the agent's own stack, in made-up time, and who leads as seen from outside.
+
+Every node is what `doyen agent` would make of the same configuration: `Stack` adds its machines to a host of the
+simulator instead of a driver.  So an election, a membership and a rank that a node can have, a run can have; scenario
+files, `doyen.testing.Cluster`, churn and checkers all stand on this world and ask it the same questions:
+
+    named_by     whom a node names
+    acts         whether a node may act as the leader at this instant, by its own clock and lease
+    regions      who reaches whom, as things are now
+    disagreement why a region does not have the leader that it ought to have
+
+This is the only module of `doyen.sim` that knows how a stack is built.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from msgspec.msgpack import decode
+from msgspec.structs import replace
+
+from doyen.core.clock import Duration, Instant, to_seconds
+from doyen.core.host import Host, Port
+from doyen.core.ids import Address, Incarnation, NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
+from doyen.election.announce import Announce
+from doyen.errors import ConfigError, LocalProtocolError
+from doyen.membership.arbitration import Arbitration
+from doyen.node.config import NodeConfig
+from doyen.node.stack import ELECTION as ELECTION
+from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
+from doyen.sim.engine import Simulation
+from doyen.sim.node import Clock, SimNode
+
+GROUP: Final = "simulated"
+DISK: Final = "disk"  # The directory of a node that has a made-up disk.
+SEEDS_MAX: Final = 32
+
+Tamper: TypeAlias = Callable[[SimNode, str, Port, Any], Any]  # (node, channel, port, machine) → the machine to run.
+Hearing: TypeAlias = Callable[[SimNode, NodeId, Any], None]  # (node, sender, message)
+Fact: TypeAlias = LeaderElected | LeaderLost
+
+
+class WatchedSimulation(Simulation):
+    """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
+        super().__init__(*arguments, **more)
+        self.record_count = 0
+        self.had_records: set[NodeId] = set()
+        # Called with what befalls a node: crash, pause, slow and clock just before, start and resume just after.
+        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+
+    def _befalls(self, deed: str, node: SimNode) -> None:
+        for watch in self.deed_watchers:
+            watch(deed, node)
+        self.disturbed_at = self.now
+
+    def write(self, node: SimNode, port: Port, data: bytes) -> None:
+        self.record_count += 1
+        super().write(node, port, data)
+
+    def network_changed(self) -> None:
+        super().network_changed()
+        self.disturbed_at = self.now
+
+    def start(self, node: SimNode) -> None:
+        super().start(node)
+        self._befalls("start", node)
+
+    def crash(self, node: SimNode, **how: Any) -> None:
+        if ELECTION in node.disk:
+            self.had_records.add(node.name)
+        if node.host is not None:
+            self._befalls("crash", node)
+        super().crash(node, **how)
+
+    def pause(self, node: SimNode) -> None:
+        self._befalls("pause", node)
+        super().pause(node)
+
+    def resume(self, node: SimNode) -> None:
+        paused = node.state == "paused"
+        super().resume(node)
+        if paused:
+            self._befalls("resume", node)
+
+    def slow_down(self, node: SimNode, step_delay: Duration) -> None:
+        if node.step_delay != step_delay:
+            self._befalls("slow", node)
+        super().slow_down(node, step_delay)
+
+    def set_clock(self, node: SimNode, clock: Clock) -> None:
+        self._befalls("clock", node)
+        super().set_clock(node, clock)
+
+
+class Overheard:
+    """A machine, and somebody who hears what it hears."""
+
+    def __init__(self, machine: Any, hear: Callable[[NodeId, Any], None]) -> None:
+        self._machine, self._hear = machine, hear
+
+    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
+        self._hear(sender, message)
+        self._machine.on_message(sender, message, now)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+
+def world_fields(names: Sequence[str]) -> dict[str, Any]:
+    """What every node of a world is told unless its configuration says otherwise: all vote, all have a disk."""
+    return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK}
+
+
+class World:
+    """The nodes of one run.  `config` is every node's, but for what differs from node to node."""
+
+    def __init__(
+        self,
+        sim: WatchedSimulation,
+        config: NodeConfig,
+        *,
+        standing_of: Callable[[int], Standing | None] | None = None,  # By index; None: may not lead.
+        clock_of: Callable[[int], Clock | None] = lambda index: None,
+        incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
+        bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
+        tamper: Tamper | None = None,
+    ) -> None:
+        kind = config.election_kind()
+        if kind is None:
+            raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
+        self.sim, self.network, self.streams = sim, sim.network, sim.streams
+        self.config, self.kind, self.durable = config, kind, bool(config.state)
+        self.sort, self.bounded_clocks = config.promise(kind).sort, bounded_clocks
+        own = config.standing if config.eligible else None
+        self._standing_of = standing_of or (lambda index: own)
+        self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
+        self._configs: dict[tuple[float, bool, bool], NodeConfig] = {}  # Those that differ, each made once.
+        self._stacks: list[Stack | None] = []  # By node: of its present or last incarnation.
+        self._elections: list[Any] = []  # By node: the machine that elects,
+        self._records: list[bytes | None] = []  # what it had on the disk when this incarnation began,
+        self.remembers_since: list[int] = []  # and the first incarnation that it has an unbroken record of.
+        self._configured: list[Standing | None] = []  # By node: its standing when it starts; None may not lead.
+        self.standings: list[Standing | None] = []  # By node: what its election goes by now.
+        self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
+        self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
+        self.named_at: list[Instant] = []  # and since when.
+        self.began_to_lead = 0
+        self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
+        self.hearings: list[Hearing] = []  # Told of every message that an election hears.
+        sim.watchers.append(self._on_fact)
+
+    # Nodes.
+
+    def add(self, name: str) -> SimNode:
+        """A node that exists, and has not started."""
+        index = len(self.sim.nodes)
+        self._configured.append(self._standing_of(index))
+        self.standings.append(self._configured[index])
+        self.names.append(())
+        self.named_at.append(0)
+        self._stacks.append(None)
+        self._elections.append(None)
+        self._records.append(None)
+        self.remembers_since.append(1)
+        return self.sim.add(NodeId(name), self._setup, clock=self._clock_of(index))
+
+    def leave(self, node: SimNode) -> None:
+        """Ends a node in order: it says goodbye, as far as it can."""
+        host = node.host
+        if node.state in ("up", "slow") and host is not None:
+            for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
+                if hasattr(host.ports[channel].machine, "leave"):
+                    host.command(channel, "leave", node.now())
+        self.sim.crash(node)
+
+    def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
+        """Have a node hand over, to that one or to whom the others choose; whether its election can, and may, now."""
+        if not self.kind.resigns or node.host is None:
+            return False
+        try:
+            self.machine(node).check_heir(to)
+        except LocalProtocolError:
+            return False
+        self.sim.command(node, ELECTION, "resign", to=to)
+        if self.kind.stands_again:
+            self.standings[node.index] = None
+        return True
+
+    def stand(self, node: SimNode) -> None:
+        """Have a node that resigned stand for election again."""
+        if self.kind.stands_again and node.host is not None:
+            self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
+            self.sim.command(node, ELECTION, "stand")
+
+    def set_score(self, node: SimNode, score: Standing) -> None:
+        """What the node's application says that it is worth, now and whenever it is asked."""
+        self.standings[node.index] = self._scores[node.index] = score
+        if node.host is not None:
+            if not self._is_rated:
+                self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
+            if NOTES in node.host.ports:
+                self.sim.command(node, NOTES, "say", score=float(score))
+
+    def _setup(self, node: SimNode, host: Host) -> None:
+        self.believers.pop(node.index, None)
+        self.standings[node.index] = self._configured[node.index]
+        self.names[node.index], self.named_at[node.index] = (), self.sim.now
+        self._records[node.index] = record = node.disk.get(ELECTION) if self.durable else None
+        if record is None:
+            self.remembers_since[node.index] = node.incarnation
+        self._stacks[node.index] = Stack(
+            self._config_of(node),
+            Site(
+                node=node.name,
+                incarnation=Incarnation(self._incarnation_of(node)),
+                address=Address(node.name, 0),
+                seeds=self._seeds_of(node),
+                add=partial(self._add, node, host),
+                rng=node.rng,
+                restored=node.restored,
+                durable=self.durable,
+                tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
+                wall=lambda: to_seconds(self.sim.now),
+            ),
+        )
+
+    def _config_of(self, node: SimNode) -> NodeConfig:
+        standing, newcomer = self._configured[node.index], node.name not in self.sim.had_records
+        key = (float(standing or 0), standing is not None, newcomer or self.config.newcomer)
+        if key not in self._configs:
+            worth, eligible, newcomer = key
+            self._configs[key] = replace(self.config, standing=worth, eligible=eligible, newcomer=newcomer)
+        return self._configs[key]
+
+    def _seeds_of(self, node: SimNode) -> tuple[Address, ...]:
+        """Others; but the first node, when it first starts, knows of nobody: a ring must be founded by one."""
+        if self.config.membership_kind() is None or (node.index == 0 and node.incarnation == 1):
+            return ()
+        others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
+        return tuple(Address(name, 0) for name in others[:SEEDS_MAX])
+
+    def _add(self, node: SimNode, host: Host, channel: str, build: Callable[[Port], Any]) -> Port:
+        return host.add(channel, lambda port: self._made(node, channel, port, build(port)))
+
+    def _made(self, node: SimNode, channel: str, port: Port, machine: Any) -> Any:
+        if self._tamper is not None:
+            machine = self._tamper(node, channel, port, machine)
+        if channel != ELECTION:
+            return machine
+        self._elections[node.index] = machine
+        return Overheard(machine, partial(self._hear, node)) if self.hearings else machine
+
+    def _hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+        for hear in self.hearings:
+            hear(node, sender, message)
+
+    # What a node is.
+
+    def stack(self, node: SimNode) -> Stack:
+        """The machines of its present incarnation, or of its last one."""
+        found = self._stacks[node.index]
+        assert found is not None, f"{node.name} has never started"
+        return found
+
+    def machine(self, node: SimNode) -> Any:
+        """The one that elects."""
+        return self._elections[node.index]
+
+    def claim(self, node: SimNode) -> Claim | None:
+        standing = self.standings[node.index]
+        return None if standing is None else (standing, node.name)
+
+    def record_of(self, node: SimNode, kind: type[Any]) -> Any:
+        """The record that its present incarnation found, or None."""
+        data = self._records[node.index]
+        return None if data is None else decode(data, type=kind)
+
+    def has_forgotten(self, node: SimNode) -> bool:
+        """Whether its present incarnation began without the record that an earlier one had: its name votes no more."""
+        return self.durable and self._records[node.index] is None and node.name in self.sim.had_records
+
+    def is_holding(self, node: SimNode) -> bool:
+        """Whether what its election has to tell waits for a disk."""
+        assert node.host is not None
+        return node.host.ports[ELECTION].waits_for_disk
+
+    @property
+    def has_own_clocks(self) -> bool:
+        return any(node.clock is not None for node in self.sim.nodes)
+
+    # Who leads, as seen from outside.
+
+    def named_by(self, node: SimNode) -> tuple[NodeId, ...]:
+        machine = self.machine(node)
+        if isinstance(machine, Announce):  # The one election with several leaders.
+            return machine.leaders
+        leader = self.stack(node).reigns[""].leader
+        return () if leader is None else (leader,)
+
+    def term_of(self, node: SimNode) -> Term | None:
+        """The term that a node goes by."""
+        return self.stack(node).reigns[""].term
+
+    def acts(self, node: SimNode) -> bool:
+        """Whether it may act as the leader at this instant, by its own clock; whoever is stopped may, and cannot."""
+        if node.host is None or self.stack(node).reigns[""].mine is None:
+            return False
+        return bool(self.machine(node).leads(node.now()))
+
+    def acting(self) -> list[SimNode]:
+        """Nodes that act as leaders, best first."""
+        found = [self.sim.nodes[index] for index in self.believers if self.acts(self.sim.nodes[index])]
+        return sorted(found, key=lambda node: (self.standings[node.index] or 0, node.name), reverse=True)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        stack = self._stacks[node.index]
+        if stack is None or node.host is None:
+            return
+        stack.observe(channel, fact, node.now())
+        if isinstance(fact, ScoreWanted):
+            self.sim.tell(node, ScoreGiven(fact.number, self._score_of(node)), channel=channel)
+        if channel != ELECTION:
+            return
+        if isinstance(fact, LeaderElected | LeaderLost):
+            if stack.reigns[""].mine is None:
+                self.believers.pop(node.index, None)
+            elif node.index not in self.believers:
+                self.believers[node.index] = None
+                self.began_to_lead += 1
+        named = self.named_by(node)
+        if named != self.names[node.index]:
+            self.names[node.index], self.named_at[node.index] = named, self.sim.now
+
+    @property
+    def _is_rated(self) -> bool:
+        """Whether the election goes by measured quality, whatever score is set."""
+        return self.kind.asks_oracle and self.config.oracle == "quality"
+
+    def _score_of(self, node: SimNode) -> Standing:
+        """Return what a node answers when an election asks for its score."""
+        if self._is_rated:
+            from doyen.node.quality import own_quality, rating_of
+
+            return own_quality(rating_of(self.config.attributes, self.config.measures))
+        score = self._scores.get(node.index, self._configured[node.index])
+        return 0 if score is None else score
+
+    def regions(self) -> list[list[SimNode]]:
+        """The nodes that are up, by whom they reach and are reached by: one member of a region stands for it."""
+        up, network = list(self.sim.up()), self.network
+        if network.topology.complete and network.unbroken:
+            return [up] if up else []
+        regions: list[list[SimNode]] = []
+        for node in up:
+            for region in regions:
+                if network.reaches(node.index, region[0].index) and network.reaches(region[0].index, node.index):
+                    region.append(node)
+                    break
+            else:
+                regions.append([node])
+        return regions
+
+    def can_elect(self, region: list[SimNode]) -> bool:
+        """Whether a region must come to a leader: a quorum's needs most voters, a ring's most nodes, and members."""
+        if self.sort == "weak":
+            return True
+        electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
+        able = [node for node in region if node.name in electorate and not self.has_forgotten(node)]
+        if 2 * len(able) <= len(electorate):
+            return False
+        return self.sort == "quorum" or any(self._is_member(node) for node in region)
+
+    def _is_member(self, node: SimNode) -> bool:
+        """Whether it is of the ring: where a group loses its majority all leave, and nobody is left to join."""
+        membership = self.stack(node).membership
+        return not isinstance(membership, Arbitration) or membership.is_member
+
+    def disagreement(self, region: list[SimNode]) -> str | None:
+        """Why a region does not have one leader that all of it name and that acts, or None."""
+        named = Counter(self.named_by(node) for node in region)
+        acting = [node.name for node in region if self.acts(node)]
+        if len(named) > 1:
+            whom = ", ".join(f"{'/'.join(leaders) or 'nobody'} by {count}" for leaders, count in named.most_common(4))
+            who = ", ".join(acting) or "nobody"
+            return f"{len(region)} nodes name {len(named)} different leaders ({whom}); {who} acts"
+        leaders = next(iter(named))
+        eligible = [node for node in region if self.standings[node.index] is not None]
+        machine = self.machine(region[0])
+        count = min(machine.leader_count, len(eligible))
+        if len(leaders) != count:
+            return f"{len(leaders)} leaders are named where {count} should be"
+        for name in leaders:
+            if not any(node.name == name for node in region):
+                return f"all name {name}, which is not among them"
+            if name not in acting:
+                return f"all name {name}, which does not act as leader"
+        if isinstance(machine, Announce) and machine.config.leader_is == "best":
+            claims = sorted((self.claim(node) or (0, node.name) for node in eligible), reverse=True)
+            best = tuple(name for _, name in claims[:count])
+            if leaders != best:
+                return f"all name {'/'.join(leaders)}, but the best are {'/'.join(best)}"
+        extra = [name for name in acting if name not in leaders]
+        return f"{', '.join(extra)} act as leaders though nobody names them" if extra else None

@@ -1,0 +1,101 @@
+"""`pip install ./examples/bully`: somebody else's election, without a line changed in ours."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BULLY = ROOT / "examples" / "bully"
+LINES_MAX = 250
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return a function that runs Python with the package installed."""
+    place = tmp_path_factory.mktemp("bully")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(BULLY)]
+    subprocess.run(install, check=True, capture_output=True, timeout=300)
+    paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(place))))
+    env = os.environ | {"PYTHONPATH": paths, "DOYEN_RUNTIME_DIR": str(tmp_path_factory.mktemp("run"))}
+
+    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, *arguments]
+        return subprocess.run(line, env=env, capture_output=True, text=True, timeout=timeout, cwd=place)
+
+    return run
+
+
+def test_it_is_small() -> None:
+    lines = sum(len(path.read_text().splitlines()) for path in BULLY.rglob("*.py"))
+    assert lines <= LINES_MAX
+
+
+def test_its_own_tests_pass(run: Run) -> None:
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(BULLY / "tests"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_join_and_explain(run: Run) -> None:
+    program = """
+import asyncio, bully, doyen
+async def main():
+    async with doyen.join("g", name="ant", election="bully", preset="local") as node:
+        async with node.lead(timeout=10) as term:
+            found = node.explain()
+            print(found.kind, found.leader, found.sort, "greatest name" in found.sentence)
+    async with doyen.join("g", name="ant", election=bully.Bully(answer_timeout="20ms"), preset="local") as node:
+        print(node.config.tables["bully"].answer_timeout)
+asyncio.run(main())
+"""
+    done = run("-c", program)
+    assert done.stdout.splitlines() == ["bully ant weak True", "20000000"], done.stderr
+
+
+@pytest.mark.live
+def test_agent_and_its_flags(run: Run) -> None:
+    flags = [
+        "--group",
+        "g",
+        "--name",
+        "ant",
+        "--election",
+        "bully",
+        "--bully-answer-timeout",
+        "20ms",
+        "--preset",
+        "local",
+    ]
+    done = run("-c", "import sys; from doyen.cli import main; main()", "run", *flags, "--", "echo", "only here")
+    assert (done.returncode, done.stdout) == (0, "only here\n"), done.stderr
+    done = run("-m", "doyen", "run", *flags[:6], "--bully-answer-timeout", "soon", "--", "true")
+    assert done.returncode == 2 and "--bully-answer-timeout" in done.stderr
+
+
+def test_presets(run: Run) -> None:
+    done = run("-m", "doyen", "presets", "--election", "bully", "--json")
+    rows = json.loads(done.stdout)["presets"]
+    assert [row["preset"] for row in rows] == ["local", "lan", "wan", "iot"]
+    assert all(row["election"] == "bully" and row["membership"] == "swim" for row in rows)
+
+
+def test_where_it_is_not_installed_it_is_said() -> None:
+    line = [sys.executable, "-m", "doyen", "presets", "--election", "bully"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "'bully' is not one of" in done.stderr
+
+
+def test_scenarios_with_checkers(run: Run) -> None:
+    line = ["-m", "doyen", "sim", "run", "--election", "bully", "--nodes", "5", "--json"]
+    done = run(*line)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["election"] == "bully" and found["violations"] == []
+    assert found["agreement"] == 1.0 and found["faults"]["crash"] and found["faults"]["partition"]
+    assert found["looked"] and all(found["looked"].values())  # Its checkers looked.
+    assert run(*line).stdout == done.stdout

@@ -1,0 +1,239 @@
+"""Every reach of this folder into the inside of doyen.  When the inside moves, this file follows, and no other.
+
+`listening` replaces `Host.add` while it lasts: each machine that is built gets an `Out` that writes to a tape before it
+does what it was asked to, and its inputs (`start`, `on_…`, commands) write to the same tape before they run.  Only the
+outermost call counts, so that a machine which calls its own methods looks the same as one that does not.
+"""
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from tape import Tape
+
+from doyen.cli import main
+from doyen.core.clock import format_duration, parse_duration
+from doyen.core.host import Host, Port
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.link import LinkBroken
+from doyen.core.seeds import SeedsChanged
+from doyen.election.spanning import LeaderUnreachable
+from doyen.testing import Cluster
+
+COMMANDS: Final = ("resign", "leave", "stand", "say")
+ELECTION: Final = "election"
+
+Tapes = dict[tuple[str, str], Tape]  # By node and channel.
+
+
+class Tap:
+    """The place between one machine and its port: it is the machine's `Out`."""
+
+    def __init__(self, tape: Tape, port: Any) -> None:
+        self.tape, self.port = tape, port
+        self.machine: Any = None
+        self.inside = False  # An input of the machine is being handled.
+
+    def send(self, to: Any, message: Any) -> None:
+        self.tape.note("send", to, message)
+        self.port.send(to, message)
+
+    def multicast(self, message: Any) -> None:
+        self.tape.note("multicast", message)
+        self.port.multicast(message)
+
+    def set_timer(self, timer: Any, at: int) -> None:
+        self.tape.note("set_timer", at, timer)
+        self.port.set_timer(timer, at)
+
+    def emit(self, fact: Any) -> None:
+        self.tape.note("emit", fact)
+        self.port.emit(fact)
+
+    def persist(self, record: Any) -> None:
+        self.tape.note("persist", record)
+        self.port.persist(record)
+
+
+def is_input(name: str) -> bool:
+    return name == "start" or name.startswith("on_") or name in COMMANDS
+
+
+def without_self(handle: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *arguments, **named: handle(*arguments, **named)
+
+
+def note_input(tape: Tape, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Write one call of an input; `now` is its last argument, by position or by name."""
+    now = named.pop("now") if "now" in named else arguments[-1]
+    values = (*arguments[: len(arguments) - (now is arguments[-1] if arguments else 0)], *named.values())
+    if name in ("start", "on_message", "on_timer"):
+        tape.note(name.removeprefix("on_"), now, *values)
+    elif name.startswith("on_"):
+        tape.note("fact", now, *values)
+    else:
+        tape.note("command", now, tape.ordinal(name), *values)
+
+
+@contextmanager
+def listening(tapes: Tapes, *, verbose: bool = False) -> Iterator[None]:
+    """Write the inputs and effects of all machines that are built meanwhile to `tapes`."""
+    taps: dict[int, Tap] = {}  # By the identity of the machine, which is kept alive by its tap.
+    ports: dict[int, Tap] = {}
+    tapped: dict[type, type] = {}
+    add, durable = Host.add, Port.durable
+
+    def input_of(name: str, handle: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+            tap = taps.get(id(self))
+            if tap is None or tap.inside:  # It is under construction, or calls itself.
+                return handle(self, *arguments, **named)
+            note_input(tap.tape, name, arguments, dict(named))
+            tap.inside = True
+            try:
+                return handle(self, *arguments, **named)
+            finally:
+                tap.inside = False
+
+        return noted
+
+    def tapped_class(kind: type) -> type:
+        """Return a subclass of the same layout whose inputs are noted."""
+        if kind not in tapped:
+            inputs = {name: input_of(name, getattr(kind, name)) for name in filter(is_input, dir(kind))}
+            tapped[kind] = type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, **inputs})
+        return tapped[kind]
+
+    def noting_add(self: Host, channel: str, build: Callable[[Any], Any], **named: Any) -> Any:
+        def build_tapped(port: Any) -> Any:
+            key = (str(self.node), channel)
+            tap = Tap(tapes.setdefault(key, Tape(verbose=verbose)), port)
+            tap.machine = machine = build(tap)
+            machine.__class__ = tapped_class(type(machine))
+            for name, held in vars(machine).items() if hasattr(machine, "__dict__") else ():
+                if is_input(name):  # The machine gives the input of a part of it for its own.
+                    vars(machine)[name] = partial(input_of(name, without_self(held)), machine)
+            taps[id(machine)] = ports[id(port)] = tap
+            return machine
+
+        return add(self, channel, build_tapped, **named)
+
+    def noting_durable(self: Port, now: int) -> None:
+        if id(self) in ports:
+            ports[id(self)].tape.note("durable", now)
+        durable(self, now)
+
+    Host.add, Port.durable = noting_add, noting_durable  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Host.add, Port.durable = add, durable  # type: ignore[method-assign]
+
+
+# What a cluster cannot do by itself.
+
+
+def stand(cluster: Cluster, name: str) -> None:
+    """Take a resignation back."""
+    cluster.sim.command(cluster.sim.by_name[NodeId(name)], ELECTION, "stand")
+
+
+def set_disk_delay(cluster: Cluster, delay: str) -> None:
+    """Make every record that is written from now on take as long as `delay`."""
+    cluster.sim.disk_delay = parse_duration(delay)
+
+
+def break_link(cluster: Cluster, at: str, member: str, *, gone: bool) -> None:
+    """Notify a node that its standing connection with a member broke."""
+    life = Incarnation(cluster.sim.by_name[NodeId(member)].incarnation)
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LinkBroken(NodeId(member), life, gone))
+
+
+def change_seeds(cluster: Cluster, at: str, *seeds: str) -> None:
+    """Notify a node that the seeds have changed."""
+    addresses = tuple(Address(NodeId(seed), 0) for seed in seeds)
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], SeedsChanged(addresses))
+
+
+def unreachable(cluster: Cluster, at: str, leader: str) -> None:
+    """Notify a node of a spanning election that its leader cannot be reached."""
+    cluster.sim.tell(cluster.sim.by_name[NodeId(at)], LeaderUnreachable(NodeId(leader)))
+
+
+def keep_number(cluster: Cluster, name: str, number: int) -> None:
+    """Put the number that an election keeps on the disk of a node that is down."""
+    cluster.sim.by_name[NodeId(name)].disk[ELECTION] = msgspec.msgpack.encode(number)
+
+
+def fired(cluster: Cluster) -> dict[str, int]:
+    """Return how often the network and the nodes did harm, by the kind of harm."""
+    return {kind: count for kind, count in sorted(cluster.sim.network.faults.items()) if count}
+
+
+# The configuration.
+
+
+def node_fields() -> dict[str, Any]:
+    """Return every field of a node's configuration by its dotted name, with a value that it takes."""
+    from doyen.agent.config import NodeConfig
+    from doyen.agent.layers import configure
+
+    from doyen.core.config import is_duration, options
+
+    given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
+    config = configure(given, environment={}, called=lambda option: option.name)
+    found: dict[str, Any] = {}
+    for option in options(NodeConfig):
+        value: Any = config
+        for name in option.path:
+            value = getattr(value, name)
+        found[option.name] = format_duration(value) if is_duration(option.type) else value
+    return found
+
+
+def choices() -> dict[str, str]:
+    """Return the table of fields of each choice, by the name of its class."""
+    from doyen.api.choices import Election, Membership
+
+    return {kind.__name__: kind.table for role in (Election, Membership) for kind in role.__subclasses__()}
+
+
+# Commands.
+
+
+def command_tree() -> Any:
+    """Return click's command of `doyen` itself."""
+    from doyen.cli.entry import app
+
+    return app
+
+
+def shut_off(patch: Any, folder: Path) -> None:
+    """Let commands see no node, no key and no setting but those of this folder."""
+    for name in [name for name in os.environ if name.startswith("DOYEN_")]:
+        patch.delenv(name)
+    patch.setenv("DOYEN_RUNTIME_DIR", str(folder / "runtime"))
+    patch.chdir(folder)
+
+
+def command(*arguments: str) -> tuple[int, str, str]:
+    """Run a command line of `doyen` in this process; return its exit code, standard output and standard error."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code if isinstance(code, int) else 0, written(out), written(err)
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()

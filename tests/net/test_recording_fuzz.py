@@ -1,0 +1,165 @@
+"""A recording may come from somebody else: whatever is in it, it imports, calls, opens and starts nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from flights import bodies_of, group, read, replay, solo, write
+
+from doyen.errors import TransportError
+from doyen.net.recording import recorder as recorder_module
+from doyen.net.recording.format import Commanded, Header, Heard, Input, Instance, Told, encode
+
+HERE = Path(__file__).parent
+STACKS: dict[str, dict[str, Any]] = {
+    "swim": {"election": "hybrid", "rank": "score", "late": "spanning"},
+    "ring": {"election": "by-key", "late": "le-s"},
+    "heartbeat": {"election": "preferred", "membership": "heartbeat", "late": "local"},
+    "medley": {"election": "announce", "membership": "medley"},
+    "pole": {"election": "pole", "voters": ("n0", "n1", "n2"), "volatile": True, "oracle": "latency"},
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return segments of every stack: from the start, and from the middle of an incarnation."""
+    found: list[Path] = []
+    with pytest.MonkeyPatch.context() as patch:
+        numbers = count(1)
+        patch.setattr(recorder_module, "older", lambda path: path.with_name(f"{path.name}.{next(numbers)}"))
+        patch.setattr(recorder_module, "SIZE_MIN", 0)
+        patch.setattr("doyen.node.agent.check", lambda config: None)
+        for name, given in STACKS.items():
+            folder = tmp_path_factory.mktemp(name)
+            group(folder, record_max=3000, **given)
+            paths = sorted(folder.glob("n0.*"), key=lambda path: read(path)[0].now)
+            found += [paths[0], paths[len(paths) // 2], paths[-1]]
+    return found
+
+
+def fuzzed(recorded: list[Path], seed: int, cases: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "fuzz_recordings.py"), str(seed), str(cases), *map(str, recorded)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check(found: dict[str, Any], cases: int) -> None:
+    assert found["wrong"] == [] and found["seen"] == {}
+    assert found["peak_mib"] < 400
+    ends = Counter(found["ends"])
+    assert sum(ends.values()) == cases and ends["TransportError"] > cases / 10 and ends["Diverged"] > cases / 100
+    assert ends["stopped"] <= cases / 1000  # By the bound on a replay's time.
+
+
+def test_ten_thousand_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:
+    found = fuzzed(recorded, 1, 10_000)
+    tell(f"10,000 changed recordings: {found['ends']}, at most {found['peak_mib']} MiB")
+    check(found, 10_000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_a_million_changed_recordings_do_no_harm(recorded: list[Path], seed: int) -> None:
+    check(fuzzed(recorded, seed, 10_000), 10_000)
+
+
+def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
+    """A fuzz test that could see nothing would find nothing."""
+    program = (
+        "import sys\nfrom fuzz_recordings import Watch\nwatch = Watch()\nsys.addaudithook(watch)\nwatch.armed = True\n"
+        "import colorsys, os, socket\nopen('/dev/null').close()\nos.system('true')\neval('1')\nwatch.armed = False\n"
+        "print(' '.join(sorted({seen.split()[0] for seen in watch.seen})))"
+    )
+    path = os.pathsep.join([str(HERE), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
+    )
+    assert {b"compile", b"exec", b"import", b"open", b"os.system"} <= set(done.stdout.split())
+
+
+# One by one.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("os:system", "posix:system", "builtins:eval", "builtins:object", "subprocess:Popen", "pathlib:Path"),
+        *("doyen.net.storage:Storage", "doyen.net.driver:Driver", "doyen.core.host:Host", "doyen.core.host:Port"),
+        *("doyen.errors:TransportError", "functools:partial", "random:Random", "doyen.core.ids:node_id", "no:such"),
+    ],
+)
+def test_a_file_that_names_a_class_of_nobody_here_is_refused(recorded: list[Path], tmp_path: Path, name: str) -> None:
+    path = next(path for path in recorded if read(path)[0].state is not None)
+    start, chunk, *rest = bodies_of(path)
+    header = msgspec.msgpack.decode(start, type=Header)
+    assert header.state is not None
+    state = msgspec.structs.replace(header.state, classes=[*header.state.classes, name])
+    entries = msgspec.msgpack.decode(chunk)
+    entries.append(msgspec.to_builtins(Instance(10**6, len(state.classes) - 1, {})))
+    bent = [encode(msgspec.structs.replace(header, state=state)), encode(entries), *rest]
+    with pytest.raises(TransportError, match="it names a class that no machine of this stack has"):
+        replay(write(tmp_path / "bent", bent))
+
+
+@pytest.mark.parametrize("name", ["on_message", "__class__", "__dict__", "MESSAGES", "no_such", "start"])
+def test_a_file_sets_no_attribute_that_its_class_does_not_have(recorded: list[Path], tmp_path: Path, name: str) -> None:
+    path = next(path for path in recorded if read(path)[0].state is not None and "membership" in str(bodies_of(path)))
+    start, chunk, *rest = bodies_of(path)
+    entries = msgspec.msgpack.decode(chunk)
+    changed = 0
+    for entry in entries:
+        if entry[0] == "i" and changed == 0:
+            entry[3][name] = 1
+            changed += 1
+    assert changed
+    with pytest.raises(TransportError, match="has no attribute"):
+        replay(write(tmp_path / "bent", [start, encode(entries), *rest]))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (Told(None, "telephone", encode({})), "is not declared"),
+        (Told(None, "score", encode({"number": "one"})), "is not as declared"),
+        (Commanded("election", "__init__", encode({})), "is not declared"),
+        (Commanded("election", "_become", encode({})), "is not declared"),
+        (Commanded("election", "leave", encode({"whom": 1})), "is not as declared"),
+        (Commanded("nowhere", "leave", encode({})), "no machine on 'nowhere'"),
+        (Heard(b"\xc1"), "malformed"),
+        (Heard(encode([1, "recorded", "bee", 1, "e", ["?"]])), "election"),
+        (Heard(encode([1, "other group", "bee", 1, "e", []])), "is for group"),
+    ],
+)
+def test_an_input_that_no_recorder_would_have_written_is_refused(tmp_path: Path, given: Any, complaint: str) -> None:
+    path = solo(tmp_path, lasting_s=0.0)
+    start, first, *_ = bodies_of(path)
+    with pytest.raises(TransportError, match=complaint):
+        replay(write(tmp_path / "bent", [start, first, encode(Input(10**18, given, []))]))
+
+
+@pytest.mark.parametrize(
+    ("spends", "complaint"),
+    [("while True: pass", "takes more than 1 s to replay"), ("x = [0] * (1 << 28)", "takes more than 1024 MiB")],
+)
+def test_what_a_replay_may_take_is_bounded(spends: str, complaint: str) -> None:
+    program = (
+        "from doyen.net.recording import limits\nlimits.CPU_S = 1\n"
+        f"try:\n  with limits.bounded(0):\n    {spends}\nexcept limits.TransportError as error: print(error)\n"
+        "print(len([0] * (1 << 28)))"  # The bounds end with the replay.
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True)
+    assert complaint in done.stdout and done.stdout.endswith(f"{1 << 28}\n")

@@ -1,0 +1,146 @@
+"""The other end of the control socket: which nodes are found, and what is said of those that do not answer."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doyen.cli import main, resign
+from doyen.errors import TransportError
+from doyen.node.control import ask, find_node, find_nodes, local_nodes, runtime_dirs
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def node(path: Path, answer: dict[str, Any] | None) -> Iterator[None]:
+    """Says the same to every question; None: nothing, as one that is stopped."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def serve() -> None:
+        while True:
+            try:
+                line, _ = door.accept()
+            except OSError:
+                return
+            with line:
+                if b'"watch"' not in (line.makefile("rb").readline() or b'"watch"'):  # It ends where one would watch.
+                    line.sendall(json.dumps({"ok": True, "result": answer}).encode() + b"\n")
+
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        thread = threading.Thread(target=serve, daemon=True)
+        if answer is not None:
+            thread.start()
+        try:
+            yield
+        finally:
+            door.shutdown(socket.SHUT_RDWR)
+            path.unlink()
+            if answer is not None:
+                thread.join()
+
+
+def said(name: str, *, leads: bool = False) -> dict[str, Any]:
+    return {"group": "g", "node": name, "leader": "bee", "term": 3, "since_s": 1.0, "is_me": leads}
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_a_node_that_is_stopped_does_not_answer(runtime: Path) -> None:
+    with node(runtime / "g/ant.sock", None), pytest.raises(TransportError, match=r"ant does not answer within 0\.05 s"):
+        ask(find_node("g", None), "status", timeout_s=0.05)
+
+
+def test_whichever_node_of_this_machine_leads_it_is_mine(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ExitStack() as nodes:
+        nodes.enter_context(node(runtime / "g/ant.sock", said("ant")))
+        assert run("leader", "--mine") == 3
+        nodes.enter_context(node(runtime / "g/bee.sock", said("bee", leads=True)))
+        assert run("leader", "--mine") == 0
+        assert run("leader", "--mine", "--name", "ant") == 3
+    assert "bee leads g" in capsys.readouterr().out
+
+
+def test_any_name_can_be_asked_to_resign(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with node(runtime / "g/bee%3a1.sock", said("bee:1", leads=True)):
+        assert run("resign", "--name", "bee:1") == 0
+    assert capsys.readouterr().out.startswith("bee:1 resigned")
+
+
+def test_who_leads_next_is_waited_for_a_while(
+    runtime: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(
+        [said("ant", leads=True), said("ant") | {"leader": None}, said("ant") | {"leader": None}, said("ant")]
+    )
+    monkeypatch.setattr(resign, "ask", lambda *_, **__: next(answers))
+    with node(runtime / "g/ant.sock", said("ant")):
+        assert run("resign") == 0
+    assert capsys.readouterr().out == "ant resigned (term 3); bee leads\n"
+
+
+def test_watch_says_that_its_node_has_ended(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with node(runtime / "g/ant.sock", said("ant")):
+        assert run("watch") == 0
+    out, err = capsys.readouterr()
+    assert "bee leads (term 3)" in out and "ant has ended" in err
+
+
+def test_who_leaves_must_be_named_where_several_run(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with node(runtime / "g/ant.sock", said("ant")), node(runtime / "g/bee.sock", said("bee")):
+        assert run("leave") == 2
+    assert "--name is missing: here run ant, bee" in capsys.readouterr().err
+
+
+def test_cron_finds_what_a_session_started_and_the_reverse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOYEN_RUNTIME_DIR")
+    place = Path(f"/tmp/doyen-{os.getuid()}")
+    there = place.exists()
+    place.mkdir(mode=0o700, exist_ok=True)
+    group = f"from-cron-{os.getpid()}"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    try:
+        with node(place / group / "ant.sock", said("ant")), node(tmp_path / "doyen" / group / "bee.sock", said("bee")):
+            assert {path.stem for path in find_nodes(group, None)} == {"ant", "bee"}
+            monkeypatch.delenv("XDG_RUNTIME_DIR")
+            assert "ant" in {path.stem for path in find_nodes(group, None)}
+    finally:
+        (place / group).rmdir()
+        if not there:
+            place.rmdir()
+
+
+def test_a_place_that_somebody_else_has_made_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOYEN_RUNTIME_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with node(tmp_path / "doyen/g/ant.sock", said("ant")):
+        assert local_nodes("g")
+        monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+        assert not runtime_dirs() and not local_nodes("g")
+
+
+def test_what_belongs_to_another_user_is_called_so(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime / "g").mkdir()
+    monkeypatch.setattr(
+        os, "access", lambda path, how: Path(path).exists() and (Path(path).name != "g" or how == os.F_OK)
+    )
+    for group in ("g", None):
+        with pytest.raises(TransportError, match="another user's"):
+            find_nodes(group, None)

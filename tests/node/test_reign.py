@@ -1,0 +1,44 @@
+"""What a node knows of an election: the lease of a quorum's leader, which watchdogs live by."""
+
+import asyncio
+
+import pytest
+
+import doyen
+from doyen.errors import LeadershipLost
+
+
+def alone(**fields: object) -> doyen.Node:
+    return doyen.join("g", name="a", preset="local", **fields)  # type: ignore[arg-type]
+
+
+def quorum_of_one() -> doyen.Node:
+    return alone(election="pole", voters=["a"], volatile=True)
+
+
+def test_a_quorums_leader_has_a_lease_and_others_have_none() -> None:
+    async def main() -> None:
+        async with quorum_of_one() as node, node.lead(timeout=5):
+            until = node._own.lease_until()
+            assert until is not None
+            assert 0 < until - node.clock() <= node.config.tables["pole"].lease
+        async with alone(election="le-s") as node, node.lead(timeout=5):
+            assert node._own.lease_until() is None
+
+    asyncio.run(main())
+
+
+def test_a_lease_that_lapses_ends_leadership_by_the_clock_alone() -> None:
+    async def main() -> None:
+        async with quorum_of_one() as node, node.lead(timeout=5) as term:
+            until = node._own.lease_until()
+            assert until is not None
+            node.agent.driver.clock = lambda: until
+            assert term.lost
+            assert not node.is_leader
+            with pytest.raises(LeadershipLost, match="lease over"):
+                term.check()
+            node.agent.driver.clock = lambda: until - 1
+            assert not term.lost
+
+    asyncio.run(main())

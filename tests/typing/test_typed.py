@@ -1,0 +1,76 @@
+"""A type checker refuses what a node would refuse, before anything runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+GOOD = """\
+import doyen
+import doyen.sync
+
+
+async def main() -> None:
+    async with doyen.join(
+        "g",
+        election=doyen.Hybrid(missing_max=3, response_timeout="100ms"),
+        membership=doyen.Swim(period=0.5),
+        elections={"mail": "le-s", "cron": doyen.Pole(lease="2s")},
+        voters=["a"],
+        volatile=True,
+        swim={"helper_count": 2},
+        meta={"zone": "eu"},
+        score=lambda: 1.0,
+    ) as node:
+        async with node.lead(timeout="3s") as term:
+            print(term.number + 1)
+        print([member.name for member in node.members()])
+
+
+with doyen.sync.join("g", election="pole", voters=["a"], volatile=True) as node:
+    with node.lead(timeout=3) as term:
+        term.check()
+"""
+
+BAD = {
+    "a field that is not there": 'doyen.join("g", election=doyen.Hybrid(mising_max=3))',
+    "a field of the wrong type": 'doyen.join("g", election=doyen.Hybrid(missing_max="many"))',
+    "a duration of the wrong type": 'doyen.join("g", election=doyen.Pole(lease=["2s"]))',
+    "an election that is not there": 'doyen.join("g", election="hybird")',
+    "a membership for an election": 'doyen.join("g", election=doyen.Swim())',
+    "an argument that is not there": 'doyen.join("g", sedes=["a"])',
+    "an argument of the wrong type": 'doyen.join("g", group_size="ten")',
+    "a preset that is not there": 'doyen.join("g", preset="moon")',
+    "one of threads": 'doyen.sync.join("g", election="hybird")',
+}
+
+
+def checked(checker: list[str], program: Path) -> str:
+    """Return what the checker complains about, or nothing."""
+    paths = os.pathsep.join([str(ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-m", *checker, str(program)],
+        cwd=program.parent,
+        env=os.environ | {"PYTHONPATH": paths, "MYPYPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return "" if done.returncode == 0 else done.stdout
+
+
+@pytest.mark.parametrize("checker", [["mypy", "--strict"], ["pyright"]], ids=["mypy", "pyright"])
+def test_a_type_checker_takes_good_programs_and_refuses_bad_ones(tmp_path: Path, checker: list[str]) -> None:
+    good = tmp_path / "good.py"
+    good.write_text(GOOD)
+    assert checked(checker, good) == ""
+    bad = tmp_path / "bad.py"
+    bad.write_text("import doyen\nimport doyen.sync\n\n" + "".join(f"{line}\n" for line in BAD.values()))
+    said = checked(checker, bad)
+    for number, what in enumerate(BAD, start=4):
+        assert f"bad.py:{number}:" in said, f"{checker[0]} takes {what}\n{said}"
