@@ -12,7 +12,7 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
 from doyen.election.pole import Pole, Promise, Status
 from doyen.election.pole.ballot import Ballot, better
-from doyen.election.pole.messages import ElectionEnds, Propose, Vote
+from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
