@@ -5,7 +5,7 @@ from typing import ClassVar
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
-from doyen.election.announce import Announce
+from doyen.election.announce import Announce, AnnounceConfig
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.sim.checkers.base import Checker, Life, is_own, life_of
 from doyen.sim.node import SimNode
@@ -22,14 +22,15 @@ class TermsNeverGoBack(Checker):
     def attach(self) -> None:
         self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
         self.each_after_event(Announce, self._look)
-        self.on_leadership(self._on_fact)
+        if not isinstance(self.world.config.table(self.world.kind.table), AnnounceConfig):
+            self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
         """Announce-listen keeps only the number of its own last reign over a restart."""
         self._note(node, machine.term_number, self.world.record_of(node, int) or 0)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
-        if isinstance(fact, LeaderElected) and not isinstance(self.world.machine(node), Announce):
+        if isinstance(fact, LeaderElected):
             incarnation, before = self._seen.get(node.index, (0, 0))
             self._note(node, fact.term.number, before if incarnation >= self._since(node) else 0)
 
