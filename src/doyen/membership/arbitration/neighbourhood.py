@@ -103,9 +103,9 @@ class Neighbourhood:
         self.reset(mine)
         self.is_member = True
         for seat in sorted(mine.members):
-            theirs = Version(1, ring.neighbourhoods[seat.name])
-            # No session of these is an invitation.
-            pair = self.pairs[seat.name] = Pair(seat, mine, 0, stage=Stage.ACTIVE, session=2, theirs=theirs)
+            pair = self.pairs[seat.name] = Pair(seat, mine, 0)
+            pair.stage, pair.theirs = Stage.ACTIVE, Version(1, ring.neighbourhoods[seat.name])
+            pair.session = 2  # No session of these is an invitation.
             self._leases.begin_sometime(pair, now + grace, out)
         self.show(ring.seats, out)
         self.reconcile(now, out)
