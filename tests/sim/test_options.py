@@ -145,7 +145,7 @@ ROWS: dict[str, Row] = {
         LEAVES.replace("leader", "n0"), [False, True], lambda s: len(s.times("multicast", "Bye")), grows=True
     ),
     "group.election.ageing_after": Row(
-        "[group.election]\nlisten_timeout = '8s'\n[run]\nlength = '60s'\nquiet = '12s'\n"
+        "[group.election]\nlisten_timeout = '8s'\n[run]\nlength = '70s'\nquiet = '12s'\n"
         "[[churn.events]]\ndo = 'pause'\nwho = ['leader']\nat = '5s'\nlasting = '5s'\n"
         "[[churn.events]]\ndo = 'join'\nwho = ['a']\nat = '7s'\n"
         "",
@@ -395,13 +395,17 @@ def test_each_deed_changes_the_trace_and_is_counted() -> None:
         assert result.faults[deed] == 1 + (deed in ("pause", "partition", "clog")), deed
 
 
-CRASH = "[[churn.events]]\ndo = 'crash'\nwho = ['leader']\nat = '20s'\nlasting = '10s'\n[run]\nlength = '60s'\nquiet = '20s'\n"
+CRASH = (
+    "[[churn.events]]\ndo = 'crash'\nwho = ['leader']\nat = '20s'\nlasting = '10s'\n"
+    "[run]\nlength = '70s'\nquiet = '30s'\n"
+)
 STACKS = (
     "[group]\nrank = 'wake-up'\n",
     CRASH + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
     CRASH + "[node]\nelection = 'hybrid'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'pole'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'by-key'\npreset = 'local'\n",
+    CRASH + "[node]\nelection = 'le-s'\npreset = 'local'\n[network.delay]\nmean = '1ms'\n",
 )
 
 
