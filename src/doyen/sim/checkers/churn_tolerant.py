@@ -186,6 +186,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         if (
             began is None
             or self.sim.disturbed_at >= began
+            or any(node.host is None for node in self.sim.nodes)  # Views may still name it, and it is asked in vain.
             or len([e for e in self._began if e.number >= election.number]) > 1
         ):
             return
