@@ -40,6 +40,7 @@ Deed = Literal[
     "wall-clock",
     "resign",
     "score",
+    "corrupt",
 ]
 Target = int | str
 
@@ -156,6 +157,9 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def loses_disks(self) -> bool:
         return self.random.disk_lost_prob > 0 or any(event.disk == "lost" for event in self.events)
 
+    def corrupts(self) -> bool:
+        return any(event.do == "corrupt" for event in self.events)
+
     def steps_clocks(self) -> bool:
         return any(deed.startswith("clock") for deed in self.deeds())
 
@@ -186,6 +190,9 @@ class World(Protocol):
 
     def step_wall_clock(self, node: SimNode, by: Duration) -> None:
         """Sets the clock that people read."""
+
+    def corrupt(self, node: SimNode, rng: Stream) -> bool:
+        """Draws anew all that its election remembers; whether that kind has such a fault."""
 
 
 class Churn:
@@ -311,6 +318,8 @@ class Churn:
                 for node in self._able(event, rng):
                     self.counts[knob] += 1
                     self.world.set_score(node, float(int(rng.random() * SCORES)))
+            case "corrupt":
+                self.counts[knob] += sum(self.world.corrupt(node, rng) for node in self._able(event, rng))
             case "wall-clock":
                 for node in self._able(event, rng):
                     self.counts[knob] += 1

@@ -19,6 +19,10 @@ class TermsNeverGoBack(Checker):
         "a record of the election on its disk"
     )
 
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sound_memory
+
     def attach(self) -> None:
         self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
         self.each_after_event(Announce, self._look)
@@ -52,6 +56,10 @@ class ReignsAlternate(Checker):
         "a node's own LeaderElected and LeaderLost alternate, a reign's term only rises, and nobody loses a leader "
         "that it was not told of; announce-listen leads exactly while it told so (but for what waits for a disk)"
     )
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sound_memory
 
     def attach(self) -> None:
         self._reign: dict[Life, Term] = {}  # The term that it acts under.
@@ -103,7 +111,7 @@ class TermsAreUnique(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return not isinstance(world.config.table(world.kind.table), CTolerantConfig)
+        return world.sound_memory and not isinstance(world.config.table(world.kind.table), CTolerantConfig)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected) and is_own(node, fact):

@@ -37,6 +37,7 @@ Check = Literal[
     "messages",
     "promises",
     "selections",
+    "stabilises",
     "failover",
     "steady",
     "agreement",
