@@ -402,6 +402,10 @@ CRASH = (
 STACKS = (
     "[group]\nrank = 'wake-up'\n",
     CRASH + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
+    CRASH.replace("crash", "leave").replace("lasting = '10s'\n", "")
+    + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 2\n",
+    CRASH.replace("crash", "resign")
+    + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
     CRASH + "[node]\nelection = 'hybrid'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'pole'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'by-key'\npreset = 'local'\n",
