@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 from tape import Tape
 
+import doyen
 from doyen.cli import main
 from doyen.core.clock import format_duration, parse_duration
+from doyen.core.config import is_duration, options
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
 from doyen.core.seeds import SeedsChanged
 from doyen.election.spanning import LeaderUnreachable
+from doyen.node.config import NodeConfig
+from doyen.node.layers import configure
+from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership
 from doyen.testing import Cluster
 
 COMMANDS: Final = ("resign", "leave", "stand", "say")
@@ -180,27 +186,23 @@ def fired(cluster: Cluster) -> dict[str, int]:
 
 def node_fields() -> dict[str, Any]:
     """Return every field of a node's configuration by its dotted name, with a value that it takes."""
-    from doyen.agent.config import NodeConfig
-    from doyen.agent.layers import configure
-
-    from doyen.core.config import is_duration, options
-
     given: dict[tuple[str, ...], Any] = {("group",): "g", ("name",): "a", ("election",): "hybrid"}
-    config = configure(given, environment={}, called=lambda option: option.name)
-    found: dict[str, Any] = {}
-    for option in options(NodeConfig):
-        value: Any = config
-        for name in option.path:
-            value = getattr(value, name)
-        found[option.name] = format_duration(value) if is_duration(option.type) else value
-    return found
+    config = configure(given, environment={})
+    own = [(option, asdict(config)[option.name]) for option in options(NodeConfig) if option.name != "tables"]
+    below = [
+        (option, asdict(table)[option.path[1]])
+        for name, table in config.tables.items()
+        for option in options(type(table), (name,))
+    ]
+    return {
+        option.name: format_duration(value) if is_duration(option.type) else value for option, value in [*own, *below]
+    }
 
 
 def choices() -> dict[str, str]:
     """Return the table of fields of each choice, by the name of its class."""
-    from doyen.api.choices import Election, Membership
-
-    return {kind.__name__: kind.table for role in (Election, Membership) for kind in role.__subclasses__()}
+    kinds: list[Any] = [*map(find_election, ELECTIONS), *map(find_membership, MEMBERSHIPS)]
+    return {kind.choice.__name__: kind.table.name for kind in kinds if kind.choice.__name__ in doyen.__all__}
 
 
 # Commands.

@@ -60,6 +60,11 @@ class Traffic(Struct, frozen=True):
     def lost(self) -> int:
         return sum(link.lost for link in self.links.values())
 
+    @property
+    def refused(self) -> int:
+        """How many packets met a link that was cut."""
+        return sum(link.refused for link in self.links.values())
+
 
 class Switch:
     """`node_count` hosts and the links between them while the `with` lasts; whatever ends it, all is removed."""
@@ -136,6 +141,10 @@ class Switch:
     def set_all(self, **fields: Any) -> None:
         self._change(list(self._links), fields)
 
+    def set_up(self, directions: Iterable[Edge], up: bool) -> None:
+        """Cut or mend these directions, each from its first host to its second."""
+        self._change([edge for edge in directions if edge in self._links], {"up": up})
+
     def cut(self, a: int, b: int | None = None, *, both: bool = True) -> None:
         """Cut a from b, or from everybody, silently.  With `both=False` a still hears the others, but is not heard."""
         self._change(self._between(a, b, both), {"up": False})
@@ -204,10 +213,13 @@ class Switch:
 
 
 def check_link(link: Link) -> None:
-    if link.delay < 0 or link.jitter < 0:
-        raise ConfigError(f"delay {link.delay} and jitter {link.jitter} must not be negative")
-    if not 0 <= link.loss <= 1:
-        raise ConfigError(f"{link.loss} is no chance: give 0 to 1", field="loss")
+    if min(link.delay, link.jitter, link.reorder_by) < 0:
+        raise ConfigError(
+            f"delay {link.delay}, jitter {link.jitter}, reorder_by {link.reorder_by} must not be negative"
+        )
+    for name, chance in (("loss", link.loss), ("duplicate", link.duplicate), ("reorder", link.reorder)):
+        if not 0 <= chance <= 1:
+            raise ConfigError(f"{chance} is no chance: give 0 to 1", field=name)
 
 
 def _packed(node: Namespace) -> list[str]:

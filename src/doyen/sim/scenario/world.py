@@ -5,6 +5,7 @@ from functools import partial
 from math import cos, dist, pi, sin
 from typing import Any
 
+from doyen.core.clock import Duration
 from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
@@ -16,7 +17,7 @@ from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.scenario.schema import Scenario
-from doyen.sim.streams import Streams
+from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import build
 from doyen.sim.trace import Trace
 from doyen.sim.world import ELECTION, Tamper, WatchedSimulation, World
@@ -49,6 +50,7 @@ class ScenarioWorld:
             clock_of=self._clock,
             incarnation_of=self._incarnation,
             bounded_clocks=self._clocks_are_bounded(),
+            sound_memory=not scenario.churn.corrupts(),
             tamper=self._made,
         )
         self._incarnations: dict[int, int] = {}  # By node: of its present or last start.
@@ -84,6 +86,12 @@ class ScenarioWorld:
 
     def set_score(self, node: SimNode, score: float) -> None:
         self.world.set_score(node, score)
+
+    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
+        self.world.wall_offsets[node.index] = self.world.wall_offsets.get(node.index, 0) + by
+
+    def corrupt(self, node: SimNode, rng: Stream) -> bool:
+        return self.world.corrupt(node, rng)
 
     def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
         """A new node, linked to those given; where nodes have places it stands near the first of them."""
