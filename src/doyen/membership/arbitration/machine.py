@@ -24,7 +24,7 @@ from doyen.membership.arbitration.admission import Admission
 from doyen.membership.arbitration.arbitrator import Arbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
-from doyen.membership.arbitration.lease import Leases, RoundTrips
+from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
     Arb,
     ArbitrationAdvances,
@@ -108,7 +108,7 @@ class Arbitration:
         electorate = self.ELECTORATE(config, spread.gone_at)
         self._requests = Requests(config, self._arbitrator, electorate, self.central)
         self._upgrades = Upgrades(config, rng, self._arbitrator, electorate)
-        self._leases, self._round_trips = Leases(config, rng, spread), RoundTrips(config)
+        self._leases = Leases(config, rng, spread)
         self._admission = self.ADMISSION(config, spread)
         upgrades = None if self.central else self._upgrades
         shown = RosterView(spread.roster, spread.lost) if view else None
@@ -176,12 +176,12 @@ class Arbitration:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if isinstance(message, LeaseRequest):
+        if type(message) is LeaseRequest:
             if message.to == self._place.seat.incarnation and not self._left_for_good:
                 self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
                 self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
-        elif isinstance(message, LeaseAck):
+        elif type(message) is LeaseAck:
             if message.to == self._place.seat.incarnation:
                 self._on_lease_ack(sender, message, now)
         else:
@@ -240,7 +240,7 @@ class Arbitration:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if timer.__class__ is SessionAdvances:
+        if type(timer) is SessionAdvances:
             self._advance_session(timer, now)
             return
         place, out = self._place, self._out
@@ -331,7 +331,8 @@ class Arbitration:
             pair.confirmed = message.knows
         if not self._leases.establish(pair, message, now):
             return
-        reason = self._round_trips.refuse(now - pair.sent_at)
+        took = now - pair.sent_at
+        reason = self._leases.refuse(took) if took >= self.config.arbitration else None
         if reason is not None:
             self._left_for_good = True
             self._depart("refused", now, reason, announced=self.config.announced)
