@@ -32,7 +32,8 @@ from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
-from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
+from doyen.node.stack import MEMBERSHIP as MEMBERSHIP
+from doyen.node.stack import NOTES, Site, Stack
 from doyen.sim.corruption import corrupt
 from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
@@ -134,6 +135,7 @@ class World:
         clock_of: Callable[[int], Clock | None] = lambda index: None,
         incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
         bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
+        timely: bool = True,  # Messages and steps take no longer than the promise says.
         sound_memory: bool = True,  # Nobody's memory is corrupted: what a node says follows from what it said.
         tamper: Tamper | None = None,
     ) -> None:
@@ -143,7 +145,7 @@ class World:
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
         self.config, self.kind, self.durable = config, kind, bool(config.state)
         self.sort = config.promise(kind).sort
-        self.bounded_clocks, self.sound_memory = bounded_clocks, sound_memory
+        self.bounded_clocks, self.timely, self.sound_memory = bounded_clocks, timely, sound_memory
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
         self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper

@@ -4,7 +4,7 @@ base        what a checker is
 reigns      of any election: terms, reigns, and where it is promised never two who act
 members     of any membership: the dead stay dead
 settled     of any election: what the quiet time must come to
-announce, churn_tolerant, pole, spanning      of one protocol alone
+announce, churn_tolerant, pole, ring, spanning      of one protocol alone
 
 A violation raises `InvariantViolated` out of the event that caused it; the run stops there.  A checker that does not
 apply to a stack is left out; one that applies and never looked is reported.
@@ -31,6 +31,19 @@ from doyen.sim.checkers.reigns import (
     TermsAreUnique,
     TermsNeverGoBack,
 )
+from doyen.sim.checkers.ring import (
+    ComesToRest,
+    Consistency,
+    Detection,
+    Joins,
+    Lifespan,
+    Majority,
+    Mutual,
+    Recent,
+    Recovery,
+    Symmetric,
+    Upgrade,
+)
 from doyen.sim.checkers.settled import FailoverInTime, RegionsAgree, SteadyWhenQuiet
 from doyen.sim.checkers.spanning import Stabilises
 
@@ -53,6 +66,17 @@ CHECKERS: Final[dict[str, type[Checker]]] = {
         MessagesOfAnElection,
         PromisesHold,
         SelectionsAreSound,
+        Upgrade,
+        Detection,
+        Symmetric,
+        Mutual,
+        Lifespan,
+        Recent,
+        Recovery,
+        Consistency,
+        Joins,
+        Majority,
+        ComesToRest,
         Stabilises,
         FailoverInTime,
         SteadyWhenQuiet,

@@ -123,13 +123,14 @@ class TermsAreUnique(Checker):
 
 
 class _Strict(Checker):
-    """For elections that promise more than one leader per region, while clocks keep to what they state."""
+    """For elections that promise more than one leader per region, while clocks and delays keep to what they state."""
 
     sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.sort in cls.sorts and world.bounded_clocks
+        kept = world.bounded_clocks and (world.timely or world.sort == "quorum")
+        return world.sort in cls.sorts and kept
 
 
 class NeverTwoAct(_Strict):

@@ -50,6 +50,7 @@ class ScenarioWorld:
             clock_of=self._clock,
             incarnation_of=self._incarnation,
             bounded_clocks=self._clocks_are_bounded(),
+            timely=self._is_timely(),
             sound_memory=not scenario.churn.corrupts(),
             tamper=self._made,
         )
@@ -139,6 +140,18 @@ class ScenarioWorld:
         bounds = [table.drift_max for table in tables if isinstance(table, PoleConfig)]
         bounds += [table.drift for table in tables if isinstance(table, ArbitrationConfig)]
         return self.scenario.clocks.drift_max <= min(bounds, default=0.0)
+
+    def _is_timely(self) -> bool:
+        """Whether round trips stay below what a ring's arbitration states, and nobody is slow or held up."""
+        config, network = self.scenario.config(), self.scenario.network
+        kind = config.membership_kind()
+        ring = None if kind is None else config.table(kind.table)
+        if not isinstance(ring, ArbitrationConfig):
+            return True
+        delay = network.delay
+        longest = delay.mean + delay.spread + delay.link_spread + (network.reorder_by if network.reorder_prob else 0)
+        bounded = delay.model in ("constant", "uniform") and 2 * longest < ring.arbitration
+        return bounded and not self.scenario.churn.deeds() & {"slow", "clog"}
 
     def _incarnation(self, node: SimNode) -> int:
         """As an agent's: the instant of its start in microseconds, and always greater than the one before."""
