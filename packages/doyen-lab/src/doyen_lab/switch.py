@@ -18,6 +18,7 @@ The interface counters of a host (`network.nodes[0].counters()`) count IP packet
 """
 
 import ipaddress
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new
 from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
 from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
 
-__all__ = ["Link", "LinkCounters", "Switch", "Traffic"]
+__all__ = ["Link", "LinkCounters", "Loopback", "Switch", "Traffic"]
 
 INTERFACE = "tun0"
 PLAIN = Link()
@@ -210,6 +211,28 @@ class Switch:
         if not line:
             raise TransportError(f"the switch (pid {process.pid}) has ended with {process.wait(5)}")
         return msgspec.json.decode(line, type=Answer)
+
+
+class Loopback:
+    """The machine's own loopback in the place of a network: no root is needed, and no host can be cut off."""
+
+    def __init__(self, node_count: int) -> None:
+        place = f"127.{os.getpid() >> 8 & 127 | 64}.{os.getpid() & 255}"  # Two processes' hosts differ.
+        self.nodes = [Namespace("", "lo", f"{place}.{i + 1}") for i in range(node_count)]
+
+    def __enter__(self) -> "Loopback":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def link(self, a: int, b: int) -> Link:
+        return PLAIN
+
+    def cut(self, i: int) -> None:
+        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
+
+    mend = cut
 
 
 def check_link(link: Link) -> None:

@@ -464,6 +464,6 @@ class Stage:
         for name in sorted(configured_faults(self.scenario)):
             self.ground.faults[name] += table.get(name, churn.counts[name])
         for label, at in self._robbed:
-            acts = [act.at for life in self.ground.lives if life.label != label and (act := life.first_act_after(at))]
-            if acts:
-                self.ground.takeovers_s.append((min(acts) - at) / 1e9)
+            found = self.ground.next_act(label, at)
+            if found is not None:
+                self.ground.takeovers_s.append((found[1].at - at) / 1e9)
