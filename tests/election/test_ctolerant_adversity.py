@@ -1,10 +1,13 @@
 """Agreement among enemies, theorems as checks, and mutants that must not survive.  [CTOL §V; reliability.md]"""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from doyen.core.clock import Instant
 from doyen.core.view import Member, Status
 from doyen.election.ctolerant.config import Variant
 from doyen.election.ctolerant.initiator import Initiator
@@ -12,31 +15,39 @@ from doyen.election.ctolerant.machine import CTolerant
 from doyen.election.ctolerant.messages import Record, Response
 from doyen.election.ctolerant.standpoint import Standpoint
 from doyen.sim.runs import run_many
-from doyen_papers.studies import adversity
-from doyen_papers.studies.adversity import VARIANTS
+from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
+from doyen.sim.scenario.run import configured_faults
+from doyen.testing.mutants import as_mutant
 from doyen_papers.studies.weakviews import elect
 
-SAMPLE, SOAK, MUTANT_SEEDS = 300, 10_000, 400
+VARIANTS: tuple[Variant, ...] = ("base", "optimistic", "preferred", "hybrid")
+ADVERSITY = read_file(Path(__file__).parents[2] / "scenarios/adversity.toml")
+SAMPLE, SOAK, MUTANT_SEEDS = 25, 2500, 100
 
 
-def judge(outcomes: list[adversity.Outcome]) -> None:
-    failed = [outcome for outcome in outcomes if outcome.complaint is not None]
-    assert not failed, f"{len(failed)} of {len(outcomes)}:\n" + adversity.describe(failed[0])
-    for fault in ("reorder", "loss", "duplicate", "crash", "rejoin", "initiator crash", "false removal"):
-        assert sum(outcome.faults.get(fault, 0) for outcome in outcomes) > len(outcomes) / 20, f"{fault} never fires"
+def with_variant(variant: Variant) -> Scenario:
+    return replace(ADVERSITY, node={**ADVERSITY.node, "election": variant})
 
 
-def test_agreement_over_a_sample_of_adversarial_seeds() -> None:
-    judge(run_many(adversity.run, SAMPLE, 1))
+def judge(scenario: Scenario, results: list[Result]) -> None:
+    failed = [result for result in results if result.violations or not result.agreed]
+    assert not failed, f"{len(failed)} of {len(results)}:\n{replay_line(scenario, failed[0].seed)}"
+    fired = {fault for fault in configured_faults(scenario) if any(result.faults[fault] for result in results)}
+    assert fired == configured_faults(scenario)
+    assert all(any(result.looked[check] for result in results) for check in results[0].looked)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_agreement_over_a_sample_of_adversarial_seeds(variant: Variant) -> None:
+    scenario = with_variant(variant)
+    judge(scenario, run_many(partial(simulate, scenario), SAMPLE, 1, jobs=1))
 
 
 @pytest.mark.soak
-def test_agreement_over_ten_thousand_adversarial_seeds() -> None:
-    judge(run_many(adversity.run, SOAK, 2))
-
-
-def test_the_same_seed_is_the_same_run() -> None:
-    assert adversity.run(7) == adversity.run(7)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_agreement_over_ten_thousand_adversarial_seeds(variant: Variant) -> None:
+    scenario = with_variant(variant)
+    judge(scenario, run_many(partial(simulate, scenario), SOAK, 2))
 
 
 # ── Mutants ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,8 +84,8 @@ class _CountsAll(Initiator):
 
 
 class NoAttemptNumber(CTolerant):
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def start(self, now: Instant) -> None:
+        super().start(now)
         self.initiator.__class__ = _CountsAll
 
 
@@ -86,17 +97,28 @@ class _AliveOnly(Standpoint):
 
 
 class SuspectedIsMissing(CTolerant):
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def start(self, now: Instant) -> None:
+        super().start(now)
         self.point.__class__ = _AliveOnly
 
 
-@pytest.mark.parametrize("mutant", [Overwrite, LowestHash, NoFinalFlag, NoAttemptNumber, SuspectedIsMissing])
+MUTANTS: dict[type[CTolerant], tuple[Variant, str]] = {  # The variant it shows in, and the check that kills it.
+    Overwrite: ("base", "terms"),
+    LowestHash: ("hybrid", "terms"),
+    NoFinalFlag: ("hybrid", "record"),
+    NoAttemptNumber: ("base", "answers"),
+    SuspectedIsMissing: ("base", "passed over"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str], None]) -> None:
-    for count in range(1, MUTANT_SEEDS + 1):
-        outcome = adversity.run(count - 1, build=mutant)
-        if outcome.complaint is not None:
-            tell(f"mutant {mutant.__name__}: caught after {count} seeds ({outcome.complaint[:80]})")
+    variant, killer = MUTANTS[mutant]
+    for seed in range(MUTANT_SEEDS):
+        violations = simulate(with_variant(variant), seed, tamper=as_mutant(mutant)).violations
+        if violations:
+            tell(f"mutant {mutant.__name__}: caught after {seed + 1} seeds ({violations[0].text[:80]})")
+            assert violations[0].check == killer
             return
     pytest.fail(f"{mutant.__name__} survived {MUTANT_SEEDS} seeds")
 

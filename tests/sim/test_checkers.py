@@ -19,6 +19,7 @@ from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.schema import CHECKS, Clocks, Group, RunConfig
 from doyen.sim.scenario.shrink import shrink
 from doyen.sim.topology import TopologyConfig
+from doyen.testing.mutants import as_mutant
 
 SEEDS_MAX = 30
 
@@ -49,17 +50,6 @@ EVERYTHING = Scenario(
     clocks=Clocks(offset_max=seconds(2), drift_max=1e-3),
     run=RunConfig(length=seconds(50), quiet=seconds(20)),
 )
-
-
-def as_mutant(mutant: type[Any]) -> Callable[..., Any]:
-    """Make every machine that the mutant is a broken variant of a mutant."""
-
-    def tamper(node: Any, channel: str, port: Any, machine: Any) -> Any:
-        if issubclass(mutant, type(machine)):
-            machine.__class__ = mutant
-        return machine
-
-    return tamper
 
 
 def with_group(scenario: Scenario, **changes: Any) -> Scenario:

@@ -1,38 +1,48 @@
 """Chaos for elections by score, and broken variants, each of which it must catch.  [POLE]"""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant
-from doyen.core.host import Port
+from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.pole import Pole, Status
-from doyen.election.pole.ballot import better
-from doyen.election.pole.messages import ElectionOver, Propose, Vote
+from doyen.election.pole import Pole, Promise, Status
+from doyen.election.pole.ballot import Ballot, better
+from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
-from doyen_papers.studies.pole_chaos import CHANNEL, CONFIG, FAULTS, Ordeal, describe, run, study
+from doyen.sim.runs import run_many
+from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
+from doyen.testing.mutants import as_mutant
+from doyen_papers.studies.pole_chaos import FAULTS, STORM, scenario, study
 
+STORM_FILE = Path(__file__).parents[2] / "scenarios/pole_storm.toml"
 SEEDS_MAX = 150
 
 
-@pytest.mark.parametrize("nodes", [3, 5, 7])
-def test_a_sample_of_seeds(nodes: int) -> None:
-    for seed in range(25):
-        outcome = run(1_000_000 + seed, node_count=nodes)
-        assert not outcome.complaints, describe(outcome)
+def with_disk(disk_ms: int, nodes: int) -> Scenario:
+    plan = scenario(nodes)
+    return replace(plan, run=replace(plan.run, disk_delay=ms(disk_ms)))
+
+
+@pytest.mark.parametrize(("nodes", "disk_ms"), [(3, 0), (5, 150), (7, 2)])
+def test_a_sample_of_seeds(nodes: int, disk_ms: int) -> None:
+    plan = with_disk(disk_ms, nodes)
+    for seed in range(20):
+        result = simulate(plan, 1_000_000 + seed)
+        assert not result.violations, replay_line(plan, result.seed)
+        assert result.agreed
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("nodes", "runs"), [(3, 3000), (5, 4000), (7, 3000)])
 def test_ten_thousand_seeds(nodes: int, runs: int) -> None:
-    summary = study(nodes, runs=runs, seed=nodes)
-    assert not summary.complaints, summary.complaints[0]
-    assert (summary.leaders_per_epoch_max, summary.overlap, summary.epochs_back, summary.unfinished) == (1, 0.0, 0, 0)
-    assert summary.settled_max < summary.settle_bound
-    assert all(summary.faults[name] for name in FAULTS), summary.faults
+    for disk_ms in (0, 2, 30, 150):
+        for result in run_many(partial(simulate, with_disk(disk_ms, nodes)), runs // 4, nodes + disk_ms):
+            assert not result.violations, replay_line(with_disk(disk_ms, nodes), result.seed)
 
 
 def test_every_fault_fires_and_nothing_comes_of_it() -> None:
@@ -41,16 +51,11 @@ def test_every_fault_fires_and_nothing_comes_of_it() -> None:
     assert (summary.leaders_per_epoch_max, summary.overlap, summary.epochs_back, summary.unfinished) == (1, 0.0, 0, 0)
     assert summary.settled_max < summary.settle_bound
     assert summary.reigns > 60
-    assert all(summary.faults[name] for name in FAULTS), summary.faults
+    assert set(summary.faults) == {*FAULTS, "slow disk"} and all(summary.faults.values()), summary.faults
 
 
-def test_a_selection_made_on_waking_and_told_after_a_slow_disk_is_not_late() -> None:
-    outcome = run(5_000_133, node_count=3)
-    assert not outcome.complaints, describe(outcome)
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
-    assert run(5).trace_hash == run(5).trace_hash != run(6).trace_hash
+def test_the_command_runs_the_file() -> None:
+    assert read_file(STORM_FILE) == STORM == scenario(5)
 
 
 # Broken variants.
@@ -59,69 +64,74 @@ def test_the_same_seed_gives_the_same_run() -> None:
 class EpochMissingFromTheOrder(Pole):
     """A newer epoch with a lower score is swallowed."""
 
-    def _on_propose(self, sender: NodeId, theirs: Propose, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         best = self.ballot.best
-        if self.chosen is None and best is not None and better(best, (theirs.standing, theirs.node)):
-            self._answer_lesser(sender)
-            self._count_proposer(sender, now)
-        else:
-            super()._on_propose(sender, theirs, now)
+        if isinstance(message, Propose) and self.chosen is None and best is not None:
+            if better(best, (message.standing, message.node)):
+                message = replace(message, epoch=self.epoch)
+        super().on_message(sender, message, now)
 
 
 class VotersCountedAsProposers(Pole):
     """As printed: Alg. 1, line 65."""
 
-    def _on_vote(self, sender: NodeId, vote: Vote, now: Instant) -> None:
-        super()._on_vote(sender, vote, now)
-        if self.chosen is None:
-            self._count_proposer(sender, now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        super().on_message(sender, message, now)
+        if isinstance(message, Vote) and self.chosen is None and self.ballot.best is not None:
+            super().on_message(sender, self.ballot.proposal(), now)
 
 
 class TimerRestartedByEachMessage(Pole):
     """As printed: Alg. 1, line 32."""
 
-    _over_at: Instant = 0
+    ends_at: Instant = 0
 
-    def _count_proposer(self, node: NodeId, now: Instant) -> None:
-        super()._count_proposer(node, now)
-        if self.status is Status.ELECTING and self.ballot.timed:
-            self._over_at = now + self.config.election_timeout
-            self.out.set_timer(ElectionOver(self.epoch), self._over_at)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        super().on_message(sender, message, now)
+        if isinstance(message, Propose) and message.epoch == self.epoch:
+            if self.status is Status.ELECTING and self.ballot.timed:
+                self.ends_at = now + self.config.election_timeout
+                self.out.set_timer(ElectionEnds(self.epoch), self.ends_at)
 
-    def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
-        if now >= self._over_at:
-            super()._on_election_over(timer, now)
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        if not isinstance(timer, ElectionEnds) or now >= self.ends_at:
+            super().on_timer(timer, now)
 
 
 class TimerLeftRunningIntoANewEpoch(Pole):
-    def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
-        super()._on_election_over(replace(timer, epoch=self.epoch), now)
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        super().on_timer(ElectionEnds(self.epoch) if isinstance(timer, ElectionEnds) else timer, now)
 
 
 class EpochLoweredByJoining(Pole):
     """As printed: Alg. 1, line 62."""
 
-    def _join(self, epoch: int, leader: NodeId, now: Instant) -> None:
-        if leader != self.me:
-            self.voter.advance(epoch)
-            self.choose(leader, now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        free = self.chosen is None
+        super().on_message(sender, message, now)
+        if isinstance(message, Vote) and free and self.chosen == message.leader != self.me:
+            self.voter.advance(message.epoch)
 
 
 class PromiseNotDurable(Pole):
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        newcomer = more.pop("newcomer") or more["restored"] is not None
-        super().__init__(*arguments, **more | {"restored": None, "newcomer": newcomer, "durable": True})
+    """Votes again after a restart, as if it had never promised anything."""
+
+    def start(self, now: Instant) -> None:
+        self.voter.promise = Promise(0)
+        self.voting, self.status = True, Status.ELECTING
+        self.ballot = Ballot(0, len(self.voters))
+        super().start(now)
 
 
 class LeaseOnTheWallClock(Pole):
-    wall: Callable[[], int]
+    wall: Callable[[], Instant]
 
-    def _lease_is_over(self, now: Instant) -> bool:
-        return super()._lease_is_over(now + self.wall())
+    def leads(self, now: Instant) -> bool:
+        return super().leads(now + self.wall())
 
 
 class PromiseForgottenByARestart(Pole):
-    """The file tells of the grant, but a new life does not wait until that leader's lease is over."""
+    """The file tells of the grant, but a new incarnation does not wait until that leader's lease is over."""
 
     def start(self, now: Instant) -> None:
         super().start(now)
@@ -131,8 +141,8 @@ class PromiseForgottenByARestart(Pole):
 class LeaseOfAnyNumber(Pole):
     """Acts on grants, however old: no majority need be bound any more."""
 
-    def _lease_is_over(self, now: Instant) -> bool:
-        return False
+    def leads(self, now: Instant) -> bool:
+        return self.is_leader
 
 
 BROKEN = [
@@ -148,25 +158,23 @@ BROKEN = [
 ]
 
 
-def build_of(kind: type[Pole]) -> Callable[[Ordeal, SimNode, Port], Pole]:
-    def build(ordeal: Ordeal, node: SimNode, port: Port) -> Pole:
-        machine = kind(node.name, CONFIG, port, node.rng(CHANNEL), **ordeal.arguments(node))
+def tamper_with(kind: type[Pole]) -> Callable[[SimNode, str, Any, Any], Any]:
+    mutate = as_mutant(kind)
+
+    def tamper(node: SimNode, channel: str, port: Any, machine: Any) -> Any:
+        machine = mutate(node, channel, port, machine)
         if isinstance(machine, LeaseOnTheWallClock):
-            machine.wall = lambda: ordeal.walls.get(node.name, 0)
+            machine.wall = lambda: seconds((0, -3, 2, -1)[(node.sim.now // seconds(3) + node.index) % 4])
         return machine
 
-    return build
-
-
-def caught(kind: type[Pole]) -> tuple[int, str] | None:
-    """The first seed that shows it, and how."""
-    for seed in range(SEEDS_MAX):
-        complaints = run(seed, build=build_of(kind)).complaints
-        if complaints:
-            return seed, complaints[0]
-    return None
+    return tamper
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
-def test_a_broken_variant_is_caught(kind: type[Pole]) -> None:
-    assert caught(kind) is not None
+def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None]) -> None:
+    for seed in range(SEEDS_MAX):
+        violations = simulate(STORM, seed, tamper=tamper_with(kind)).violations
+        if violations:
+            tell(f"mutant {kind.__name__}: caught by {violations[0].check} after {seed + 1} seeds")
+            return
+    pytest.fail(f"{kind.__name__} survived {SEEDS_MAX} seeds")

@@ -37,8 +37,10 @@ Deed = Literal[
     "release",
     "clock-forward",
     "clock-back",
+    "wall-clock",
     "resign",
     "score",
+    "corrupt",
 ]
 Target = int | str
 
@@ -47,7 +49,9 @@ TWO_SIDED: Final = ("partition", "block", "cut", "clog")
 LASTING: Final = ("crash", "pause", "slow", "resign", *TWO_SIDED)
 MEASURED: Final = ("slow", "clock-forward", "clock-back")
 NOBODY: Final = ("join", "heal", "release")  # Deeds that need nobody to befall.
+DISK_LOST: Final = "disk lost"
 RATE_MAX: Final = 60_000.0  # A deed every millisecond.
+WALL_STEP_MAX: Final[Duration] = seconds(5)
 SCORES: Final = 20  # Scores are drawn from 0 to below this, in whole numbers.
 
 
@@ -105,6 +109,7 @@ class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     cut_rate: float = 0.0  #: Cut links a minute.
     clog_rate: float = 0.0  #: Clogged pairs a minute.
     clock_rate: float = 0.0  #: Stepped clocks a minute.
+    wall_rate: float = 0.0  #: Stepped wall clocks a minute: they date what people read, and nothing may hang on them.
     resign_rate: float = 0.0  #: Leaders that resign, a minute; half of them name an heir.
     score_rate: float = 0.0  #: Nodes whose score changes, a minute.
     mean_lasting: Duration = seconds(
@@ -145,10 +150,15 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def deeds(self) -> set[str]:
         """Every kind that is configured, to be counted."""
         planned: set[str] = {event.do for event in self.events}
-        return planned | set(self.random.rates())
+        named = {event.name for event in self.events if event.name and event.do in TWO_SIDED}
+        lost = {DISK_LOST} if self.loses_disks() else set()
+        return planned | named | lost | set(self.random.rates())
 
     def loses_disks(self) -> bool:
         return self.random.disk_lost_prob > 0 or any(event.disk == "lost" for event in self.events)
+
+    def corrupts(self) -> bool:
+        return any(event.do == "corrupt" for event in self.events)
 
     def steps_clocks(self) -> bool:
         return any(deed.startswith("clock") for deed in self.deeds())
@@ -177,6 +187,12 @@ class World(Protocol):
 
     def set_score(self, node: SimNode, score: float) -> None:
         """What its application says that it is worth."""
+
+    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
+        """Sets the clock that people read."""
+
+    def corrupt(self, node: SimNode, rng: Stream) -> bool:
+        """Draws anew all that its election remembers; whether that kind has such a fault."""
 
 
 class Churn:
@@ -253,6 +269,8 @@ class Churn:
                 return ChurnEvent(do="resign", at=at, who=("leader",), to=heirs, lasting=lasting)
             case "score":
                 return ChurnEvent(do="score", at=at, who=("random",))
+            case "wall":
+                return ChurnEvent(do="wall-clock", at=at, who=("random",))
             case "partition":
                 side = tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)
                 return ChurnEvent(do="partition", at=at, who=side, lasting=lasting)
@@ -300,6 +318,12 @@ class Churn:
                 for node in self._able(event, rng):
                     self.counts[knob] += 1
                     self.world.set_score(node, float(int(rng.random() * SCORES)))
+            case "corrupt":
+                self.counts[knob] += sum(self.world.corrupt(node, rng) for node in self._able(event, rng))
+            case "wall-clock":
+                for node in self._able(event, rng):
+                    self.counts[knob] += 1
+                    self.world.step_wall_clock(node, int((2.0 * rng.random() - 1.0) * WALL_STEP_MAX))
             case _:
                 for node in self._able(event, rng):
                     self.counts[knob] += 1
@@ -334,9 +358,11 @@ class Churn:
             case "leave":
                 self.world.leave(node)
             case "crash":
+                self.counts[DISK_LOST] += event.disk == "lost"
                 sim.crash(node, disk=event.disk)
                 self._later(event, lambda: self._return(node), f"{node.name} returns")
             case "restart":
+                self.counts[DISK_LOST] += event.disk == "lost"
                 sim.crash(node, disk=event.disk)
                 if event.disk == "lost":
                     node.disk.clear()  # It may have been down already.
@@ -391,6 +417,8 @@ class Churn:
                 sim.partition(name, one, other)
         if pairs:
             self.counts[event.do] += 1
+            if event.name:
+                self.counts[event.name] += 1
             self._names.append(name)
             end = sim.release if event.do == "clog" else sim.heal
             self._later(event, lambda: self._end_of(name, end), f"{name} ends")

@@ -15,6 +15,7 @@ This is the only module of `doyen.sim` that knows how a stack is built.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import Any, Final, TypeAlias
 
 from msgspec.msgpack import decode
@@ -26,11 +27,14 @@ from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
+from doyen.election.spanning import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.arbitration import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
-from doyen.node.stack import MEMBERSHIP, NOTES, Site, Stack
+from doyen.node.stack import MEMBERSHIP as MEMBERSHIP
+from doyen.node.stack import NOTES, Site, Stack
+from doyen.sim.corruption import corrupt
 from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
 
@@ -47,14 +51,16 @@ class WatchedSimulation(Simulation):
     """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network.
+        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network,
+        self.network_changed_at: Instant = 0  # and when to the network.
         super().__init__(*arguments, **more)
         self.record_count = 0
         self.had_records: set[NodeId] = set()
-        # Called with what befalls a node: crash, pause, slow and clock just before, start and resume just after.
+        # Called with what befalls a node: crash, pause, slow, clock just before it; start, resume, corrupt just after.
         self.deed_watchers: list[Callable[[str, SimNode], None]] = []
 
-    def _befalls(self, deed: str, node: SimNode) -> None:
+    def befalls(self, deed: str, node: SimNode) -> None:
+        """Something befalls a node: whoever watches is told."""
         for watch in self.deed_watchers:
             watch(deed, node)
         self.disturbed_at = self.now
@@ -65,36 +71,36 @@ class WatchedSimulation(Simulation):
 
     def network_changed(self) -> None:
         super().network_changed()
-        self.disturbed_at = self.now
+        self.disturbed_at = self.network_changed_at = self.now
 
     def start(self, node: SimNode) -> None:
         super().start(node)
-        self._befalls("start", node)
+        self.befalls("start", node)
 
     def crash(self, node: SimNode, **how: Any) -> None:
         if ELECTION in node.disk:
             self.had_records.add(node.name)
         if node.host is not None:
-            self._befalls("crash", node)
+            self.befalls("crash", node)
         super().crash(node, **how)
 
     def pause(self, node: SimNode) -> None:
-        self._befalls("pause", node)
+        self.befalls("pause", node)
         super().pause(node)
 
     def resume(self, node: SimNode) -> None:
         paused = node.state == "paused"
         super().resume(node)
         if paused:
-            self._befalls("resume", node)
+            self.befalls("resume", node)
 
     def slow_down(self, node: SimNode, step_delay: Duration) -> None:
         if node.step_delay != step_delay:
-            self._befalls("slow", node)
+            self.befalls("slow", node)
         super().slow_down(node, step_delay)
 
     def set_clock(self, node: SimNode, clock: Clock) -> None:
-        self._befalls("clock", node)
+        self.befalls("clock", node)
         super().set_clock(node, clock)
 
 
@@ -129,6 +135,8 @@ class World:
         clock_of: Callable[[int], Clock | None] = lambda index: None,
         incarnation_of: Callable[[SimNode], int] = lambda node: node.incarnation,
         bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
+        timely: bool = True,  # Messages and steps take no longer than the promise says.
+        sound_memory: bool = True,  # Nobody's memory is corrupted: what a node says follows from what it said.
         tamper: Tamper | None = None,
     ) -> None:
         kind = config.election_kind()
@@ -136,7 +144,8 @@ class World:
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
         self.config, self.kind, self.durable = config, kind, bool(config.state)
-        self.sort, self.bounded_clocks = config.promise(kind).sort, bounded_clocks
+        self.sort = config.promise(kind).sort
+        self.bounded_clocks, self.timely, self.sound_memory = bounded_clocks, timely, sound_memory
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
         self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
@@ -150,6 +159,7 @@ class World:
         self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
+        self.wall_offsets: dict[int, Duration] = {}  # By node: how far the clock that people read is off.
         self.began_to_lead = 0
         self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
         self.hearings: list[Hearing] = []  # Told of every message that an election hears.
@@ -207,6 +217,16 @@ class World:
             if NOTES in node.host.ports:
                 self.sim.command(node, NOTES, "say", score=float(score))
 
+    def corrupt(self, node: SimNode, rng: Random) -> bool:
+        """Draw anew all that a node's election remembers; whether that kind is to bear it."""
+        machine = self.machine(node)
+        if node.host is None or not isinstance(machine, Spanning):
+            return False
+        names = [other.name for other in self.sim.nodes]
+        corrupt(machine, names, rng, now=node.now(), far=rng.random() < 0.5)
+        self.sim.befalls("corrupt", node)
+        return True
+
     def _setup(self, node: SimNode, host: Host) -> None:
         self.believers.pop(node.index, None)
         self.standings[node.index] = self._configured[node.index]
@@ -226,7 +246,7 @@ class World:
                 restored=node.restored,
                 durable=self.durable,
                 tell=lambda fact, channel: self.sim.tell(node, fact, channel=channel),
-                wall=lambda: to_seconds(self.sim.now),
+                wall=lambda: to_seconds(self.sim.now + self.wall_offsets.get(node.index, 0)),
             ),
         )
 

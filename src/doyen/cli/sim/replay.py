@@ -2,9 +2,9 @@
 
 import click
 
-from doyen.cli.sim.run import failed, replay_line, report, trace_to
+from doyen.cli.sim.run import failed, report, trace_to
 from doyen.errors import ConfigError
-from doyen.sim.scenario import Scenario, from_line, simulate
+from doyen.sim.scenario import Scenario, from_line, replay_line, simulate
 from doyen.sim.scenario.shrink import shrink
 
 

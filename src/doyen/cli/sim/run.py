@@ -1,6 +1,5 @@
 """`doyen sim run`."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,7 +8,6 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from doyen.cli.options import flags, laid_over
 from doyen.cli.output import print_json, progress, show
@@ -17,7 +15,7 @@ from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
 from doyen.node.layers import node_options, plain
 from doyen.sim.runs import figure, run_many, run_seed
-from doyen.sim.scenario import Result, Scenario, simulate, to_line
+from doyen.sim.scenario import Result, Scenario, replay_line, simulate
 from doyen.sim.scenario.defaults import completed, with_node
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.text import read_tables
@@ -143,10 +141,6 @@ def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:
     except ConfigError as error:
         where = f"scenario {file}: [topology] " if file else "[topology] "
         raise ConfigError(f"{where}{error}") from None
-
-
-def replay_line(scenario: Scenario, seed: int) -> str:
-    return "doyen sim replay " + shlex.quote(to_line(replace(scenario, run=replace(scenario.run, seed=seed))))
 
 
 def failed(scenario: Scenario, results: list[Result]) -> int:

@@ -4,8 +4,7 @@ base        what a checker is
 reigns      of any election: terms, reigns, and where it is promised never two who act
 members     of any membership: the dead stay dead
 settled     of any election: what the quiet time must come to
-announce    of announce-listen alone
-pole        of elections by score alone
+announce, churn_tolerant, pole, ring, spanning      of one protocol alone
 
 A violation raises `InvariantViolated` out of the event that caused it; the run stops there.  A checker that does not
 apply to a stack is left out; one that applies and never looked is reported.
@@ -16,6 +15,12 @@ from typing import Final
 from doyen.sim.checkers.announce import IncumbentsStay, InnerConsistency, LeadersExisted
 from doyen.sim.checkers.base import Checker as Checker
 from doyen.sim.checkers.base import Violation as Violation
+from doyen.sim.checkers.churn_tolerant import (
+    AnswersAreOfTheirAttempt,
+    MessagesOfAnElection,
+    OneFinalRecord,
+    TheLowestIsNotPassedOver,
+)
 from doyen.sim.checkers.members import TheDeadStayDead
 from doyen.sim.checkers.pole import PromisesHold, SelectionsAreSound
 from doyen.sim.checkers.reigns import (
@@ -26,7 +31,21 @@ from doyen.sim.checkers.reigns import (
     TermsAreUnique,
     TermsNeverGoBack,
 )
+from doyen.sim.checkers.ring import (
+    ComesToRest,
+    Consistency,
+    Detection,
+    Joins,
+    Lifespan,
+    Majority,
+    Mutual,
+    Recent,
+    Recovery,
+    Symmetric,
+    Upgrade,
+)
 from doyen.sim.checkers.settled import FailoverInTime, RegionsAgree, SteadyWhenQuiet
+from doyen.sim.checkers.spanning import Stabilises
 
 CHECKERS: Final[dict[str, type[Checker]]] = {
     kind.name: kind
@@ -41,8 +60,24 @@ CHECKERS: Final[dict[str, type[Checker]]] = {
         LeadersExisted,
         InnerConsistency,
         IncumbentsStay,
+        AnswersAreOfTheirAttempt,
+        TheLowestIsNotPassedOver,
+        OneFinalRecord,
+        MessagesOfAnElection,
         PromisesHold,
         SelectionsAreSound,
+        Upgrade,
+        Detection,
+        Symmetric,
+        Mutual,
+        Lifespan,
+        Recent,
+        Recovery,
+        Consistency,
+        Joins,
+        Majority,
+        ComesToRest,
+        Stabilises,
         FailoverInTime,
         SteadyWhenQuiet,
         RegionsAgree,

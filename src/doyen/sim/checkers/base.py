@@ -43,6 +43,10 @@ class Checker:
     def attach(self) -> None:
         """Asks to be told."""
 
+    def count(self) -> int:
+        """How often it really looked."""
+        return self.looked
+
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         """The run is over; by `settled_at` everything should have been in order."""
 

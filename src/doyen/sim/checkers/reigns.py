@@ -5,8 +5,8 @@ from typing import ClassVar
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
-from doyen.election.announce import Announce
-from doyen.election.ctolerant import CTolerant
+from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.sim.checkers.base import Checker, Life, is_own, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World
@@ -19,17 +19,22 @@ class TermsNeverGoBack(Checker):
         "a record of the election on its disk"
     )
 
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sound_memory
+
     def attach(self) -> None:
         self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
         self.each_after_event(Announce, self._look)
-        self.on_leadership(self._on_fact)
+        if not isinstance(self.world.config.table(self.world.kind.table), AnnounceConfig):
+            self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
         """Announce-listen keeps only the number of its own last reign over a restart."""
         self._note(node, machine.term_number, self.world.record_of(node, int) or 0)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
-        if isinstance(fact, LeaderElected) and not isinstance(self.world.machine(node), Announce):
+        if isinstance(fact, LeaderElected):
             incarnation, before = self._seen.get(node.index, (0, 0))
             self._note(node, fact.term.number, before if incarnation >= self._since(node) else 0)
 
@@ -51,6 +56,10 @@ class ReignsAlternate(Checker):
         "a node's own LeaderElected and LeaderLost alternate, a reign's term only rises, and nobody loses a leader "
         "that it was not told of; announce-listen leads exactly while it told so (but for what waits for a disk)"
     )
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sound_memory
 
     def attach(self) -> None:
         self._reign: dict[Life, Term] = {}  # The term that it acts under.
@@ -92,33 +101,36 @@ class ReignsAlternate(Checker):
 class TermsAreUnique(Checker):
     name = "unique"
     rule = (
-        "no term (number and name) is acted under twice: in two reigns of one incarnation (unless leaders are told "
-        "tentatively, as churn-tolerant elections do), or, where a record of the election was kept, in two incarnations"
+        "no term (number and name) is acted under twice: in two reigns of one incarnation, or, where a record of the "
+        "election was kept, in two incarnations; churn-tolerant elections tell leaders tentatively, and may"
     )
 
     def attach(self) -> None:
         self._used: dict[Term, Life] = {}  # The node and the incarnation that acts or acted under it.
         self.on_leadership(self._on_fact)
 
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.sound_memory and not isinstance(world.config.table(world.kind.table), CTolerantConfig)
+
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected) and is_own(node, fact):
             life, before = life_of(node), self._used.get(fact.term)
             # Without a record a later incarnation may count from 1 again.
-            forgot = before is not None and before[1] < self.world.remembers_since[node.index]
-            tentative = before == life and isinstance(self.world.machine(node), CTolerant)
-            if before is not None and not forgot and not tentative:
+            if before is not None and before[1] >= self.world.remembers_since[node.index]:
                 self.fail(f"{node.name} acts under {fact.term}, which was used before")
             self._used[fact.term] = life
 
 
 class _Strict(Checker):
-    """For elections that promise more than one leader per region, while clocks keep to what they state."""
+    """For elections that promise more than one leader per region, while clocks and delays keep to what they state."""
 
     sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.sort in cls.sorts and world.bounded_clocks
+        kept = world.bounded_clocks and (world.timely or world.sort == "quorum")
+        return world.sort in cls.sorts and kept
 
 
 class NeverTwoAct(_Strict):

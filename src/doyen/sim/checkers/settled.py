@@ -76,7 +76,7 @@ class FailoverInTime(Checker):
         network, delay = world.network.config, world.network.config.delay
         exact = delay.model == "constant" and not delay.link_spread and delay.mean <= DELAYS[world.config.preset]
         exact = exact and world.network.topology.complete and not world.sim.disk_delay and not world.has_own_clocks
-        return exact and network == network.without_faults()
+        return exact and world.sound_memory and network == network.without_faults()
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         """Judges a crash only where all was well for long enough before, and nothing else happens after it."""

@@ -143,7 +143,7 @@ class _Run:
             up=len(up),
             faults=self._faults(churn),
             violations=violations,
-            looked={checker.name: checker.looked for checker in self.checkers},
+            looked={checker.name: checker.count() for checker in self.checkers},
             trace_hash=self.sim.trace.digest(),
             **counts,
         )

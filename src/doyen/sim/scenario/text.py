@@ -1,6 +1,7 @@
 """Scenarios as text: a TOML file for people, and one line for a shell, with what is not as usual."""
 
 import json
+import shlex
 import tomllib
 from collections.abc import Mapping
 from math import isinf
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.core.config import field_types, is_duration, is_table, load, table_item
@@ -50,6 +52,11 @@ def from_line(line: str) -> Scenario:
 def to_line(scenario: Scenario) -> str:
     """Everything that differs from the defaults, exactly: the same line, the same run."""
     return _table(scenario)
+
+
+def replay_line(scenario: Scenario, seed: int) -> str:
+    """Return the command that runs that seed of a scenario again."""
+    return "doyen sim replay " + shlex.quote(to_line(replace(scenario, run=replace(scenario.run, seed=seed))))
 
 
 def _table(value: Struct) -> str:

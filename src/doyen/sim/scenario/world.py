@@ -5,6 +5,7 @@ from functools import partial
 from math import cos, dist, pi, sin
 from typing import Any
 
+from doyen.core.clock import Duration
 from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
@@ -16,7 +17,7 @@ from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.scenario.schema import Scenario
-from doyen.sim.streams import Streams
+from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import build
 from doyen.sim.trace import Trace
 from doyen.sim.world import ELECTION, Tamper, WatchedSimulation, World
@@ -49,6 +50,8 @@ class ScenarioWorld:
             clock_of=self._clock,
             incarnation_of=self._incarnation,
             bounded_clocks=self._clocks_are_bounded(),
+            timely=self._is_timely(),
+            sound_memory=not scenario.churn.corrupts(),
             tamper=self._made,
         )
         self._incarnations: dict[int, int] = {}  # By node: of its present or last start.
@@ -84,6 +87,12 @@ class ScenarioWorld:
 
     def set_score(self, node: SimNode, score: float) -> None:
         self.world.set_score(node, score)
+
+    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
+        self.world.wall_offsets[node.index] = self.world.wall_offsets.get(node.index, 0) + by
+
+    def corrupt(self, node: SimNode, rng: Stream) -> bool:
+        return self.world.corrupt(node, rng)
 
     def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
         """A new node, linked to those given; where nodes have places it stands near the first of them."""
@@ -131,6 +140,18 @@ class ScenarioWorld:
         bounds = [table.drift_max for table in tables if isinstance(table, PoleConfig)]
         bounds += [table.drift for table in tables if isinstance(table, ArbitrationConfig)]
         return self.scenario.clocks.drift_max <= min(bounds, default=0.0)
+
+    def _is_timely(self) -> bool:
+        """Whether round trips stay below what a ring's arbitration states, and nobody is slow or held up."""
+        config, network = self.scenario.config(), self.scenario.network
+        kind = config.membership_kind()
+        ring = None if kind is None else config.table(kind.table)
+        if not isinstance(ring, ArbitrationConfig):
+            return True
+        delay = network.delay
+        longest = delay.mean + delay.spread + delay.link_spread + (network.reorder_by if network.reorder_prob else 0)
+        bounded = delay.model in ("constant", "uniform") and 2 * longest < ring.arbitration
+        return bounded and not self.scenario.churn.deeds() & {"slow", "clog"}
 
     def _incarnation(self, node: SimNode) -> int:
         """As an agent's: the instant of its start in microseconds, and always greater than the one before."""

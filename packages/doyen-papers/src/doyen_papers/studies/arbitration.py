@@ -20,6 +20,7 @@ from doyen.membership.arbitration.config import ArbitrationConfig, Partition
 from doyen.membership.arbitration.machine import Arbitration
 from doyen.membership.arbitration.neighbourhood import founding
 from doyen.membership.ring import POINTS, Seat, seat
+from doyen.sim.checkers.arbitration_watch import THEOREMS, Watch
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
@@ -27,11 +28,12 @@ from doyen.sim.runs import run_many
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
-from doyen_papers.studies.arbitration_watch import CHANNEL, ELECTION, THEOREMS, Watch
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.
 KEY: Final = "leader"
+CHANNEL: Final = "ring"
+ELECTION: Final = "leader"
 Build = Callable[..., Arbitration]
 
 

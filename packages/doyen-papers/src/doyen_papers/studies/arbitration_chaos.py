@@ -23,8 +23,7 @@ from doyen.membership.ring import neighbours, owner, point_of
 from doyen.sim.network import Delay
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen_papers.studies.arbitration import KEY, ArbitrationSetting, Build, Ring
-from doyen_papers.studies.arbitration_watch import ELECTION
+from doyen_papers.studies.arbitration import ELECTION, KEY, ArbitrationSetting, Build, Ring
 
 FAULT_LEASES: Final = 24
 REST_LEASES: Final = 90

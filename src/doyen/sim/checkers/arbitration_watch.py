@@ -9,7 +9,7 @@ Upper bounds are watched always, divided by (1 − r) under drift; lower bounds 
     lifespan      Thm 4   who was voted out is gone 2·T_l + T_a after it was suspected
     recent        Cor 2   no two living members have been granted each other's death
     recovery      Cor 3   when recovery starts, the other is gone
-    consistency   Thm 5   4·T_l + T_a after a crash nobody who listed the dead still does (`consistency_bound`)
+    consistency   Thm 5   4·T_l + T_a after a crash nobody who listed the dead still does
     joins         Thm 6-7 nobody serves two joiners at once; in the end everybody watches exactly its neighbours
     majority      Rule 2  who leaves for want of a majority had none in reach; who is outvoted was accused
     owners        never two who act for one key
@@ -39,7 +39,6 @@ from doyen.membership.arbitration.pair import Pair, Stage
 from doyen.membership.ring import Name, neighbours
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
-from doyen_papers.analysis.arbitration import consistency_bound
 
 THEOREMS: Final = (
     "upgrade",
@@ -54,15 +53,27 @@ THEOREMS: Final = (
     "majority",
     "owners",
 )
-CHANNEL: Final = "ring"
-ELECTION: Final = "leader"
+Plan = Callable[[Instant, Callable[[], None], str], None]  # (when, look, what it is called)
 
 
 class Watch:
-    """One run's observer: it counts, and keeps a line for each violation."""
+    """One run's observer: it counts, and keeps a line for each violation, or has somebody else judge it."""
 
-    def __init__(self, sim: Simulation, config: ArbitrationConfig, *, exact: bool, delay: int = 0) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        config: ArbitrationConfig,
+        *,
+        exact: bool,
+        delay: int = 0,
+        channel: str = "ring",
+        election: str = "leader",
+        plan: Plan | None = None,  # How a later look is planned; None: as an act of the world, in its trace.
+        judge: Callable[[str, str], None] | None = None,  # Told of every violation: the theorem, and how.
+    ) -> None:
         self.sim, self.config, self.exact, self.delay = sim, config, exact, delay
+        self.channel, self.election = channel, election
+        self._plan, self._judge = plan or sim.at, judge
         self.violations: Counter[str] = Counter()
         self.lines: list[str] = []
         self.looked: Counter[str] = Counter()
@@ -89,16 +100,17 @@ class Watch:
         slow = 1.0 - config.drift
         self._two_leases = int(2 * config.lease / slow) + 2
         self._lifespan = int((2 * config.lease + config.arbitration) / slow) + 2
-        self._consistency = int(consistency_bound(config.lease, config.arbitration, config.drift)) + 2
+        recent = (2 * config.lease + config.arbitration) * (1 + config.drift) / (1 - config.drift)
+        self._consistency = int((2 * config.lease + recent) / slow) + 2
         sim.watchers.append(self._on_fact)
 
     # What is there.
 
     def machine(self, node: str) -> Arbitration | None:
         found = self.sim.by_name.get(NodeId(node))
-        if found is None or found.host is None or CHANNEL not in found.host.ports:
+        if found is None or found.host is None or self.channel not in found.host.ports:
             return None
-        machine = found.host.ports[CHANNEL].machine
+        machine = found.host.ports[self.channel].machine
         return machine if isinstance(machine, Arbitration) else None
 
     def member(self, name: Name) -> Arbitration | None:
@@ -124,20 +136,22 @@ class Watch:
         pairs = [(other.seat.name, other.pairs[name]) for other in self.members() if name in other.pairs]
         self.monitors[name] = frozenset(other for other, pair in pairs if pair.certain and pair.watching)
         self.listing[name] = frozenset(other for other, pair in pairs if pair.stage is Stage.ACTIVE)
-        self.sim.at(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
-        self.sim.at(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
+        self._plan(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
+        self._plan(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
         self.acting.pop(node.name, None)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
-        if channel == ELECTION:
+        if channel == self.election:
             self._on_leadership(node, fact, now)
         handle = _HANDLERS.get(fact.__class__)
-        if handle is not None and channel == CHANNEL:
+        if handle is not None and channel == self.channel:
             # By the life in which it was said: a step may end one.
             handle(self, (node.name, self.lives.get(node.name, 1)), fact, now)
 
     def _fail(self, theorem: str, text: str) -> None:
         self.violations[theorem] += 1
+        if self._judge is not None:
+            self._judge(theorem, text)
         if len(self.lines) < 50:
             self.lines.append(f"{theorem} at {self.sim.now / self.config.lease:.4f} T_l: {text}")
 
@@ -150,7 +164,7 @@ class Watch:
             if now - crashed < self.config.lease - self.delay:
                 self._fail("detection", f"{me} suspected {peer} only {now - crashed} ns after its crash")
         if fact.certain:
-            self.sim.at(now + self._two_leases, lambda: self._check_symmetric(me, peer), "look: symmetric")
+            self._plan(now + self._two_leases, lambda: self._check_symmetric(me, peer), "look: symmetric")
 
     def _on_requested(self, me: Name, fact: Requested, now: Instant) -> None:
         self.looked["mutual"] += 1
@@ -202,7 +216,7 @@ class Watch:
         self.looked["recent"] += 1
         self._check_mutual(me, peer)
         since = self.suspected[me, peer]
-        self.sim.at(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
+        self._plan(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
 
     def _check_mutual(self, me: Name, peer: Name) -> None:
         if (peer, me) in self.condemned and self.member(me) is not None and self.member(peer) is not None:
@@ -230,7 +244,7 @@ class Watch:
 
     def _on_upgraded(self, me: Name, fact: Upgraded, now: Instant) -> None:
         peer, version = fact.peer.name, fact.version
-        self.sim.at(now + self._two_leases, lambda: self._check_upgraded(me, peer, version), "look: upgrade")
+        self._plan(now + self._two_leases, lambda: self._check_upgraded(me, peer, version), "look: upgrade")
 
     def _check_upgraded(self, me: Name, peer: Name, version: int) -> None:
         mine, theirs = self.member(me), self.member(peer)
