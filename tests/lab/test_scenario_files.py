@@ -60,6 +60,7 @@ def test_the_same_file_befalls_the_same_and_has_the_same_verdict() -> None:
         ("wake_up", ["clocks.offset_max"]),
         ("radio", ["network.delay.model", "network.loss.model", "topology.shape"]),
         ("receipt", ["group.protocol"]),
+        ("corruption", ["churn: corrupt"]),
     ],
 )
 def test_what_the_real_world_cannot_do_is_refused_by_its_name(name: str, refused: list[str]) -> None:

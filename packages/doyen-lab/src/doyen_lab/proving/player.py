@@ -46,7 +46,7 @@ from doyen_lab.switch import Link
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
 HOLD_S: Final = 2.0  # Once settled, for so long.
-UNREAL: Final = {"slow", "clog", "release", "clock-forward", "clock-back", "clock"}
+REAL: Final = {"join", "leave", "crash", "restart", "pause", "resume", "partition", "block", "cut", "heal"}
 DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be off.
 
 
@@ -56,7 +56,8 @@ DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be
 def check_real(scenario: Scenario, what: str) -> None:
     """Refuse what cannot be done to real processes, by its name."""
     group, network, run, usual = scenario.group, scenario.network, scenario.run, RunConfig()
-    two_sided = bool(scenario.churn.deeds() & {"partition", "block", "cut", "join"})
+    deeds = {event.do for event in scenario.churn.events} | set(scenario.churn.random.rates())
+    reshaped = bool(deeds & {"partition", "block", "cut", "join"})
     refused = {
         "clocks.offset_max": bool(scenario.clocks.offset_max),
         "clocks.drift_max": bool(scenario.clocks.drift_max),
@@ -69,14 +70,20 @@ def check_real(scenario: Scenario, what: str) -> None:
         "network.loss.model": network.loss.model not in ("none", "uncorrelated"),
         "run.disk_delay": bool(run.disk_delay),
         "run.datagram_max": run.datagram_max != usual.datagram_max,
-        "topology.shape": scenario.topology.shape != "complete" and two_sided,  # Its routes are static.
-        **{f"churn: {deed}": True for deed in sorted(scenario.churn.deeds() & UNREAL)},
+        "topology.shape": scenario.topology.shape != "complete" and reshaped,  # Its routes are static.
+        **{f"churn: {deed}": True for deed in sorted(deeds - REAL)},
     }
     found = [name for name, holds in refused.items() if holds]
     if found:
         raise ConfigError(f"{what}: {', '.join(found)} cannot be done to real processes: run it by doyen sim run")
     if host_count(scenario) > NODES_MAX:
         raise ConfigError(f"{what}: {host_count(scenario)} hosts are too many: at most {NODES_MAX}")
+
+
+def certain_faults(scenario: Scenario) -> tuple[str, ...]:
+    """Return the faults that must take effect in one run: all but those that come at random instants."""
+    planned = {event.do for event in scenario.churn.events}
+    return tuple(sorted(planned | configured_faults(scenario) - scenario.churn.deeds()))
 
 
 def host_count(scenario: Scenario) -> int:

@@ -3,7 +3,7 @@
 Those that a scenario file of `doyen sim run` can say are such files (`doyen_lab/scenarios`), and run in made-up time
 too.  The others are functions here:
 
-    one-way-cut      a file cannot name everybody but the leader as those who are not heard
+    one-way-cut      it also asks that packets were refused one way only, and that who needs no answers leads on
     rtt-200          by the timers of `wan` a fixed plan would take minutes; this one goes on as soon as it can
     rolling-restart  in a file, whoever leaves in order stays away
     duplicate-name, stale-key, full-disk, clock-step    there are no such faults in made-up time
@@ -22,7 +22,6 @@ from doyen.errors import ConfigError
 from doyen.net.keys import key_text, new_key
 from doyen.net.keywatch import LOOK_EVERY_S
 from doyen.sim import scenario as files
-from doyen.sim.scenario.run import configured_faults
 from doyen_lab.graph import Edge
 from doyen_lab.proving import player
 from doyen_lab.proving.combination import Combination
@@ -83,7 +82,7 @@ def from_file(path: Path, combination: Combination | None = None) -> tuple[Scena
         name=path.stem,
         text=first_line.removeprefix("#").strip() if first_line.startswith("#") else str(path),
         play=lambda ground: player.Stage(ground, read, ground.seed).play(),
-        faults=tuple(sorted(configured_faults(read))),
+        faults=player.certain_faults(read),
         hosts=player.host_count(read),
         edges=player.edges_of(read),
         seed=read.run.seed,
