@@ -42,7 +42,7 @@ from doyen_lab.graph import Edge
 from doyen_lab.netns import NODES_MAX
 from doyen_lab.proving.combination import Combination
 from doyen_lab.proving.ground import POLL_S, Ground
-from doyen_lab.switch import Link
+from doyen_lab.switch import Link, Traffic
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
 HOLD_S: Final = 2.0  # Once settled, for so long.
@@ -383,16 +383,18 @@ class Stage:
             await self._start_all()
             self.begin()
             churn = Churn(scenario.churn, cast(World, self), begin=run.warm_up, end=run.quiet_at)
-            await self._until(run.warm_up)
-            before = ground.network.traffic()
-            ground.disturb(link_of(scenario.network, faults=True))
-            await self._until(run.quiet_at)
-            churn.stop()
-            after = ground.network.traffic()
-            ground.disturb(link_of(scenario.network))
-            self._check_losses(after.packets - before.packets, after.lost - before.lost)
-            await self._settle()
-            self._count(churn)
+            try:
+                await self._until(run.warm_up)
+                before = ground.network.traffic()
+                ground.disturb(link_of(scenario.network, faults=True))
+                await self._until(run.quiet_at)
+                churn.stop()
+                self._check_losses(before, ground.network.traffic())
+                ground.disturb(link_of(scenario.network))
+                if run.quiet:
+                    await self._settle()
+            finally:
+                self._count(churn)
         finally:
             self.end()
             watching.cancel()
@@ -453,8 +455,10 @@ class Stage:
 
     # What came of it.
 
-    def _check_losses(self, packets: int, lost: int) -> None:
+    def _check_losses(self, before: Traffic, after: Traffic) -> None:
         prob = link_of(self.scenario.network, faults=True).loss
+        lost = after.lost - before.lost
+        packets = after.packets - before.packets - (after.refused - before.refused)
         likely = DEVIATIONS * sqrt(prob * (1 - prob) * packets) + 1
         self.ground.check(
             abs(lost - prob * packets) <= likely, f"{lost} of {packets} packets were lost, not {prob:.0%}"
