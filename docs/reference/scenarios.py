@@ -141,8 +141,9 @@ def _result_lines() -> Iterator[str]:
 
 
 def _checks() -> str:
-    text = checkers.__doc__ or ""
-    return text[text.index("    terms") : text.index("A violation raises")].rstrip()
+    """Return the name of every check and the rule that it watches."""
+    width = max(map(len, checkers.CHECKERS)) + 2
+    return "\n".join(f"    {name:{width}}{kind.rule}" for name, kind in checkers.CHECKERS.items())
 
 
 if __name__ == "__main__":

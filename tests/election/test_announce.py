@@ -12,9 +12,9 @@ from doyen.election.announce import (
     AnnounceConfig,
     AnnounceDue,
     Announcement,
+    AnnouncementOverdue,
     AnswerOverdue,
     Bye,
-    ListenDue,
     Query,
     ReplyDue,
     Status,
@@ -93,7 +93,7 @@ def test_le_5_1_a_leader_announces_every_interval(out: RecordingOut) -> None:
 def test_le_5_1_hearing_a_greater_address_gives_up_leadership(out: RecordingOut) -> None:
     machine = leading(out)
     machine.on_message(C, Announcement(1, 0), T_A)
-    assert out.take() == [lost(1, B, "outranked"), elected(1, C), SetTimer(ListenDue(), at=T_A + T_L)]
+    assert out.take() == [lost(1, B, "outranked"), elected(1, C), SetTimer(AnnouncementOverdue(), at=T_A + T_L)]
     machine.on_timer(AnnounceDue(1), T_A + 1)
     assert out.take() == []  # A stale timer: the reign it was set for is over.
 
@@ -107,18 +107,18 @@ def test_a_worse_claim_is_ignored_without_rebuttal(out: RecordingOut) -> None:
 def test_equality_refreshes_the_listen_timer(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_message(C, Announcement(1, 0), seconds(2))
-    machine.on_timer(ListenDue(), T_L + 10)
-    assert out.take() == [SetTimer(ListenDue(), at=seconds(2) + T_L)]  # One timer, re-armed.
+    machine.on_timer(AnnouncementOverdue(), T_L + 10)
+    assert out.take() == [SetTimer(AnnouncementOverdue(), at=seconds(2) + T_L)]  # One timer, re-armed.
     assert machine.leader == C
 
 
 def test_le_5_3_2_after_silence_le_s_redraws_and_le_a_announces_at_once(out: RecordingOut) -> None:
     machine = following(out)
-    machine.on_timer(ListenDue(), 10 + T_L)
+    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
     assert out.take() == [lost(1, C, "silent"), SetTimer(WakeUp(3), at=10 + T_L + T_S // 2)]
     assert machine.leader == B
     machine = following(out, t_s=0)
-    machine.on_timer(ListenDue(), 10 + T_L)
+    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
     now = 10 + T_L
     assert out.take() == [
         lost(1, C, "silent"),
@@ -131,8 +131,8 @@ def test_le_5_3_2_after_silence_le_s_redraws_and_le_a_announces_at_once(out: Rec
 def test_silence_one_instant_short_of_the_timeout_is_not_silence(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_message(C, Announcement(1, 0), 11)
-    machine.on_timer(ListenDue(), 10 + T_L)
-    assert out.take() == [SetTimer(ListenDue(), at=11 + T_L)]
+    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
+    assert out.take() == [SetTimer(AnnouncementOverdue(), at=11 + T_L)]
 
 
 def test_a_leader_lifts_its_term_above_an_equal_one_at_its_next_announcement(out: RecordingOut) -> None:
@@ -169,7 +169,7 @@ def test_rank_decides_not_the_term(out: RecordingOut) -> None:
     machine.on_message(C, Announcement(9, 0), 20)
     machine.on_message(D, Announcement(1, 0), 30)
     assert out.take() == [elected(9, C), elected(9, D)]  # The number is the greatest seen: it never goes back.
-    machine.on_timer(ListenDue(), 30 + T_L)
+    machine.on_timer(AnnouncementOverdue(), 30 + T_L)
     assert out.take()[0] == lost(9, D, "silent")  # Under the term that was told.
 
 
@@ -197,7 +197,7 @@ def test_whoever_is_heard_before_waking_is_better_whatever_its_clock_says(out: R
     late = -seconds(100)  # A clock far ahead of ours: it claims to have woken long after we shall.
     machine.on_message(A, Announcement(1, late), 5)
     assert machine.leader == A
-    machine.on_timer(ListenDue(), 5 + T_L)  # A false departure must not usurp it either:
+    machine.on_timer(AnnouncementOverdue(), 5 + T_L)  # A false departure must not usurp it either:
     machine.on_timer(WakeUp(3), 5 + T_L + T_S // 2)
     assert Multicast(Announcement(2, late - 1)) in out.take()  # our value is now above its.
     machine.on_message(A, Announcement(1, late), 5 + T_L + T_S)
@@ -287,7 +287,7 @@ def test_with_k_leaders_a_process_yields_after_hearing_k_better(out: RecordingOu
     assert machine.leaders == (C, B)
     machine.on_message(D, Announcement(1, 0), T_A)
     assert not machine.is_leader and machine.leaders == (D, C)
-    machine.on_timer(ListenDue(), T_A + T_L)
+    machine.on_timer(AnnouncementOverdue(), T_A + T_L)
     assert machine.leaders == (B,)
 
 
@@ -360,7 +360,7 @@ def test_who_may_not_lead_only_follows(out: RecordingOut) -> None:
     assert out.take() == [] and machine.leader is None
     machine.on_message(A, Announcement(1, 0), 5)
     assert machine.leader == A
-    machine.on_timer(ListenDue(), 5 + T_L)
+    machine.on_timer(AnnouncementOverdue(), 5 + T_L)
     assert machine.leader is None and machine.status is Status.FOLLOWING
 
 

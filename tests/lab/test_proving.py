@@ -19,6 +19,7 @@ from doyen_lab.proving.judge import CHECKS
 from doyen_lab.proving.runner import Result, pairs, prove
 from doyen_lab.proving.scenarios import CUT_OFF, SCENARIOS, Scenario
 from doyen_lab.proving.witness import WITNESS
+from doyen_lab.switch import Link
 
 pytestmark = pytest.mark.alone
 MUTANTS = Path(__file__).with_name("mutants.py")
@@ -56,7 +57,7 @@ async def cut_and_cut(ground: Ground) -> None:
 
 
 FAR_APART = Scenario(
-    name="far-apart", text="", play=cut_and_cut, faults=("packets refused",), delay=ms(100), checks=CUT_OFF
+    name="far-apart", text="", play=cut_and_cut, faults=("packets refused",), link=Link(delay=ms(100)), checks=CUT_OFF
 )
 QUICK_BEATS = {"lease": "1s", "heartbeat_interval": "50ms", "election_timeout": "400ms", "retry_max": "1s"}
 OFTEN = Combination(name="pole", election="pole", tables={"pole": QUICK_BEATS})

@@ -10,9 +10,9 @@ from doyen.core.clock import ms
 from doyen.core.ids import NodeId
 from doyen.score.oracles import ORACLES
 from doyen_lab.cli.bench.pole import layout
-from doyen_lab.contest.pole import Seen, Voters, heritage, kill_leaders, rightful, succeed, timers
-from doyen_lab.netns import Loopback
+from doyen_lab.contest.pole import Seen, heritage, kill_leaders, rightful, succeed, timers, voters
 from doyen_lab.proving.history import Life, Record
+from doyen_lab.switch import Loopback
 
 pytestmark = pytest.mark.alone
 
@@ -34,22 +34,21 @@ def test_who_lost_its_file_has_no_vote(tmp_path: Path) -> None:
     """Two of three are left, and one of them has lost its file: nobody can lead until the third is back."""
 
     async def play() -> None:
-        async with Voters(Loopback(3), tmp_path, ["p1", "p2", "p3"], {"pole": timers(ms(500))}) as group:
+        async with voters(Loopback(3), str(tmp_path), ["p1", "p2", "p3"], pole=timers(ms(500))) as group:
             await group.start_all()
-            leader, _ = await group.agreed()
-            other = next(name for name in group.names if name != leader)
+            leader = await group.settled()
+            other = next(name for name in group.labels if name != leader)
             await group.kill(other)
-            shutil.rmtree(group.state(other))
-            await group.start_member(other)
-            await group.until(lambda: group.ledger.named_by(other) == leader, "it follows")
+            shutil.rmtree(tmp_path / "state" / other)
+            await group.start(other)
+            await group.until(lambda: group.running[other].life.names == leader, 20)  # It follows.
             killed_at = await group.kill(leader)
-            await group.until(lambda: not any(map(group.ledger.named_by, group.rest())), "nobody leads")
+            await group.until(lambda: not any(running.life.names for running in group.running.values()), 20)
             await asyncio.sleep(1.5)
-            assert not any(map(group.ledger.named_by, group.rest()))
-            await group.start_member(leader)
-            life, _ = await group.next_act("", killed_at)
-            await group.agreed()
-            assert life.label != other
+            assert group.next_act("", killed_at) is None  # Nobody leads.
+            await group.start(leader)
+            life, _ = await group.act_of_another(other, killed_at)
+            assert await group.settled() == life.label != other
 
     asyncio.run(play())
 

@@ -13,7 +13,8 @@ from doyen.errors import TransportError
 from doyen_lab.contest import asking, zookeeper
 from doyen_lab.contest.figures import Ratio, block_ratio
 from doyen_lab.iproute import existing_namespaces
-from doyen_lab.netns import Loopback, Namespace
+from doyen_lab.netns import Namespace
+from doyen_lab.switch import Loopback
 from doyen_lab.usage import Mean, Sample, Usage
 
 pytestmark = [pytest.mark.alone]

@@ -1,6 +1,8 @@
 """Arbitrated membership, step by step."""
 
+import gc
 from random import Random
+from types import FunctionType, ModuleType
 from typing import Any
 
 import msgspec
@@ -321,3 +323,17 @@ def test_messages_survive_the_wire() -> None:
 def test_what_cannot_work_names_its_field(field: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=field):
         ArbitrationConfig(**{field: value})
+
+
+def test_no_part_keeps_a_way_back_to_the_machine() -> None:
+    machine, _ = member(PRACTICAL, view=True)
+    suspect_q(machine, RecordingOut())
+    seen: dict[int, Any] = {}
+    found = list(vars(machine).values())
+    while found:
+        for held in gc.get_referents(found.pop()):
+            if id(held) not in seen and not isinstance(held, type | ModuleType | FunctionType):
+                seen[id(held)] = held
+                found.append(held)
+    assert any(isinstance(held, Pair) for held in seen.values())
+    assert id(machine) not in seen

@@ -11,7 +11,9 @@ import resource
 import signal
 import sys
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from random import Random
 from types import FrameType
 from typing import Any, Final
@@ -19,7 +21,12 @@ from typing import Any, Final
 import msgspec
 from flights import bodies_of, replay, write
 
+import doyen.core
+import doyen.election
+import doyen.membership
+import doyen.score
 from doyen.errors import DoyenError
+from doyen.node.registry import tables
 
 MEMORY: Final = 1 << 30  # As `doyen.net.recording.limits` has it.
 CASE_S: Final = 2.0  # Of CPU, for one replay; `doyen replay` has such a bound as well, a larger one.
@@ -146,8 +153,13 @@ def main(seed: int, count: int, paths: list[Path]) -> None:
     bent = paths[0].with_name(f"bent-{seed}")
     watch = Watch()
     watch.path = str(bent)
+    tables()  # As `doyen replay` does, it knows what is installed before it reads a file,
+    for package in (doyen.core, doyen.membership, doyen.election, doyen.score):
+        for module in walk_packages(package.__path__, package.__name__ + "."):
+            import_module(module.name)  # and every module that ours could load is loaded.
+    import_module("difflib")  # It says which name was meant.
     for bodies in recordings:
-        replay(write(bent, bodies))  # From here on all modules are loaded.
+        replay(write(bent, bodies))
     sys.addaudithook(watch)
 
     def stop(number: int, where: FrameType | None) -> None:

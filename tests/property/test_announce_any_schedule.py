@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from doyen.core import Host, NodeId, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import Announce, AnnounceConfig, Status
+from doyen.election.announce import Announce, AnnounceConfig
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -83,18 +83,7 @@ class Watch:
             elif isinstance(fact, LeaderLost):
                 assert held == fact.term.number, "lost what it did not hold"
                 self.reigns[life] = None
-        consistent(mine)
-
-
-def consistent(mine: Announce) -> None:
-    """The machine's own fields tell one story."""
-    others = {name for _, name in mine._table if name != mine.me}
-    assert others == set(mine._heard)
-    assert len(mine._table) <= mine.config.leader_count
-    assert mine._table == sorted(mine._table, reverse=True)
-    contends = mine.status in (Status.WAITING, Status.ASKING, Status.LEADING)
-    assert contends == (mine._claim is not None) == (mine.me in mine.leaders)
-    assert (mine._mine is not None) == (mine.status is Status.LEADING)
+        assert mine.contradiction() is None
 
 
 def act(sim: Simulation, what: str, node: SimNode, left: set[int]) -> None:

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
@@ -98,6 +99,7 @@ def rate_row(deed: str, more: str = "") -> Row:
     return Row(f"[group]\nnodes = 6\n[run]\nlength = '40s'\n{more}", [0.0, 20.0], fault(deed), grows=True)
 
 
+ANNOUNCING = ("terms", "reigns", "unique", "existed", "inner", "incumbent", "steady", "agreement")
 LOSSY = "[network.loss]\nmodel = 'uncorrelated'\nprob = 0.3\n"
 SHORT = "[run]\nlength = '20s'\n"
 FAST = "[group.election]\nannounce_interval = '200ms'\nlisten_timeout = '5s'\n"
@@ -144,7 +146,7 @@ ROWS: dict[str, Row] = {
         LEAVES.replace("leader", "n0"), [False, True], lambda s: len(s.times("multicast", "Bye")), grows=True
     ),
     "group.election.ageing_after": Row(
-        "[group.election]\nlisten_timeout = '8s'\n[run]\nlength = '60s'\nquiet = '12s'\n"
+        "[group.election]\nlisten_timeout = '8s'\n[run]\nlength = '70s'\nquiet = '12s'\n"
         "[[churn.events]]\ndo = 'pause'\nwho = ['leader']\nat = '5s'\nlasting = '5s'\n"
         "[[churn.events]]\ndo = 'join'\nwho = ['a']\nat = '7s'\n"
         "",
@@ -210,6 +212,15 @@ ROWS: dict[str, Row] = {
     "churn.random.cut_rate": rate_row("cut"),
     "churn.random.clog_rate": rate_row("clog"),
     "churn.random.clock_rate": rate_row("clock"),
+    "churn.random.wall_rate": rate_row("wall"),
+    "churn.random.resign_rate": rate_row("resign"),
+    "churn.random.score_rate": rate_row("score"),
+    "churn.random.disk_lost_max": Row(
+        "[churn.random]\ncrash_rate = 60.0\ndisk_lost_prob = 1.0\n[group]\ndurable_terms = true\n",
+        [0, 1, 5],
+        fault("disk lost"),
+        grows=True,
+    ),
     "churn.random.mean_lasting": Row(
         "[churn.random]\npartition_rate = 20.0\n", ["100ms", "5s"], fault("cut off"), grows=True
     ),
@@ -233,7 +244,7 @@ ROWS: dict[str, Row] = {
     "run.seed": Row("", [1, 2, 3], of("converged_at")),
     "run.checks": Row(
         "[group]\nrank = 'wake-up'\n",
-        [[], *([check] for check in CHECKS)],
+        [[], *([check] for check in CHECKS if check in ANNOUNCING)],
         lambda s: str(s.result.looked),
         watches_only=True,
     ),
@@ -261,6 +272,9 @@ DEEDS: dict[str, dict[str, Any]] = {
     "release": {"who": []},
     "clock-forward": {"by": "2s"},
     "clock-back": {"by": "2s"},
+    "wall-clock": {},
+    "resign": {},
+    "score": {},
 }
 PARTED = {"do": "partition", "who": ["n4"], "at": "5s", "name": "first"}
 EVENT_ROWS: dict[str, Row] = {
@@ -365,7 +379,9 @@ def test_a_field_of_an_event_changes_the_trace_and_its_figure(name: str) -> None
 
 def test_each_deed_changes_the_trace_and_is_counted() -> None:
     deeds = next(get_args(option.type) for option in options(ChurnEvent) if option.name == "do")
-    assert set(DEEDS) == set(deeds)
+    assert {*DEEDS, "corrupt"} == set(
+        deeds
+    )  # Memory that can be corrupted is the spanning election's: corruption.toml.
     before = [
         PARTED | {"at": "2s"},
         {"do": "clog", "who": ["n0"], "at": "2s"},
@@ -380,6 +396,32 @@ def test_each_deed_changes_the_trace_and_is_counted() -> None:
         assert result.trace_hash not in hashes, deed
         hashes.add(result.trace_hash)
         assert result.faults[deed] == 1 + (deed in ("pause", "partition", "clog")), deed
+
+
+CRASH = (
+    "[[churn.events]]\ndo = 'crash'\nwho = ['leader']\nat = '20s'\nlasting = '10s'\n"
+    "[run]\nlength = '70s'\nquiet = '30s'\n"
+)
+STACKS = (
+    "[group]\nrank = 'wake-up'\n",
+    CRASH + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
+    CRASH.replace("crash", "leave").replace("lasting = '10s'\n", "")
+    + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 2\n",
+    CRASH + "[node]\nelection = 'hybrid'\npreset = 'local'\n",
+    CRASH + "[node]\nelection = 'pole'\npreset = 'local'\n",
+    CRASH + "[node]\nelection = 'by-key'\npreset = 'local'\n",
+    CRASH + "[node]\nelection = 'le-s'\npreset = 'local'\n[network.delay]\nmean = '1ms'\n",
+)
+
+
+def test_every_check_looks_at_some_stack() -> None:
+    corruption = (Path(__file__).parents[2] / "scenarios" / "corruption.toml").read_text()
+    results = [simulate(load(Scenario, tomllib.loads(text), "test")) for text in (*STACKS, corruption)]
+    assert results[-1].faults["corrupt"]
+    looked = {name for result in results for name, count in result.looked.items() if count}
+    # Open: `messages` judges a base election that nothing disturbs, `majority` a ring by majority; neither is here.
+    assert looked == {*CHECKS} - {"messages", "majority"}
+    assert not any(result.violations for result in results)
 
 
 def test_on_the_wire_messages_are_decoded_anew_and_mean_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

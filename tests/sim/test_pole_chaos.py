@@ -12,7 +12,7 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
 from doyen.election.pole import Pole, Promise, Status
 from doyen.election.pole.ballot import Ballot, better
-from doyen.election.pole.messages import ElectionOver, Propose, Vote
+from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
@@ -64,52 +64,53 @@ def test_the_command_runs_the_file() -> None:
 class EpochMissingFromTheOrder(Pole):
     """A newer epoch with a lower score is swallowed."""
 
-    def _on_propose(self, sender: NodeId, theirs: Propose, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         best = self.ballot.best
-        if self.chosen is None and best is not None and better(best, (theirs.standing, theirs.node)):
-            self._answer_lesser(sender)
-            self._count_proposer(sender, now)
-        else:
-            super()._on_propose(sender, theirs, now)
+        if isinstance(message, Propose) and self.chosen is None and best is not None:
+            if better(best, (message.standing, message.node)):
+                message = replace(message, epoch=self.epoch)
+        super().on_message(sender, message, now)
 
 
 class VotersCountedAsProposers(Pole):
     """As printed: Alg. 1, line 65."""
 
-    def _on_vote(self, sender: NodeId, vote: Vote, now: Instant) -> None:
-        super()._on_vote(sender, vote, now)
-        if self.chosen is None:
-            self._count_proposer(sender, now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        super().on_message(sender, message, now)
+        if isinstance(message, Vote) and self.chosen is None and self.ballot.best is not None:
+            super().on_message(sender, self.ballot.proposal(), now)
 
 
 class TimerRestartedByEachMessage(Pole):
     """As printed: Alg. 1, line 32."""
 
-    _over_at: Instant = 0
+    ends_at: Instant = 0
 
-    def _count_proposer(self, node: NodeId, now: Instant) -> None:
-        super()._count_proposer(node, now)
-        if self.status is Status.ELECTING and self.ballot.timed:
-            self._over_at = now + self.config.election_timeout
-            self.out.set_timer(ElectionOver(self.epoch), self._over_at)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        super().on_message(sender, message, now)
+        if isinstance(message, Propose) and message.epoch == self.epoch:
+            if self.status is Status.ELECTING and self.ballot.timed:
+                self.ends_at = now + self.config.election_timeout
+                self.out.set_timer(ElectionEnds(self.epoch), self.ends_at)
 
-    def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
-        if now >= self._over_at:
-            super()._on_election_over(timer, now)
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        if not isinstance(timer, ElectionEnds) or now >= self.ends_at:
+            super().on_timer(timer, now)
 
 
 class TimerLeftRunningIntoANewEpoch(Pole):
-    def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
-        super()._on_election_over(replace(timer, epoch=self.epoch), now)
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        super().on_timer(ElectionEnds(self.epoch) if isinstance(timer, ElectionEnds) else timer, now)
 
 
 class EpochLoweredByJoining(Pole):
     """As printed: Alg. 1, line 62."""
 
-    def _join(self, epoch: int, leader: NodeId, now: Instant) -> None:
-        if leader != self.me:
-            self.voter.advance(epoch)
-            self.choose(leader, now)
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        free = self.chosen is None
+        super().on_message(sender, message, now)
+        if isinstance(message, Vote) and free and self.chosen == message.leader != self.me:
+            self.voter.advance(message.epoch)
 
 
 class PromiseNotDurable(Pole):
@@ -125,12 +126,12 @@ class PromiseNotDurable(Pole):
 class LeaseOnTheWallClock(Pole):
     wall: Callable[[], Instant]
 
-    def _lease_is_over(self, now: Instant) -> bool:
-        return super()._lease_is_over(now + self.wall())
+    def leads(self, now: Instant) -> bool:
+        return super().leads(now + self.wall())
 
 
 class PromiseForgottenByARestart(Pole):
-    """The file tells of the grant, but a new life does not wait until that leader's lease is over."""
+    """The file tells of the grant, but a new incarnation does not wait until that leader's lease is over."""
 
     def start(self, now: Instant) -> None:
         super().start(now)
@@ -140,8 +141,8 @@ class PromiseForgottenByARestart(Pole):
 class LeaseOfAnyNumber(Pole):
     """Acts on grants, however old: no majority need be bound any more."""
 
-    def _lease_is_over(self, now: Instant) -> bool:
-        return False
+    def leads(self, now: Instant) -> bool:
+        return self.is_leader
 
 
 BROKEN = [

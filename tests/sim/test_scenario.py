@@ -66,7 +66,8 @@ def test_every_example_does_what_its_first_line_says(path: Path, doyen: Any) -> 
     fails = "It fails." in path.read_text().splitlines()[0]
     assert ran.code == (1 if fails else 0), ran.err
     assert ran.json["agreed"] is not fails and bool(ran.json["violations"]) is fails
-    assert ran.json["never_fired"] == []
+    if ran.json["never_fired"]:  # What befalls a run at random need not be in the first one.
+        assert doyen("run", path, "--runs", 8, "--jobs", 1, "--json").json["never_fired"] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

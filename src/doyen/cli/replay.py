@@ -11,6 +11,7 @@ from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import segments
 from doyen.net.recording.replay import Replayed, replay
 from doyen.node.rebuilt import Rebuilt
+from doyen.node.registry import election_names, membership_names
 
 
 @click.command("replay", help="Run a recording (--record of an agent) again; what differs from it is an error.")
@@ -20,6 +21,7 @@ def command(file: Path, as_json: bool) -> None:
     found = segments(file)
     if not found[0].exists():
         raise ConfigError(f"FILE {file} is not there: give the --record of an agent")
+    election_names(), membership_names()  # Before the file is read: nothing is searched for because it says so.
     with bounded(sum(segment.stat().st_size for segment in found)):
         results = [replay(segment, Rebuilt) for segment in found]
     if as_json:

@@ -21,7 +21,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, Standing
-from doyen.election.announce import AnnounceConfig, Announcement, ListenDue, WakeUp
+from doyen.election.announce import AnnounceConfig, Announcement, AnnouncementOverdue, WakeUp
 from doyen.election.wakeup import draw
 
 Form = Literal["receipt", "redraw", "spread"]
@@ -85,7 +85,7 @@ class AnnounceListen:
         if not self._listening:
             self._listen(now)
 
-    def on_timer(self, timer: AnnounceEvery | ListenDue, now: Instant) -> None:
+    def on_timer(self, timer: AnnounceEvery | AnnouncementOverdue, now: Instant) -> None:
         if isinstance(timer, AnnounceEvery):
             self._announce(now)
             return
@@ -108,7 +108,7 @@ class AnnounceListen:
         if self._heard and self.config.listen_timeout < FOREVER:
             self._listening = True
             earliest = min(at for _, at in self._heard.values())
-            self._out.set_timer(ListenDue(), max(earliest + self.config.listen_timeout, now + 1))
+            self._out.set_timer(AnnouncementOverdue(), max(earliest + self.config.listen_timeout, now + 1))
 
     def _name(self, claim: Claim) -> None:
         self._best = claim

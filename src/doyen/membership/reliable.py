@@ -1,12 +1,12 @@
 """Eventually reliable multicast: a copy to each member, again until each has acknowledged it.  [CTOL §III, §IV]
 
-A component for machines that have something to tell everybody: the machine sends and hears the messages, this keeps
-who still owes an acknowledgement.  One thing is told at a time; a newer one replaces it.
+A component for machines that notify everybody: the machine receives the messages, the component keeps track of the
+members that still owe an acknowledgement.  One message is published at a time; a newer one replaces it.
 
-`GossipMulticast` is the other way: a few members at a time, by everybody who knows, without acknowledgements.
+`GossipMulticast` is the other way: a few members at a time, by every member that knows, without acknowledgements.
 
 A member that is present gets copies for ever, ever more slowly; one that has left gets none; one that seems to have
-failed gets a few, because membership may be wrong.  Somebody who turns up later is told then.
+failed gets a few, because membership may be wrong.  A member that turns up later is notified then.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,39 +20,39 @@ from doyen.core.clock import Duration, Instant, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 
-EVEN_ROUNDS: Final = 12  # So many resends at the same pace; then each waits half as long again as the one before.
+EVEN_ROUNDS: Final = 12  # Resends at the same pace; after them each waits half as long again as the one before.
 RESEND_MAX: Final[Duration] = seconds(10)
-ABSENT_ROUNDS: Final = 20  # A member that seems to have failed is told so often.
+ABSENT_ROUNDS: Final = 20  # Copies that a member gets which seems to have failed.
 
-EVEN_MORE: Final = 4  # Gossip goes on evenly for log2 N rounds and so many more.
+EVEN_MORE: Final = 4  # Gossip goes on evenly for log2 N rounds and as many more.
 GOSSIP_ROUNDS: Final = 40
 
-Standing = Literal["present", "absent", "left"]
+Presence = Literal["present", "absent", "left"]
 
 
 class ResendDue(Struct, frozen=True, gc=False):
-    """Timer: whoever has not acknowledged this number yet is told again."""
+    """Timer: members that have not acknowledged this number get another copy."""
 
     number: int
     round_no: int
 
 
 class ReliableMulticast:
-    """Who has been told, and who has said so."""
+    """Which members were notified, and which have acknowledged it."""
 
-    __slots__ = ("_interval", "_message", "_out", "_running", "_standing", "_told", "_waiting", "number", "round_count")
+    __slots__ = ("_interval", "_message", "_out", "_presence", "_running", "_told", "_waiting", "number", "round_count")
 
-    def __init__(self, out: Out, interval: Duration, standing: Callable[[NodeId], Standing]) -> None:
-        self._out, self._interval, self._standing = out, interval, standing
-        self.number = 0  # Of what is being told; acks carry it.
-        self.round_count = 0  # How often it was repeated so far: a measure of loss.
+    def __init__(self, out: Out, interval: Duration, presence: Callable[[NodeId], Presence]) -> None:
+        self._out, self._interval, self._presence = out, interval, presence
+        self.number = 0  # Of the message being published; acks carry it.
+        self.round_count = 0  # How often that was repeated so far: a measure of loss.
         self._message: Any = None
         self._told: set[NodeId] = set()
-        self._waiting: dict[NodeId, int] = {}  # Who owes an ack, and how often it was told.
+        self._waiting: dict[NodeId, int] = {}  # The members that owe an ack, and how many copies each got.
         self._running = False  # Whether a resend is due.
 
     def publish(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
-        """Tells them all; `message` gets the number that acks must carry."""
+        """Send a new message to all; `message` gets the number that acks must carry."""
         self.number += 1
         self.round_count = 0
         self._message = message(self.number)
@@ -60,22 +60,22 @@ class ReliableMulticast:
         self._tell(to, now)
 
     def amend(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
-        """Who has not acknowledged yet is told this from now on; of those who have, only these."""
+        """Replace the message for members that have not acknowledged it yet; of those that have, notify only `to`."""
         self._message = message(self.number)
         self._tell(to, now)
 
     def include(self, node: NodeId, now: Instant) -> None:
-        """A member that has turned up since, or is back."""
+        """Notify a member that has turned up since, or is back."""
         if self._message is not None and node not in self._told:
             self._tell((node,), now)
 
     def forget(self, node: NodeId) -> None:
-        """It went away: should it return, it is told again."""
+        """Forget a member that went away, so that it is notified again should it return."""
         if node not in self._waiting:
             self._told.discard(node)
 
     def stop(self) -> None:
-        """What was told is no longer so."""
+        """Stop: the message is no longer true."""
         self._message, self._running = None, False
         self._told, self._waiting = set(), {}
 
@@ -88,8 +88,8 @@ class ReliableMulticast:
             return
         self.round_count = timer.round_no
         for node, times in list(self._waiting.items()):
-            standing = self._standing(node)
-            if standing == "left" or (standing == "absent" and times >= ABSENT_ROUNDS):
+            presence = self._presence(node)
+            if presence == "left" or (presence == "absent" and times >= ABSENT_ROUNDS):
                 del self._waiting[node]
                 self._told.discard(node)
             else:
@@ -102,7 +102,7 @@ class ReliableMulticast:
 
     @property
     def waiting(self) -> frozenset[NodeId]:
-        """Who has not acknowledged yet."""
+        """Return the members that have not acknowledged the message yet."""
         return frozenset(self._waiting)
 
     def _tell(self, nodes: Iterable[NodeId], now: Instant) -> None:
@@ -116,7 +116,7 @@ class ReliableMulticast:
 
 
 class GossipMulticast:
-    """Tells `fan_out` members drawn by chance, round after round; whoever hears it does the same.
+    """Notifies `fan_out` members drawn at random, round after round; every member that hears it does the same.
 
     Nobody acknowledges, so nobody is known to have heard; rounds become rarer once all should have, and end.
     """
@@ -130,14 +130,14 @@ class GossipMulticast:
         self._to: list[NodeId] = []
 
     def publish(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
-        """`message` gets 0: no ack is wanted."""
+        """Begin the rounds of a new message; `message` gets the number 0: no ack is wanted."""
         self.number += 1
         self._message, self._to = message(0), list(to)
         self._even = ceil(log2(len(self._to) + 1)) + EVEN_MORE
         self._round(0, now)
 
     def amend(self, message: Callable[[int], Any], to: Iterable[NodeId], now: Instant) -> None:
-        """From the first round again: everybody must hear this too."""
+        """Begin again from the first round: everybody must hear this, too."""
         self.publish(message, self._to, now)
 
     def include(self, node: NodeId, now: Instant) -> None:

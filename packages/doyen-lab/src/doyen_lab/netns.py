@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from doyen.errors import ConfigError, LocalProtocolError, TransportError
+from doyen.errors import ConfigError, TransportError
 from doyen_lab.iproute import (
     QUIET,
     batch,
@@ -47,7 +47,6 @@ __all__ = [
     "NODES_MAX",
     "QUIET_AFTER_S",
     "Counters",
-    "Loopback",
     "Namespace",
     "Namespaces",
     "Network",
@@ -111,25 +110,6 @@ class Network(Protocol):
     ) -> None: ...
     def cut(self, i: int, /) -> None: ...
     def mend(self, i: int, /) -> None: ...
-
-
-class Loopback:
-    """The machine's own loopback as a network: no root is needed, and no host can be cut off."""
-
-    def __init__(self, node_count: int) -> None:
-        self.nodes = [Namespace("", "lo", "127.0.0.1")] * node_count
-
-    def __enter__(self) -> "Loopback":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def cut(self, i: int) -> None:
-        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
-
-    def mend(self, i: int) -> None:
-        raise LocalProtocolError("nobody is cut off on loopback")
 
 
 def free_ports(count: int) -> int:

@@ -18,6 +18,7 @@ The interface counters of a host (`network.nodes[0].counters()`) count IP packet
 """
 
 import ipaddress
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new
 from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
 from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
 
-__all__ = ["Link", "LinkCounters", "Switch", "Traffic"]
+__all__ = ["Link", "LinkCounters", "Loopback", "Switch", "Traffic"]
 
 INTERFACE = "tun0"
 PLAIN = Link()
@@ -59,6 +60,11 @@ class Traffic(Struct, frozen=True):
     @property
     def lost(self) -> int:
         return sum(link.lost for link in self.links.values())
+
+    @property
+    def refused(self) -> int:
+        """How many packets met a link that was cut."""
+        return sum(link.refused for link in self.links.values())
 
 
 class Switch:
@@ -136,6 +142,10 @@ class Switch:
     def set_all(self, **fields: Any) -> None:
         self._change(list(self._links), fields)
 
+    def set_up(self, directions: Iterable[Edge], up: bool) -> None:
+        """Cut or mend these directions, each from its first host to its second."""
+        self._change([edge for edge in directions if edge in self._links], {"up": up})
+
     def cut(self, a: int, b: int | None = None, *, both: bool = True) -> None:
         """Cut a from b, or from everybody, silently.  With `both=False` a still hears the others, but is not heard."""
         self._change(self._between(a, b, both), {"up": False})
@@ -203,11 +213,36 @@ class Switch:
         return msgspec.json.decode(line, type=Answer)
 
 
+class Loopback:
+    """The machine's own loopback in the place of a network: no root is needed, and no host can be cut off."""
+
+    def __init__(self, node_count: int) -> None:
+        place = f"127.{os.getpid() >> 8 & 127 | 64}.{os.getpid() & 255}"  # Two processes' hosts differ.
+        self.nodes = [Namespace("", "lo", f"{place}.{i + 1}") for i in range(node_count)]
+
+    def __enter__(self) -> "Loopback":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def link(self, a: int, b: int) -> Link:
+        return PLAIN
+
+    def cut(self, i: int) -> None:
+        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
+
+    mend = cut
+
+
 def check_link(link: Link) -> None:
-    if link.delay < 0 or link.jitter < 0:
-        raise ConfigError(f"delay {link.delay} and jitter {link.jitter} must not be negative")
-    if not 0 <= link.loss <= 1:
-        raise ConfigError(f"{link.loss} is no chance: give 0 to 1", field="loss")
+    if min(link.delay, link.jitter, link.reorder_by) < 0:
+        raise ConfigError(
+            f"delay {link.delay}, jitter {link.jitter}, reorder_by {link.reorder_by} must not be negative"
+        )
+    for name, chance in (("loss", link.loss), ("duplicate", link.duplicate), ("reorder", link.reorder)):
+        if not 0 <= chance <= 1:
+            raise ConfigError(f"{chance} is no chance: give 0 to 1", field=name)
 
 
 def _packed(node: Namespace) -> list[str]:

@@ -41,6 +41,9 @@ class Link(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delay: int = 0  #: How long a packet takes to cross it, in nanoseconds.
     jitter: int = 0  #: Added to the delay, uniform from 0 to this; packets may overtake each other.
     loss: float = 0.0  #: The chance that a packet is lost on it.
+    duplicate: float = 0.0  #: The chance that a packet arrives twice.
+    reorder: float = 0.0  #: The chance that a packet is held back, so that later ones overtake it,
+    reorder_by: int = 0  #: by a time from 0 to this, in nanoseconds.
     up: bool = True  #: False: cut; nothing crosses it, and nobody is told.
 
 
@@ -50,6 +53,8 @@ class LinkCounters(Struct):
     packets: int = 0  # Offered to it.
     bytes: int = 0  # Of these, IP header included.
     lost: int = 0
+    duplicated: int = 0
+    reordered: int = 0
     refused: int = 0  # While it was cut.
 
 
@@ -182,36 +187,41 @@ class Loop:
     def _pass_on(self, packet: bytes, here: int, goal: int, now: int) -> None:
         step = self.hops[here][goal]
         assert step is not None
-        at = self._cross(here, step, len(packet), now)
-        if at is None:
-            return
-        if at == now:
-            self._arrive(packet, step, goal, 0, now)
-        else:
-            heappush(self._pending, (at, next(self._number), packet, step, goal, 0))
+        for at in self._cross(here, step, len(packet), now):
+            if at == now:
+                self._arrive(packet, step, goal, 0, now)
+            else:
+                heappush(self._pending, (at, next(self._number), packet, step, goal, 0))
 
     def _spread(self, packet: bytes, source: int, here: int, ttl: int, now: int) -> None:
         """Pass a multicast on to neighbours, and, with a TTL above 1 and if the switch relays, to theirs."""
         for step in self.children[source][here]:
-            at = self._cross(here, step, len(packet), now)
-            if at is not None:
-                left = ttl - 1 if self.plan.relay else 0
+            left = ttl - 1 if self.plan.relay else 0
+            for at in self._cross(here, step, len(packet), now):
                 heappush(self._pending, (at, next(self._number), packet, step, ~source, left))
 
-    def _cross(self, here: int, step: int, size: int, now: int) -> int | None:
-        """Return when a packet comes out at the other end of a link, or None."""
+    def _cross(self, here: int, step: int, size: int, now: int) -> list[int]:
+        """Return when a packet comes out at the other end of a link: never, once or twice."""
         link, counters = self.links[here, step], self.counters[here, step]
         counters.packets += 1
         counters.bytes += size
         if not link.up:
             counters.refused += 1
-            return None
-        if link.loss and self.rng.random() < link.loss:
+            return []
+        random = self.rng.random
+        if link.loss and random() < link.loss:
             counters.lost += 1
-            return None
+            return []
+        at = now + link.delay
         if link.jitter:
-            return now + link.delay + int(self.rng.random() * link.jitter)
-        return now + link.delay
+            at += int(random() * link.jitter)
+        if link.reorder and random() < link.reorder:
+            counters.reordered += 1
+            at += int(random() * link.reorder_by)
+        if link.duplicate and random() < link.duplicate:
+            counters.duplicated += 1
+            return [at, at]
+        return [at]
 
     def _deliver_due(self) -> None:
         pending = self._pending

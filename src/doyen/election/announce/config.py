@@ -1,4 +1,4 @@
-"""How a group announces and listens."""
+"""The intervals and options of announce-listen elections."""
 
 from typing import Final, Literal
 
@@ -22,14 +22,14 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     suppress_interval: Duration = ms(500)  #: T_S.  0 is LE-A: all speak at once.  Long: slow first election.
     leader_is: Literal["best", "earliest"] = "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
     timer: TimerShape = "uniform"  #: Wake-up distribution; exponential: fewer messages, a later first leader.
-    rank_map: RankMap = "none"  #: Whether a better place wakes earlier.
+    rank_map: RankMap = "none"  #: Whether a process with a better place wakes earlier.
     group_size: int = 10  #: N as expected; shapes the exponential timer and the number of Byes, nothing else.
-    leader_count: int = 1  #: k.  A process yields after hearing k better; each knows the k.
-    query_timeout: Duration = 0  #: T_Q ≥ 2Δ; 0 is off.  Ask before the first claim; silence for T_Q means claim.
-    bye_loss: float = 0.0  #: Loss estimate that the number of Byes is made for.
-    bye_target_prob: float = 0.99  #: Wanted chance that everybody hears a Bye; 0 is off.
+    leader_count: int = 1  #: k.  A process yields after hearing k better ones; each names all k.
+    query_timeout: Duration = 0  #: T_Q ≥ 2Δ; 0 is off.  A process asks before its first claim, and waits this long.
+    bye_loss: float = 0.0  #: The estimated loss, by which the number of Byes is chosen.
+    bye_target_prob: float = 0.99  #: The probability that everybody is to hear a Bye; 0 is off.
     bye_from_all: bool = False  #: Members that do not lead say Bye too.
-    ageing_after: Duration = FOREVER  #: A leader silent for so long yields to any fresh claim; FOREVER is off.
+    ageing_after: Duration = FOREVER  #: When a silent leader yields to any fresh claim; FOREVER is off.
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -61,7 +61,7 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def paper(cls) -> "AnnounceConfig":
-        """[LE §5.4] T_S = T_A = 1, T_L = ∞, extensions off.  It breaks the chapter's own T_A ≥ T_S + Δ."""
+        """Return the setting of [LE §5.4]: T_S = T_A = 1, T_L = ∞, no extensions.  It breaks its own T_A ≥ T_S + Δ."""
         return cls(
             announce_interval=seconds(1),
             suppress_interval=seconds(1),
@@ -71,16 +71,17 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def lan(cls, group_size: int) -> "AnnounceConfig":
-        """Messages take a millisecond: a fifth of a second keeps claims apart, and costs a takeover a tenth.
+        """Return the preset for networks on which messages take a millisecond.
 
-        T_L is more than twice T_A, so one word may be lost, and the next be half a second late; a third of T_L would
-        cost a quarter more, and the third word would come just too late.
+        T_S, a fifth of a second, keeps claims apart, and makes a takeover a tenth longer.  T_L is more than twice T_A,
+        so one announcement may be lost, and the next be half a second late; T_A of a third of T_L would cost a quarter
+        more messages, and the third announcement would come just too late.
         """
         return cls(announce_interval=ms(1250), suppress_interval=ms(200), group_size=group_size)
 
     @classmethod
     def wan(cls, group_size: int) -> "AnnounceConfig":
-        """Round trips of 300 ms and a few percent of loss."""
+        """Return the preset for round trips of 300 ms and a few percent of loss."""
         return cls(
             announce_interval=seconds(2),
             listen_timeout=seconds(10),
@@ -90,7 +91,7 @@ class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def bye_count(config: AnnounceConfig) -> int:
-    """[LE §5.7] The least r with (1 − l^r)^(N−1) ≥ target: everybody hears one of r Byes."""
+    """[LE §5.7] Return the least r with (1 − l^r)^(N−1) ≥ target, so that everybody hears one of r Byes."""
     if config.bye_target_prob == 0:
         return 0
     for count in range(1, BYE_COUNT_MAX):

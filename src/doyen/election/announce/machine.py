@@ -1,7 +1,7 @@
-"""Announce-listen elections: whoever believes to lead says so; whoever hears a better one falls silent.  [LE Ch. 5]
+"""Announce-listen elections: a leader announces itself, and falls silent when it hears a better one.  [LE Ch. 5]
 
 Leadership is soft state.  A leader announces itself every T_A; the others listen, and after T_L of silence take
-leadership back and start anew.  Nothing is acknowledged, nobody is counted: the group converges on the best
+leadership back and start anew.  Nothing is acknowledged, and nobody is counted: the group converges on the best
 member that can be heard, with one small multicast per interval.  Three variants of one machine:
 
     LE-A   claims at once                                (suppress_interval = 0)
@@ -39,9 +39,9 @@ from doyen.election.announce.messages import (
     STANDING_MAX,
     AnnounceDue,
     Announcement,
+    AnnouncementOverdue,
     AnswerOverdue,
     Bye,
-    ListenDue,
     Query,
     ReplyDue,
     Status,
@@ -82,7 +82,7 @@ class Announce(NoLease):
         "term_number",
     )
     MESSAGES: ClassVar[Any] = Announcement | Query | Bye
-    RECORD: ClassVar[Any] = int  # The number of its last reign, where terms are kept over restarts.
+    RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Announce(NoLease):
         standing: Standing | None = 0,  # None: not eligible.
         place: Place | None = None,
         common_seed: int = 0,
-        restored: int | None = None,  # The last term it reigned under, in an earlier life; None: nothing is kept.
+        restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
         if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.
             raise ConfigError(f"{standing} is out of range: give a number within ±2^62", field="standing")
@@ -104,17 +104,17 @@ class Announce(NoLease):
         self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
-        self._claim: Claim | None = None  # Mine, while I contend or lead.
-        self._mine: Announcement | None = None  # What I announce, while I lead.
-        self._table: list[Claim] = []  # The leaders I name, best first, myself included while I contend; at most k.
+        self._claim: Claim | None = None  # This process's own, while it contends or leads.
+        self._mine: Announcement | None = None  # What this process announces, while it leads.
+        self._table: list[Claim] = []  # The leaders named, best first, itself included while it contends; at most k.
         self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
         self._heard: dict[NodeId, Heard] = {}  # The others in the table.
-        self._latest: Heard = _NOTHING  # Whom of them I heard last.
-        self._passed_over: Heard = _NOTHING  # Of those who claimed lately and were no better, the best.
+        self._latest: Heard = _NOTHING  # The one of them that was heard last.
+        self._passed_over: Heard = _NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
         self._lift = self._listening = False
-        self._retired: Standing | None = None  # What it is worth, while it has resigned and does not contend.
+        self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
 
     # Inputs.
 
@@ -144,7 +144,9 @@ class Announce(NoLease):
         else:
             self._hear_worse(sender, message, now)
 
-    def on_timer(self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | ListenDue, now: Instant) -> None:
+    def on_timer(
+        self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | AnnouncementOverdue, now: Instant
+    ) -> None:
         match timer:
             case AnnounceDue() if timer.reign_no == self._reign_no:
                 self._announce(now)
@@ -155,13 +157,13 @@ class Announce(NoLease):
             case ReplyDue() if timer.announce_no == self._announce_no and self._mine is not None:
                 self._announce_no += 1  # One reply serves all who asked.
                 self._out.multicast(self._mine)
-            case ListenDue():
+            case AnnouncementOverdue():
                 self._listen(now)
             case _:
                 pass  # Set for a wait or a reign that is over.
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
-        """The application's word on what this process is worth; it counts from the next announcement on."""
+        """Take this process's standing from the application; it counts from the next announcement on."""
         if fact.value != fact.value:
             return  # Not a number: no news.
         value = min(max(fact.value, -STANDING_MAX), STANDING_MAX)
@@ -182,9 +184,10 @@ class Announce(NoLease):
                 self._mine = Announcement(self._mine.term, self.standing)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
-        """A leader whose process is gone need not be waited for; one that lives after all announces again.
+        """Drop a leader whose process is gone at once; one that lives after all announces again.
 
-        Some see it before others: who claimed meanwhile will not repeat it before T_A is over, and is heard now.
+        Some processes see it before others: one that has claimed meanwhile will not repeat its claim before T_A is
+        over, so its last claim counts now.
         """
         if fact.gone and fact.member in self._heard:
             self._drop(fact.member, "gone")
@@ -197,7 +200,7 @@ class Announce(NoLease):
                 self._take_back(now, spread)
 
     def leave(self, now: Instant) -> None:
-        """The command of a process that ends in order: it says Bye if it leads (or if all do), and falls silent."""
+        """End in order: say Bye, if this process leads or all say so, and fall silent."""
         if self.status is Status.ABSENT:
             return
         if self.status is Status.LEADING or self.config.bye_from_all:
@@ -206,7 +209,7 @@ class Announce(NoLease):
         self._become_absent()
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
-        """The command of a leader that goes on as a follower: Bye, and no claim until `stand`."""
+        """Stop leading and go on as a follower: say Bye, and claim nothing until `stand`."""
         self.check_heir(to)
         if self.status is Status.LEADING:
             retired = self.standing
@@ -215,12 +218,12 @@ class Announce(NoLease):
             self.start(now)
 
     def check_heir(self, to: NodeId | None) -> None:
-        """Raises what a resignation would."""
+        """Raise what a resignation would raise."""
         if to is not None:
             raise LocalProtocolError(f"announce-listen elects by rank and cannot hand over to {to}: raise its standing")
 
     def stand(self, now: Instant) -> None:
-        """The command of one that resigned, and may lead again."""
+        """Contend again after a resignation."""
         if self._retired is not None:
             retired, self._retired = self._retired, None
             self.on_score_given(ScoreGiven(0, retired), now)
@@ -229,13 +232,18 @@ class Announce(NoLease):
 
     @property
     def leader(self) -> NodeId | None:
-        """The best this process names: itself while it waits; None if it is absent or only follows, unheard."""
+        """Return the best leader that this process names: itself while it waits; None if it names nobody."""
         return self._table[0][1] if self._table else None
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """(standing, name) of those it names, best first."""
+        """Return (standing, name) of each leader that this process names, best first."""
         return tuple(self._table)
+
+    @property
+    def claim(self) -> Claim | None:
+        """Return this process's own claim, while it contends or leads."""
+        return self._claim
 
     @property
     def leaders(self) -> tuple[NodeId, ...]:
@@ -259,6 +267,26 @@ class Announce(NoLease):
 
     def leads(self, now: Instant) -> bool:
         return self.is_leader
+
+    def contradiction(self) -> str | None:
+        """Return what in this machine's state contradicts itself, for checkers; None if nothing does."""
+        table, heard, mine, count = self._table, self._heard, self._mine, self.config.leader_count
+        contends = self.status in (Status.WAITING, Status.ASKING, Status.LEADING)
+        if len(table) > count:
+            return f"{len(table)} leaders in its table, at most {count} may be"
+        if len(table) > 1 and table != sorted(table, reverse=True):
+            return "its table is not in order"
+        if contends != (self._claim is not None) or (contends and self._claim not in table):
+            return "it contends, and its claim is not in its own table; or the other way round"
+        if len(table) != len(heard) + contends or any(name not in heard for _, name in table if name != self.me):
+            return "the others in its table are not those it heard"
+        if self._latest.node and self._latest is not heard.get(self._latest.node):
+            return "whom it heard last is nobody whom it names"
+        if self.is_leader != (mine is not None):
+            return "it leads and has nothing to announce, or the other way round"
+        if mine is not None and mine.term > self.term_number:
+            return "it acts under a term above the greatest it has seen"
+        return None
 
     # Transitions: each the sole writer of its state.
 
@@ -311,7 +339,7 @@ class Announce(NoLease):
     def _draw(self, spread: Duration) -> Duration:
         if spread == 0:
             return 0
-        config, seed = self.config, self.common_seed + self.term_number  # The same on all who lost one leader.
+        config, seed = self.config, self.common_seed + self.term_number  # The same on all that lost one leader.
         if config.rank_map == "none" and config.timer == "uniform":
             return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)
@@ -337,7 +365,7 @@ class Announce(NoLease):
         self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
-        """[LE Prog. 5.2 l. 11] Drops leaders silent for T_L; one timer serves all, and re-arms itself."""
+        """[LE Prog. 5.2 l. 11] Drop leaders silent for T_L; one timer serves all, and re-arms itself."""
         self._listening = False
         silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
@@ -350,17 +378,17 @@ class Announce(NoLease):
         if not self._listening and self.config.listen_timeout < FOREVER and self._heard:
             self._listening = True
             oldest = min(heard.at for heard in self._heard.values())
-            self._out.set_timer(ListenDue(), oldest + self.config.listen_timeout)
+            self._out.set_timer(AnnouncementOverdue(), oldest + self.config.listen_timeout)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
-        """There is room in the table: whoever may lead contends for it."""
+        """Contend for the room in the table, if this process may lead."""
         if self.status is Status.FOLLOWING and self.standing is not None:
             self._become_waiting(now, spread)
 
     def _admit(self, sender: NodeId, message: Announcement, now: Instant) -> None:
-        """A claim good enough to be named enters, and the worst leaves a full table."""
+        """Enter a claim that is good enough to be named; the worst leaves a full table."""
         if sender == self.me or message.term - self.term_number > TERM_LEAP_MAX:
-            return  # My own name from the network, an echo or a namesake, cannot depose me; nor can a wild term.
+            return  # Its own name from the network, an echo or a namesake, cannot depose it; nor can a wild term.
         if message.term > self.term_number:
             self.term_number = message.term
         if self.config.leader_is == "earliest":
@@ -374,7 +402,7 @@ class Announce(NoLease):
         self._keep_listening()
 
     def _renew(self, heard: "Heard", message: Announcement, now: Instant) -> None:
-        """A leader I name says something new: a higher term, or another standing."""
+        """Take a higher term or another standing from a leader that is named already."""
         if message.term - self.term_number > TERM_LEAP_MAX:
             return
         sender, said, heard.said = heard.node, heard.said, message
@@ -390,9 +418,9 @@ class Announce(NoLease):
             self._prefer_myself(now)
 
     def _hear_worse(self, sender: NodeId, message: Announcement, now: Instant) -> None:
-        """Ignored without rebuttal, but for its term, its wake-up, and my leader's age."""
+        """Ignore a worse claim without rebuttal, but for its term, its wake-up, and the age of the worst leader."""
         if sender == self.me or self._bar is _UNBEATABLE:
-            return  # An echo or a namesake; or I am absent.
+            return  # An echo or a namesake; or this process is absent.
         self._note_term(message.term)
         if self.status is Status.FOLLOWING:
             self._pass_over(sender, message, now)
@@ -414,19 +442,19 @@ class Announce(NoLease):
             self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _note_term(self, term: int) -> None:
-        """A leader lifts its own above any it hears, at its next scheduled announcement."""
+        """Note a term; a leader lifts its own above it, at its next scheduled announcement."""
         if self.term_number <= term <= self.term_number + TERM_LEAP_MAX:
             self.term_number = term
             self._lift = self._mine is not None
 
     def _note_wake_up(self, standing: Standing) -> None:
-        """LE-M: who is heard before I have spoken woke before me, whatever its clock says, or mine."""
+        """LE-M: a process heard before this one has announced woke earlier, whatever the clocks say."""
         self._floor = min(self._floor, standing)
         if self._claim is not None and self._mine is None and self._claim[0] >= self._floor:
             self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
 
     def _prefer_myself(self, now: Instant) -> None:
-        """My standing rose, or a leader's fell: if I belong in the table now, I contend."""
+        """Contend, if this process belongs in the table now: its standing rose, or a leader's fell."""
         if self.status is Status.FOLLOWING and self.standing is not None and self.config.leader_is == "best":
             if (self.standing, self.me) > self._bar:
                 if len(self._table) == self.config.leader_count:
@@ -448,15 +476,15 @@ class Announce(NoLease):
                 pass
 
     def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
-        """[LE §5.7] The asker's claim counts like an announcement; a leader that is better answers it."""
-        # In LE-M nobody that still asks has woken before one that leads, whatever it claims.
+        """[LE §5.7] Take the sender's claim like an announcement; a leader that is better answers it."""
+        # In LE-M no process that still asks has woken before one that leads, whatever it claims.
         better = (query.standing, sender) > self._bar and self.config.leader_is == "best"
         if sender in self._heard or better or self._mine is None:
             self.on_message(sender, Announcement(query.term, query.standing), now)
         elif not self.config.suppress_interval:
             self._out.send(sender, self._mine)
         else:
-            # Suppress, then Query: replies are suppressed too, by my own next announcement or by a better leader's.
+            # Suppress, then Query: replies are suppressed too, by this leader's next announcement or by a better one's.
             patience = int(self._rng.random() * (self.config.query_timeout // 2))
             self._out.set_timer(ReplyDue(self._announce_no), now + patience)
 
@@ -476,7 +504,7 @@ class Announce(NoLease):
         self._enter(claim)
 
     def _displace(self, node: NodeId) -> None:
-        """A better claim takes its place.  Of one leader among several, or of myself, the node is told."""
+        """Make room for a better claim.  The loss of one leader among several, or of this process, is emitted."""
         if node == self.me:
             self._table = [held for held in self._table if held[1] != node]
             self._become_follower("outranked")
@@ -497,14 +525,14 @@ class Announce(NoLease):
 
 
 class Heard:
-    """A leader that a process names, other than itself."""
+    """A leader that this process names, other than itself."""
 
     __slots__ = ("at", "node", "said", "told")
 
     def __init__(self, node: NodeId, said: Announcement, at: Instant, told: Term) -> None:
         self.node = node
-        self.said, self.at = said, at  # The last that it said, and when.
-        self.told = told  # The term under which this process's node was last told of it.
+        self.said, self.at = said, at  # Its last announcement, and when that was heard.
+        self.told = told  # The term of the last `LeaderElected` that named it.
 
 
 _NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))

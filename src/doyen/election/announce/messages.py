@@ -1,4 +1,4 @@
-"""What announce-listen elections say to each other, and to themselves later."""
+"""The messages, timers and states of announce-listen elections."""
 
 from enum import Enum
 
@@ -12,7 +12,7 @@ from doyen.core.rank import Standing
 
 
 class Announcement(Struct, frozen=True, gc=False, array_like=True, tag="A"):
-    """I lead.  To everybody, every T_A; to one process in answer to its Query."""
+    """Says that the sender leads: multicast every T_A, or sent in answer to a Query."""
 
     term: int
     standing: Standing
@@ -22,7 +22,7 @@ class Announcement(Struct, frozen=True, gc=False, array_like=True, tag="A"):
 
 
 class Query(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
-    """Who leads?  Carries the asker's own claim, so that it silences worse ones like an announcement."""
+    """Asks who leads.  It carries the sender's own claim, so that it silences worse ones like an announcement."""
 
     term: int
     standing: Standing
@@ -32,7 +32,7 @@ class Query(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
 
 
 class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
-    """I am leaving; whoever named me should look for another."""
+    """Says that the sender is leaving; a process that named it looks for another leader."""
 
     term: int
 
@@ -49,27 +49,38 @@ def _check_claim(term: int, standing: Standing) -> None:
 
 
 class WakeUp(Struct, frozen=True, gc=False):
+    """The process asks, or claims leadership."""
+
     wait_no: int
 
 
 class AnswerOverdue(Struct, frozen=True, gc=False):
+    """The process leads, as no leader has answered its Query."""
+
     wait_no: int
 
 
 class AnnounceDue(Struct, frozen=True, gc=False):
+    """The leader announces itself."""
+
     reign_no: int
 
 
 class ReplyDue(Struct, frozen=True, gc=False):
+    """The leader answers a Query, unless it has announced itself since."""
+
     announce_no: int
 
 
-class ListenDue(Struct, frozen=True, gc=False): ...
+class AnnouncementOverdue(Struct, frozen=True, gc=False):
+    """Leaders that have been silent for T_L are dropped."""
 
 
 class Status(Enum):
-    ABSENT = "absent"  # Not started, or left.
-    WAITING = "waiting"  # Names itself; speaks when its wake-up comes.
-    ASKING = "asking"  # Awake; waits for an answer to its Query.
+    """What a process does in its election."""
+
+    ABSENT = "absent"  # It has not started, or has left.
+    WAITING = "waiting"  # It names itself, and claims when its wake-up comes.
+    ASKING = "asking"  # It is awake, and waits for an answer to its Query.
     LEADING = "leading"
     FOLLOWING = "following"

@@ -1,4 +1,4 @@
-"""The election by key as a kind: whoever sits closest to the group's key on an arbitrated ring.  [ARB]"""
+"""The election by key as a kind: the member that sits closest to the key leads, on an arbitrated ring.  [ARB]"""
 
 from collections.abc import Callable
 from typing import Any

@@ -42,7 +42,7 @@ class LeaderByKey(NoLease):
         self._claiming = False
         self._granted: set[NodeId] = set()
         self._highest = 0  # The highest number of a term that was heard of.
-        self._heard: NodeId | None = None  # Who led under it.
+        self._heard: NodeId | None = None  # The leader of that term.
         self._present: frozenset[NodeId] = frozenset()  # By the ring's list of members.
 
     def start(self, now: Instant) -> None:
@@ -93,7 +93,7 @@ class LeaderByKey(NoLease):
             self._highest = number
             self._name(leader)
         elif number == self._highest:
-            # The latest reign that there was: so hears who has left the ring, come back, and names nobody.
+            # A member that left the ring and came back hears of the latest term in this way.
             self._heard = leader
             self._name_again()
 
@@ -104,7 +104,7 @@ class LeaderByKey(NoLease):
             self._out.emit(LeaderElected(self.term))
 
     def _name_again(self) -> None:
-        """Whoever led last still does, as far as is known, if it is of the ring."""
+        """Name the leader of the latest term again, if it is present and nobody is named."""
         if self.term is None and self._heard in self._present:
             assert self._heard is not None
             self._name(self._heard)

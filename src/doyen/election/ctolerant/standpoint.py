@@ -12,7 +12,7 @@ from doyen.core.view import Member, MembershipView, Status
 from doyen.election.ctolerant.config import CTolerantConfig
 from doyen.election.ctolerant.messages import LISTED_MAX, ElectionId
 from doyen.errors import LocalProtocolError
-from doyen.membership.reliable import Standing as Presence
+from doyen.membership.reliable import Presence
 
 Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
 Health: TypeAlias = Callable[[Member], int]  # How unhealthy a member is: 0 is well.

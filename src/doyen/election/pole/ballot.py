@@ -1,4 +1,4 @@
-"""One epoch's election as one process sees it: the best proposal, who proposed, who voted.  [POLE Alg. 1]"""
+"""Holds what a voter knows of the election of one epoch: the best proposal, who proposed, who voted.  [POLE Alg. 1]"""
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
@@ -6,12 +6,12 @@ from doyen.election.pole.messages import Propose, Standing
 
 
 def better(one: tuple[Standing, NodeId], other: tuple[Standing, NodeId]) -> bool:
-    """By score, then by the highest id.  [POLE §3.2]"""
+    """Whether one proposal is greater than the other: by score, then by the highest id.  [POLE §3.2]"""
     return (one[0], order(one[1])) > (other[0], order(other[1]))
 
 
 class Ballot:
-    """Begun anew with every epoch: that clears both sets, and stops the timer."""
+    """The proposals and votes of one epoch; a new epoch makes a new ballot, with empty sets and no timer."""
 
     def __init__(self, epoch: int, size: int) -> None:
         self.epoch, self.size = epoch, size
@@ -25,13 +25,13 @@ class Ballot:
         return self.size // 2 + 1
 
     def is_lesser(self, theirs: Propose) -> bool:
-        """[POLE Alg. 1, line 37] By epoch, then score, then id."""
+        """[POLE Alg. 1, line 37] Whether a proposal is less than the best here: by epoch, then score, then id."""
         if theirs.epoch != self.epoch:
             return theirs.epoch < self.epoch
         return self.best is not None and better(self.best, (theirs.standing, theirs.node))
 
     def offer(self, standing: Standing, node: NodeId) -> bool:
-        """Keeps the greater; whether this one is."""
+        """Keep the greater of this proposal and the best; return whether this one is greater."""
         if self.best is None or better((standing, node), self.best):
             self.best = (standing, node)
             return True
@@ -50,7 +50,7 @@ class Ballot:
         return len(self.proposers) >= self.quorum
 
     def vote(self, voter: NodeId, epoch: int, leader: NodeId) -> bool:
-        """Whether a quorum now votes for this leader in this epoch, itself included: a dead one is not joined."""
+        """Count a vote; return whether a quorum votes alike, the leader itself included: a dead one is not joined."""
         self.votes[voter] = (epoch, leader)
         alike = [node for node, vote in self.votes.items() if vote == (epoch, leader)]
         return len(alike) >= self.quorum and leader in alike

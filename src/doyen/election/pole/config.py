@@ -11,18 +11,18 @@ DRIFT_MAX: Final = 0.1
 
 
 class PoleConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Patience in elections, the leader's lease, and when it resigns."""
+    """The waits of an election, the leader's lease, and when a leader resigns."""
 
     election_timeout: Duration = ms(200)  #: T, above a round trip.  Short: not the best score.  Long: slow takeovers.
     retry_max: Duration = seconds(60)  #: Proposals are repeated after T, 2T, …, at most this.  Long: late after cuts.
-    score_timeout: Duration = seconds(5)  #: The first score is waited for so long; then any measured one wins.
-    lease: Duration = seconds(2)  #: A leader acts so long after a majority last heard it.  Short: lost on hiccups.
-    heartbeat_interval: Duration = ms(400)  #: Of the leader.  Above half a lease a single loss costs leadership.
+    score_timeout: Duration = seconds(5)  #: The longest wait for the first score; then any measured one wins.
+    lease: Duration = seconds(2)  #: How long a leader acts after a majority last heard it.  Short: lost on hiccups.
+    heartbeat_interval: Duration = ms(400)  #: Between heartbeats.  Above half a lease a single loss costs leadership.
     drift_max: float = 0.001  #: How far clocks' rates may be off; beyond it two leaders could act at once.
-    resign_interval: Duration = seconds(5)  #: The leader compares scores so often; inf: it never resigns.
+    resign_interval: Duration = seconds(5)  #: Between the leader's comparisons of scores; inf: it never resigns.
     resign_margin: float = 0.1  #: Another must be better by this part of the leader's own score.
-    resign_rounds: int = 3  #: So many comparisons in a row.  1: a single outlier deposes.
-    cool_down: Duration = seconds(60)  #: Nobody resigns sooner after having been elected.
+    resign_rounds: int = 3  #: In how many comparisons in a row.  1: a single outlier deposes.
+    cool_down: Duration = seconds(60)  #: The shortest reign before a resignation.
 
     def __post_init__(self) -> None:
         def need(holds: bool, field: str, wanted: str) -> None:
@@ -46,7 +46,7 @@ class PoleConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def guard(self) -> Duration:
-        """How long a voter is bound to the leader it answered: the lease, by the slowest against the fastest clock.
+        """Return how long a voter is bound to a leader: the lease, by the slowest against the fastest clock.
 
         A leader's lease lasts at most lease/(1−ρ) of true time, a voter's wait at least guard/(1+ρ).
         """
@@ -54,23 +54,23 @@ class PoleConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def claim_timeout(self) -> Duration:
-        """Patience for a majority of grants: voters may still be bound to somebody for a whole guard."""
+        """Return the longest wait for a majority of grants: voters may still be bound to another for a whole guard."""
         return self.guard + self.election_timeout
 
     @property
     def settle_max(self) -> Duration:
-        """From the end of all faults, with a majority of voters up, until one leader is known to all.
+        """Return the longest time from the end of all faults until all know one leader, with a majority of voters up.
 
-        Whoever trusts a dead leader gives it up (guard), whoever claims in vain gives up (claim), proposals are
-        repeated (retry), an election is held (2T), voters are free (guard) and the claim is made; twice, for the first
-        may meet what is left of the faults.
+        A voter gives up a dead leader (guard), a claimant gives up in vain (claim), proposals are repeated (retry), an
+        election is held (2T), voters are free (guard) and the claim is made; twice, for the first may meet what is left
+        of the faults.
         """
         once = 2 * self.guard + self.claim_timeout + self.retry_max + 3 * self.election_timeout
         return 2 * once + self.score_timeout
 
     @classmethod
     def paper(cls) -> "PoleConfig":
-        """[POLE §3] Nobody resigns.  The paper gives no T; its failure detector is ZooKeeper's."""
+        """Return the setting of [POLE §3]: no resignation.  The paper gives no T; it detects failures by ZooKeeper."""
         return cls(resign_interval=FOREVER)
 
     @classmethod
@@ -79,5 +79,5 @@ class PoleConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def wan(cls, group_size: int) -> "PoleConfig":
-        """Round trips of 300 ms and a few percent of loss."""
+        """Return the preset for round trips of 300 ms and a few percent of loss."""
         return cls(election_timeout=ms(800), lease=seconds(4), heartbeat_interval=ms(800))

@@ -1,7 +1,7 @@
-"""A leader's lease: it may act as long as a majority is bound to it, by its own monotonic clock.
+"""The lease of a leader: it may act as long as a majority is bound to it, by its own monotonic clock.
 
-Each ack names the heartbeat that it answers, and counts from when that one was *sent*: by then nobody was bound for
-longer.  So a lease ends, in true time, before the voters that made it may turn to anybody else.
+Each ack names the heartbeat that it answers, and counts from when that one was *sent*, so that no voter is bound for
+less.  So a lease ends, in true time, before the voters that made it may turn to another.
 """
 
 from doyen.core.clock import Duration, Instant
@@ -9,7 +9,7 @@ from doyen.core.ids import NodeId
 
 
 class Lease:
-    """Acks of one claim or reign."""
+    """The acks of one claim or reign."""
 
     def __init__(self, size: int, length: Duration) -> None:
         self._quorum, self._length = size // 2 + 1, length
@@ -20,14 +20,14 @@ class Lease:
 
     @property
     def until(self) -> Instant:
-        """When the last majority's word runs out; before all time if there is none."""
+        """Return when the acks of the last majority run out; -1 if there is no majority."""
         if len(self._anchors) < self._quorum:
             return -1
         return sorted(self._anchors.values(), reverse=True)[self._quorum - 1] + self._length
 
 
 class Beats:
-    """When each heartbeat was sent, as far back as a lease reaches."""
+    """The instants at which heartbeats were sent, as far back as a lease reaches."""
 
     def __init__(self, keep: Duration) -> None:
         self._keep = keep

@@ -1,8 +1,8 @@
 """Elections by application scores among a fixed set of voters; at most one leader acts at a time.  [POLE]
 
-Whoever misses its leader proposes itself, with its score, in the next epoch; greater proposals overwrite lesser ones,
-and spread.  A quorum of proposals starts a timer, all of them end the election at once.  The winner claims its epoch;
-each voter grants it once, durably, and acks its heartbeats; while a majority does, it leads, on a lease.
+A voter that misses its leader proposes itself, with its score, in the next epoch; greater proposals overwrite lesser
+ones, and spread.  A quorum of proposals starts a timer, all of them end the election at once.  The winner claims its
+epoch; each voter grants it once, durably, and acks its heartbeats; while a majority does, it leads, on a lease.
 
     MEASURING ─▶ ELECTING ─▶ CHOSEN ───▶ FOLLOWING ──silence──▶ ELECTING, next epoch
                      └─────▶ CLAIMING ─▶ LEADING ───lease over─▶ ELECTING, next epoch
@@ -11,7 +11,7 @@ Deviation [POLE Alg. 1]: proposals are ordered by epoch first; only same-epoch s
   not; the timer is started once, and belongs to its epoch; joining by votes never lowers a promised epoch, the leader
   re-establishes itself above it.
 Deviation [POLE §3.1]: connections are not what keeps leaders apart: see `promise` and `lease`.
-Extension: a heartbeat of a leader that acts settles whoever hears it, so that nobody waits for a quorum of votes.
+Extension: a heartbeat of a leader that acts settles every voter that hears it: none waits for a quorum of votes.
 Extension: resignation with margin, rounds and cool-down, and hand-over without an election (`resignation`).
 """
 
@@ -25,21 +25,22 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
-from doyen.election.pole import resignation
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.deadline import Deadline, DeadlineReached
 from doyen.election.pole.grants import Grants
 from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
     MESSAGES,
-    ElectionOver,
+    ComparisonDue,
+    ElectionEnds,
     Heartbeat,
     HeartbeatAck,
     HeartbeatDue,
     Message,
     NotVoting,
+    PromiseEnds,
     Propose,
-    QueryDue,
     QuorumProposed,
     Resigned,
     RetryDue,
@@ -48,19 +49,18 @@ from doyen.election.pole.messages import (
     ScoreReply,
     Selected,
     Standing,
-    Unbound,
     Vote,
+    epoch_of,
 )
 from doyen.election.pole.promise import Promise, Voter
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.election.pole.status import Status
-from doyen.election.pole.watch import Deadline, WatchDue
 from doyen.errors import ConfigError, LocalProtocolError
 
 
 class Pole:
-    """One voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
+    """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = MESSAGES
     RECORD: ClassVar[Any] = Promise
@@ -75,7 +75,7 @@ class Pole:
         voters: Iterable[NodeId],
         score: Score | None = None,
         restored: Promise | None = None,
-        newcomer: bool = False,  # The operator's word that nobody of this name ever voted.
+        newcomer: bool = False,  # The operator asserts that nobody of this name ever voted.
         durable: bool = True,  # False: promises are kept in memory only; for tests.
     ) -> None:
         self.me, self.config, self.voters = me, config, frozenset(voters)
@@ -87,19 +87,19 @@ class Pole:
         self.status = Status.ELECTING if self.voting else Status.OBSERVING
         self.voter = Voter(me, restored, out, durable=durable)
         self.chosen: NodeId | None = None  # The paper's `leader`.
-        self.term: Term | None = None  # The reign last told of, unless lost since.
+        self.term: Term | None = None  # That of the last `LeaderElected`, unless lost since.
         self.ballot = Ballot(self.epoch, len(self.voters))
-        self._gone: NodeId | None = None  # The leader that fell silent: scores are without it.
-        self.modest_in = 0  # The epoch in which it does not want to lead, having resigned.
+        self._gone: NodeId | None = None  # The leader that fell silent: scores leave it out.
+        self._modest_in = 0  # The epoch in which this node does not want to lead, having resigned.
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
-        self._deadline = Deadline(out)  # Of a claim, a lease, or a leader's silence.
+        self._deadline = Deadline(out)  # The end of a claim, of a lease, or of waiting for a leader.
 
     # Queries.
 
     @property
     def epoch(self) -> int:
-        """As promised: it never goes back."""
+        """Return the promised epoch, which never goes back."""
         return self.voter.promise.epoch
 
     @property
@@ -123,7 +123,7 @@ class Pole:
         return self.status is Status.LEADING
 
     def leads(self, now: Instant) -> bool:
-        """Whether it may act at this very instant: right also where timers are late."""
+        """Whether this node may act as leader at this instant, even where timers are late."""
         lease = self.reign.lease
         return self.status is Status.LEADING and lease is not None and now < lease.until
 
@@ -133,7 +133,7 @@ class Pole:
 
     @property
     def lease(self) -> Lease | None:
-        """Of the reign under way: what a watchdog outside must end by."""
+        """Return the lease of the present reign, by whose end a watchdog outside must act."""
         return self.reign.lease
 
     # Inputs.
@@ -149,8 +149,8 @@ class Pole:
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         self._look(now)
         if self.status is Status.LEFT or sender not in self.voters or sender == self.me:
-            return  # My own name from the network is an echo, or a namesake.
-        if getattr(message, "epoch", 0) - self.epoch > TERM_LEAP_MAX:
+            return  # This node's own name from the network is an echo, or a namesake.
+        if epoch_of(message) - self.epoch > TERM_LEAP_MAX:
             return
         if self.status is Status.OBSERVING:
             if isinstance(message, Heartbeat):
@@ -166,7 +166,7 @@ class Pole:
             case HeartbeatAck():
                 self._on_ack(sender, message, now)
             case Resigned():
-                resignation.on_resigned(self, sender, message, now)
+                self._on_resigned(sender, message, now)
             case ScoreQuery() if sender == self.chosen:
                 self.out.send(sender, ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
             case ScoreReply():
@@ -175,7 +175,7 @@ class Pole:
     def on_timer(self, timer: Any, now: Instant) -> None:
         self._look(now)
         match timer:
-            case WatchDue() if self._deadline.is_over(timer, now):
+            case DeadlineReached() if self._deadline.is_over(timer, now):
                 self._on_overdue(now)
             case HeartbeatDue() if timer.tenure == self.reign.tenure and self.status in (
                 Status.CLAIMING,
@@ -183,28 +183,28 @@ class Pole:
             ):
                 self._beat(now)
                 self.out.set_timer(timer, now + self.config.heartbeat_interval)
-            case ElectionOver():
-                self._on_election_over(timer, now)
+            case ElectionEnds() if timer.epoch == self.epoch and self.status is Status.ELECTING:
+                self._select(now)
             case RetryDue() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 self.out.multicast(self.ballot.proposal())
                 wait = min(2 * timer.wait, self.config.retry_max)
                 self.out.set_timer(RetryDue(timer.epoch, wait), now + wait)
             case ScoreOverdue() if timer.epoch == self.epoch and self.status is Status.MEASURING:
                 self._measured((), now)
-            case Unbound() if timer.epoch == self.epoch:
-                self._on_unbound(now)
-            case QueryDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
-                resignation.compare(self, now)
+            case PromiseEnds() if timer.epoch == self.epoch:
+                self._on_promise_ends(now)
+            case ComparisonDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
+                self._compare(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
-        """The world's answer to `ScoreWanted`."""
+        """Take the world's answer to `ScoreWanted`."""
         self._look(now)
         standing = self.scores.given(fact)
         if self.status is Status.MEASURING and fact.number == self.epoch:
             self._measured(standing, now)
 
     def on_vectors_changed(self, fact: Any, now: Instant) -> None:
-        """Round trips to more members are known, or to fewer: a score that was waited for may be there."""
+        """Look again for a score that is waited for, as round trips to more members are known."""
         self._look(now)
         if self.status is Status.MEASURING:
             standing = self.scores.look(self.epoch, self._gone)
@@ -212,22 +212,22 @@ class Pole:
                 self._measured(standing, now)
 
     def resign(self, now: Instant, to: NodeId | None = None) -> None:
-        """Stops acting at once, and hands over: to that voter, or to whoever is the best of the others."""
+        """Stop acting at once, and hand over: to that voter, or to the best of the others."""
         self._look(now)
         self.check_heir(to)
         if self.status is Status.LEADING:
-            resignation.resign(self, now, to)
+            self._hand_over(to, now)
 
     def check_heir(self, to: NodeId | None) -> None:
-        """Raises what a resignation would."""
+        """Raise what a resignation would raise."""
         if to is not None and (to not in self.voters or to == self.me):
             raise LocalProtocolError(f"cannot hand over to {to}: it is not another voter")
 
     def leave(self, now: Instant) -> None:
-        """For good: a leader hands over, and waits for no disk."""
+        """Stop for good; a leader hands over, and waits for no disk."""
         self._look(now)
         if self.status is Status.LEADING:
-            self.stop_leading("left")
+            self._stop_leading("left")
             self.out.multicast(Resigned(self.epoch, self.reign.rivals.best))
         self._become(Status.LEFT, None)
 
@@ -235,17 +235,17 @@ class Pole:
 
     def _new_election(self, now: Instant) -> None:
         if self.epoch < TERM_NUMBER_MAX:
-            self.begin_epoch(self.epoch + 1, now)
+            self._begin_epoch(self.epoch + 1, now)
 
-    def begin_epoch(self, epoch: int, now: Instant, rival: Propose | None = None) -> None:
-        """[POLE Alg. 1, start-epoch] With nobody chosen, both sets empty, and the maximum of ours and theirs."""
+    def _begin_epoch(self, epoch: int, now: Instant, rival: Propose | None = None) -> None:
+        """[POLE Alg. 1, start-epoch] Begin with nobody chosen, both sets empty, and the greater of both proposals."""
         self._become(Status.MEASURING, None)
         self.voter.advance(epoch)
         self.grants.forget()
         self.ballot = Ballot(epoch, len(self.voters))
         if rival is not None:
             self.ballot.offer(rival.standing, rival.node)
-        if epoch == self.modest_in:
+        if epoch == self._modest_in:
             self._measured((), now)
             return
         standing = self.scores.ask(epoch, self._gone, now)
@@ -255,7 +255,7 @@ class Pole:
             self.out.set_timer(ScoreOverdue(epoch), self.scores.patient_until)
 
     def _measured(self, standing: Standing, now: Instant) -> None:
-        """Its own score is known: it takes part."""
+        """Take part, as the own score is known."""
         self._become(Status.ELECTING, None)
         self.ballot.offer(standing, self.me)
         self.out.multicast(self.ballot.proposal())
@@ -270,25 +270,17 @@ class Pole:
         if theirs.node not in self.voters:
             return
         if theirs.epoch > self.epoch:
-            self.begin_epoch(theirs.epoch, now, theirs)
+            self._begin_epoch(theirs.epoch, now, theirs)
         elif self.ballot.is_lesser(theirs):
-            self._answer_lesser(sender)
-        else:
-            self._consider(theirs)
+            if self.status is Status.ELECTING:
+                self.out.send(sender, self.ballot.proposal())
+        elif self.ballot.offer(theirs.standing, theirs.node) and self.status is Status.ELECTING:
+            self.out.multicast(self.ballot.proposal())  # A voter that still measures sends its own later.
         if theirs.epoch == self.epoch:
             self._count_proposer(sender, now)
 
-    def _answer_lesser(self, sender: NodeId) -> None:
-        if self.status is Status.ELECTING:
-            self.out.send(sender, self.ballot.proposal())
-
-    def _consider(self, theirs: Propose) -> None:
-        """Overwritten by a greater one, which is passed on; while it measures, its own word is still to come."""
-        if self.ballot.offer(theirs.standing, theirs.node) and self.status is Status.ELECTING:
-            self.out.multicast(self.ballot.proposal())
-
     def _count_proposer(self, node: NodeId, now: Instant) -> None:
-        """[POLE Alg. 1, start-timer?] Only for who proposed in this epoch."""
+        """[POLE Alg. 1, start-timer?] Count a voter that proposed in this epoch."""
         ballot = self.ballot
         ballot.proposers.add(node)
         if self.status is not Status.ELECTING:
@@ -296,37 +288,28 @@ class Pole:
         if ballot.complete:
             self._select(now)
         elif ballot.has_quorum and not ballot.timed:
-            self._start_timer(now)
-
-    def _start_timer(self, now: Instant) -> None:
-        self.ballot.timed = True
-        self.out.emit(QuorumProposed(self.epoch, now))
-        self.out.set_timer(ElectionOver(self.epoch), now + self.config.election_timeout)
-
-    def _on_election_over(self, timer: ElectionOver, now: Instant) -> None:
-        if timer.epoch == self.epoch and self.status is Status.ELECTING:
-            self._select(now)
+            ballot.timed = True
+            self.out.emit(QuorumProposed(self.epoch, now))
+            self.out.set_timer(ElectionEnds(self.epoch), now + self.config.election_timeout)
 
     def _select(self, now: Instant) -> None:
         assert self.ballot.best is not None
         leader = self.ballot.best[1]
         self.out.emit(Selected(self.epoch, leader, tuple(sorted(self.ballot.proposers)), now))
-        self.choose(leader, now)
+        self._choose(leader, now)
 
     def _on_vote(self, sender: NodeId, vote: Vote, now: Instant) -> None:
-        """[POLE Alg. 1, line 54] A late process comes to the established leader."""
-        if self.chosen is None and vote.leader in self.voters and self.ballot.vote(sender, vote.epoch, vote.leader):
-            self._join(vote.epoch, vote.leader, now)
-
-    def _join(self, epoch: int, leader: NodeId, now: Instant) -> None:
-        """An epoch below a promised one is not adopted: the leader will hear of ours, and establish itself above it."""
-        if leader != self.me:
-            self.voter.advance(max(epoch, self.epoch))
-            self.choose(leader, now)
+        """[POLE Alg. 1, line 54] Join the established leader, for which a quorum votes."""
+        leader = vote.leader
+        if self.chosen is None and leader in self.voters and self.ballot.vote(sender, vote.epoch, leader):
+            if leader != self.me:
+                # Not below the promised epoch: the leader will hear of that one, and establish itself above it.
+                self.voter.advance(max(vote.epoch, self.epoch))
+                self._choose(leader, now)
 
     # Choosing, claiming, granting.
 
-    def choose(self, leader: NodeId, now: Instant) -> None:
+    def _choose(self, leader: NodeId, now: Instant) -> None:
         if leader == self.me:
             self._claim_epoch(now)
             return
@@ -343,19 +326,19 @@ class Pole:
         self._deadline.move(now + patience)
         free_at = self.voter.free_at(self.me)
         if now < free_at:
-            self.out.set_timer(Unbound(self.epoch), free_at)
+            self.out.set_timer(PromiseEnds(self.epoch), free_at)
         else:
             self._grant_self(now)
 
     def _grant_self(self, now: Instant) -> None:
-        """The first grant of a claim is its own."""
+        """Open a claim with its first grant, which is this node's own."""
         self.reign.open_claim(now)
         self.voter.advance(self.epoch, self.me)
         self.voter.bound_until = now
         self._beat(now)
 
-    def _on_unbound(self, now: Instant) -> None:
-        """An earlier leader's lease is over: whom we chose can have its grant."""
+    def _on_promise_ends(self, now: Instant) -> None:
+        """Grant the chosen leader its epoch, as an earlier leader's lease is over."""
         if self.status is Status.CLAIMING and self.reign.claim is None:
             self._grant_self(now)
         elif self.chosen is not None:
@@ -379,12 +362,12 @@ class Pole:
             if beat.acting or mine:
                 self.voter.advance(beat.epoch)
                 if not mine:
-                    self.choose(sender, now)
+                    self._choose(sender, now)
             elif self.chosen is not None:
                 self.out.send(sender, Vote(self.epoch, self.chosen))
                 return
             else:
-                self.begin_epoch(beat.epoch, now)
+                self._begin_epoch(beat.epoch, now)
                 self.grants.keep(sender, beat)
                 return
         elif self.chosen != sender:
@@ -392,11 +375,11 @@ class Pole:
                 if self.chosen is None:
                     self.grants.keep(sender, beat)  # It may yet be chosen here, too.
                 return
-            self.choose(sender, now)
+            self._choose(sender, now)
         self._heed(sender, beat, now)
 
     def _heed(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
-        """From whom we chose, in our epoch."""
+        """Follow and acknowledge a heartbeat of the chosen leader, in the promised epoch."""
         self._deadline.move(now + self.config.guard)
         if beat.acting:
             self._follow(Term(beat.epoch, leader))
@@ -417,7 +400,7 @@ class Pole:
         elif ack.epoch >= self.epoch and self.status is Status.LEADING:
             self._establish_above(ack.epoch, now)
         elif ack.epoch > self.epoch:
-            self.begin_epoch(ack.epoch, now)
+            self._begin_epoch(ack.epoch, now)
 
     def _on_answered(self, voter: NodeId, sent_at: Instant, now: Instant) -> None:
         if self.reign.answered(voter, sent_at, now):
@@ -428,9 +411,9 @@ class Pole:
     # Leading.
 
     def _lead(self, now: Instant) -> None:
-        """A majority has granted the epoch, and is bound."""
+        """Begin to act, as a majority has granted the epoch, and is bound."""
         if self.status is not Status.LEADING:
-            self.out.set_timer(QueryDue(self.reign.tenure), now + self.config.resign_interval)
+            self.out.set_timer(ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
         self.reign.begin(now)
         self.term, self._gone = Term(self.epoch, self.me), None
         self._become(Status.LEADING, self.me)
@@ -438,12 +421,12 @@ class Pole:
         self._beat(now)
 
     def _establish_above(self, epoch: int, now: Instant) -> None:
-        """Some voter promised more than our epoch: it cannot grant it, so we take one that it can."""
+        """Claim a higher epoch, as some voter has promised more than the present one and cannot grant it."""
         if epoch < TERM_NUMBER_MAX:
             self.voter.advance(epoch + 1)
             self._grant_self(now)
 
-    def stop_leading(self, reason: str) -> None:
+    def _stop_leading(self, reason: str) -> None:
         assert self.status is Status.LEADING and self.term is not None
         term, self.term = self.term, None
         self.reign.end()
@@ -451,46 +434,73 @@ class Pole:
         self.out.emit(LeaderLost(term, reason))
 
     def _look(self, now: Instant) -> None:
-        """Before anything else: a lease that has run out has run out, however late the timer."""
-        if self.status is Status.LEADING and self._lease_is_over(now):
-            self.stop_leading("lease over")
+        """Before any input: end a reign whose lease is over, however late the timer."""
+        if self.status is Status.LEADING and not self.leads(now):
+            self._stop_leading("lease over")
             self._new_election(now)
 
-    def _lease_is_over(self, now: Instant) -> bool:
-        assert self.reign.lease is not None
-        return now >= self.reign.lease.until
+    def _compare(self, now: Instant) -> None:
+        """[POLE §5] Hand over if another is the better leader; scores include the present one."""
+        winner = self.reign.rivals.winner(self.scores.look(self.epoch, None) or ())
+        if winner is not None and now - self.reign.since >= self.config.cool_down:
+            self._hand_over(winner, now)
+            return
+        self.out.multicast(ScoreQuery(self.reign.rivals.ask()))
+        self.out.set_timer(ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
+
+    def _hand_over(self, to: NodeId | None, now: Instant) -> None:
+        epoch, heir = self.epoch, to or self.reign.rivals.best
+        self._stop_leading("resigned")
+        self.voter.advance(epoch + 1)  # The barrier: nobody hears of the end before this node's own application does.
+        self.out.multicast(Resigned(epoch, heir))
+        self._modest_in = epoch + 1
+        self._succeed(heir, now)
+
+    def _on_resigned(self, sender: NodeId, message: Resigned, now: Instant) -> None:
+        self.voter.release(sender, message.epoch)
+        if self.chosen == sender and message.epoch >= self.epoch:
+            self._lose("resigned")
+            self.voter.advance(message.epoch + 1)
+            self._succeed(message.to, now)
+
+    def _succeed(self, heir: NodeId | None, now: Instant) -> None:
+        """Begin the epoch after a resignation: without an election if there is an heir."""
+        if heir is None or heir not in self.voters:
+            self._begin_epoch(self.epoch, now)
+        else:
+            self._choose(heir, now)
 
     # Watching.
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
-        """The process of the leader is gone: the election need not wait for its silence.  Its lease is waited for
-        all the same, by every voter that is bound to it: nobody else is granted before."""
+        """Elect at once if the leader's process is gone.  Its lease is waited for all the same by every voter that is
+        bound to it: nobody else is granted an epoch before."""
         if fact.gone and fact.member == self.chosen and self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._on_overdue(now, "gone")
 
     def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._gone = self.chosen
-            self.lose(reason)
+            self._lose(reason)
             self._new_election(now)
         elif self.status is Status.CLAIMING:  # Too few grants in time.
             self._new_election(now)
         elif self.status is Status.OBSERVING:
-            self.lose("silent")
+            self._lose("silent")
 
     def _name(self, term: Term) -> None:
         if self.term != term:
             self.term = term
             self.out.emit(LeaderElected(term))
 
-    def lose(self, reason: str) -> None:
-        """Of a leader that is another."""
+    def _lose(self, reason: str) -> None:
+        """Lose a leader other than this node."""
         if self.term is not None:
             term, self.term = self.term, None
             self.out.emit(LeaderLost(term, reason))
 
     def _observe(self, sender: NodeId, beat: Heartbeat, now: Instant) -> None:
-        """Without a vote: only who acts counts."""
+        """Name a leader that acts, as a node without a vote."""
         term = Term(beat.epoch, sender)
         if beat.acting and (self.term is None or term >= self.term):
             self._deadline.move(now + self.config.guard)
@@ -499,7 +509,7 @@ class Pole:
     # State.
 
     def _become(self, status: Status, chosen: NodeId | None) -> None:
-        """The sole writer of both.  Whoever leads stops by `stop_leading`, and by nothing else."""
+        """Set the status and the chosen leader, here alone; a leader stops by `_stop_leading` alone."""
         if self.status is Status.LEADING and status is not Status.LEADING and self.term is not None:
-            self.stop_leading("outranked")
+            self._stop_leading("outranked")
         self.status, self.chosen = status, chosen

@@ -1,9 +1,9 @@
-"""What elections by score say, wait for and tell.  [POLE Alg. 1]
+"""The messages, timers and events of elections by score.  [POLE Alg. 1]
 
-    all ──Propose──▶ all            who loses its leader, and whoever hears of a better proposal
+    all ──Propose──▶ all            on losing the leader, and on hearing of a better proposal
     settled ──Vote──▶ proposer      there is a leader already
     chosen ──Heartbeat──▶ all ──HeartbeatAck──▶ chosen      the first ack of an epoch is the grant, and durable
-    leader ──Resigned──▶ all        hand over, to somebody or to the best
+    leader ──Resigned──▶ all        hand over, to that voter or to the best
     leader ──ScoreQuery──▶ all ──ScoreReply──▶ leader
 
 Ours beside P and V: heartbeats, their acks, and everything about resignation.
@@ -17,7 +17,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId
 
-PARTS_MAX: Final = 8  # Of a standing.
+PARTS_MAX: Final = 8  # The most numbers in a standing.
 
 Standing: TypeAlias = tuple[float, ...]  # Greater is better; () is below every measured one.
 
@@ -25,7 +25,7 @@ Standing: TypeAlias = tuple[float, ...]  # Greater is better; () is below every 
 
 
 class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
-    """⟨P, e, (θ, i)⟩: the best that its sender knows of in this epoch."""
+    """⟨P, e, (θ, i)⟩: proposes the best that the sender knows of in this epoch."""
 
     epoch: int
     standing: Standing
@@ -38,7 +38,7 @@ class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
 
 
 class Vote(Struct, frozen=True, gc=False, array_like=True, tag="V"):
-    """⟨V, e, l⟩: its sender has settled."""
+    """⟨V, e, l⟩: says whom the sender has settled on."""
 
     epoch: int
     leader: NodeId
@@ -49,7 +49,7 @@ class Vote(Struct, frozen=True, gc=False, array_like=True, tag="V"):
 
 
 class Heartbeat(Struct, frozen=True, gc=False, array_like=True, tag="H"):
-    """From who chose itself.  Until it has its majority it is a claim (`acting` false)."""
+    """Claims the epoch for its sender, until a majority has granted it; then says that the sender acts."""
 
     epoch: int
     number: int
@@ -60,10 +60,10 @@ class Heartbeat(Struct, frozen=True, gc=False, array_like=True, tag="H"):
 
 
 class HeartbeatAck(Struct, frozen=True, gc=False, array_like=True, tag="A"):
-    """`granted`: this epoch is yours, and I am bound to you for a guard.  Else: my epoch, in which I am not yours."""
+    """Grants the receiver its epoch, and binds the sender for a guard; or refuses, and names the sender's own epoch."""
 
     epoch: int
-    number: int
+    number: int  # That of the heartbeat.
     granted: bool
 
     def __post_init__(self) -> None:
@@ -71,20 +71,24 @@ class HeartbeatAck(Struct, frozen=True, gc=False, array_like=True, tag="A"):
 
 
 class Resigned(Struct, frozen=True, gc=False, array_like=True, tag="R"):
-    """I acted in this epoch, and act no more."""
+    """Says that the sender, which led in this epoch, no longer acts."""
 
     epoch: int
-    to: NodeId | None = None
+    to: NodeId | None = None  # The heir, if there is one.
 
     def __post_init__(self) -> None:
         _check_epoch(self.epoch)
 
 
 class ScoreQuery(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
+    """Asks for the receiver's present standing."""
+
     number: int
 
 
 class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
+    """Answers a `ScoreQuery` with its number."""
+
     number: int
     standing: Standing
 
@@ -95,38 +99,54 @@ class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
 Message: TypeAlias = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply
 MESSAGES: Final[Any] = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply
 
+
+def epoch_of(message: Message) -> int:
+    """Return the epoch that a message speaks of; 0 if it speaks of none."""
+    return 0 if isinstance(message, ScoreQuery | ScoreReply) else message.epoch
+
+
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ElectionOver(Struct, frozen=True, gc=False):
+class ElectionEnds(Struct, frozen=True, gc=False):
+    """The best proposal so far is selected."""
+
     epoch: int
 
 
 class RetryDue(Struct, frozen=True, gc=False):
+    """The proposal is repeated."""
+
     epoch: int
     wait: Duration
 
 
 class ScoreOverdue(Struct, frozen=True, gc=False):
+    """The voter takes part without a score."""
+
     epoch: int
 
 
 class HeartbeatDue(Struct, frozen=True, gc=False):
+    """The leader, or claimant, sends a heartbeat."""
+
     tenure: int
 
 
-class Unbound(Struct, frozen=True, gc=False):
-    """The promise to an earlier leader has run out."""
+class PromiseEnds(Struct, frozen=True, gc=False):
+    """The voter is free to grant the epoch to its chosen leader, as its promise to an earlier one ends."""
 
     epoch: int
 
 
-class QueryDue(Struct, frozen=True, gc=False):
+class ComparisonDue(Struct, frozen=True, gc=False):
+    """The leader compares the scores that it has got, and asks for new ones."""
+
     tenure: int
 
 
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
-# Beside LeaderElected and LeaderLost; for checkers, logs and the curious.  Instants are the node's own.
+# Emitted beside LeaderElected and LeaderLost, for checkers and logs.  Instants are by the node's own clock.
 
 
 class EpochPromised(Struct, frozen=True):
@@ -136,12 +156,14 @@ class EpochPromised(Struct, frozen=True):
 
 
 class QuorumProposed(Struct, frozen=True):
+    """A quorum has proposed in this epoch, so the election timer starts."""
+
     epoch: int
     at: Instant
 
 
 class Selected(Struct, frozen=True):
-    """The election ended here, and whom it chose; the leader acts once a majority granted it."""
+    """The election has ended at this node with this choice; the leader acts once a majority has granted the epoch."""
 
     epoch: int
     leader: NodeId

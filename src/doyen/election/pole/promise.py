@@ -1,8 +1,8 @@
-"""What a voter has promised: the durable part, and whom it is bound to for now.
+"""Keeps the promise of a voter: the durable part, and until when it is bound to a leader.
 
 Deviation [POLE §3.1]: the paper trusts TCP connections and a vote that is no exclusive promise, so that two processes
-  may be leaders for a while.  Here a voter grants each epoch once, durably, and is bound to whom it last answered until
-  that leader's lease must have ended, on any clock within the stated drift.
+  may be leaders for a while.  Here a voter grants each epoch once, durably, and is bound to the leader that it last
+  answered until that leader's lease must have ended, on any clock within the stated drift.
 """
 
 from msgspec import Struct
@@ -14,15 +14,15 @@ from doyen.election.pole.messages import EpochPromised
 
 
 class Promise(Struct, frozen=True):
-    """What outlives the process."""
+    """The record on disk."""
 
-    epoch: int  # No earlier epoch is taken part in,
-    granted_epoch: int = 0  # and of this one
-    granted_to: NodeId | None = None  # the leader was this.
+    epoch: int  # The voter takes part in no earlier epoch.
+    granted_epoch: int = 0  # The last epoch that it granted,
+    granted_to: NodeId | None = None  # and to which leader.
 
 
 class Voter:
-    """One voter's word."""
+    """One voter, bound by its promise."""
 
     def __init__(self, me: NodeId, restored: Promise | None, out: Out, *, durable: bool) -> None:
         self.me = me
@@ -32,11 +32,11 @@ class Voter:
 
     @property
     def bound_to(self) -> NodeId | None:
-        """Whom it may have answered last: in this life or an earlier one."""
+        """Return the leader that this or an earlier incarnation may have answered last."""
         return self.promise.granted_to
 
     def advance(self, epoch: int, leader: NodeId | None = None) -> None:
-        """The sole writer of the promise: on the disk before anybody hears of it.  With a leader it is a grant."""
+        """Write the promise, here alone, and to the disk before any message says so; with a leader it is a grant."""
         before = self.promise
         if leader is None:
             self.promise = Promise(epoch, before.granted_epoch, before.granted_to)
@@ -49,12 +49,12 @@ class Voter:
                 self._out.emit(EpochPromised(epoch))
 
     def wake(self, now: Instant, guard: Duration) -> None:
-        """An earlier life may have answered its leader just now.  If that was itself, it leads no more, but what it
-        began, a command under a watchdog, say, has until the lease ends."""
+        """Wait, as an earlier incarnation may have answered its leader just now.  If it led itself, it leads no more,
+        but what it began, such as a command under a watchdog, has until the lease ends (decision 94)."""
         self.bound_until = now if self.bound_to is None else now + guard
 
     def free_at(self, leader: NodeId) -> Instant:
-        """From when on it may answer this one; itself, too, where an earlier life of its own may have led just now."""
+        """Return when the voter may answer this leader; itself only later if an earlier incarnation led just now."""
         bound = self.bound_to
         return 0 if bound is None or bound == leader != self.me else self.bound_until
 
@@ -62,10 +62,10 @@ class Voter:
         return (self.promise.granted_epoch, self.promise.granted_to) == (epoch, leader)
 
     def may_grant(self, epoch: int, leader: NodeId) -> bool:
-        """Once per epoch, and never back; when is another question (`free_at`)."""
+        """Whether an epoch may be granted at all: once, and never back; `free_at` says when."""
         return self.promise.granted_epoch < epoch or self.has_granted(epoch, leader)
 
     def release(self, leader: NodeId, epoch: int) -> None:
-        """That leader said that it acts no more in this epoch."""
+        """Free the voter, as that leader says that it acts no more in this epoch."""
         if self.bound_to == leader and self.promise.granted_epoch <= epoch:
             self.bound_until = 0

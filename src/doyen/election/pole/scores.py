@@ -1,4 +1,4 @@
-"""Where a process gets its own score from: a callable, or the world.  [POLE §3.2, get-score]"""
+"""Gets a process its own score: from a callable, or from the world.  [POLE §3.2, get-score]"""
 
 from collections.abc import Callable
 from math import isfinite
@@ -14,7 +14,8 @@ Score = Callable[[int, NodeId | None], Standing | None]
 
 
 class Scores:
-    """Waiting for a score is bounded: a callable's from the start of the process, the world's from each question."""
+    """The source of scores.  The wait for a score is bounded: for a callable from the start of the process, for the
+    world from each question."""
 
     def __init__(self, score: Score | None, out: Out, timeout: Duration) -> None:
         self._score, self._out, self._timeout = score, out, timeout
@@ -25,7 +26,7 @@ class Scores:
         self.patient_until = now + self._timeout
 
     def ask(self, epoch: int, gone: NodeId | None, now: Instant) -> Standing | None:
-        """For an election.  None: not yet; () if it has been waited for long enough."""
+        """Return the standing for an election; None: not yet; () if the wait is over."""
         if self._score is None:
             self._out.emit(ScoreWanted(epoch))
             self.patient_until = now + self._timeout
@@ -34,7 +35,7 @@ class Scores:
         return () if standing is None and now >= self.patient_until else standing
 
     def look(self, epoch: int, gone: NodeId | None) -> Standing | None:
-        """As far as it is known now."""
+        """Return the standing as far as it is known now."""
         return self._scored(max(epoch, 1), gone)
 
     def given(self, fact: ScoreGiven) -> Standing:
@@ -49,7 +50,7 @@ class Scores:
 
 
 def sound(standing: Standing) -> Standing:
-    """As it can be told to others; whatever is no number was not measured, and comes after all that was."""
+    """Return a standing as it can be sent; what is no number counts as not measured, which is below all that was."""
     try:
         parts = tuple(float(part) for part in standing)
     except (TypeError, ValueError, OverflowError):

@@ -3,7 +3,7 @@
 config.py          both modes, and every bound that follows
 messages.py        messages, timers and facts: the whole interface
 arbitrator.py      one arbitrator's memory and judgement; central.py: one that does nothing else
-pair.py, votes.py  what is kept of a neighbour, of an arbitration and of an upgrade
+pair.py            what is kept of a neighbour, of an arbitration and of an upgrade
 lease.py           how a neighbour is watched
 request.py         arbitration on the asker's side
 upgrade.py         a pair's group in a new version

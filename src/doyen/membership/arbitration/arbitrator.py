@@ -19,7 +19,7 @@ Pair = tuple[Name, Name]
 
 
 class Version(Struct, frozen=True):
-    """A neighbourhood, by its owner's count of them."""
+    """A neighbourhood, numbered by its owner."""
 
     number: int
     members: frozenset[Seat]

@@ -1,4 +1,4 @@
-"""How a ring's members watch each other, and what they do when they fall out."""
+"""The configuration of a ring: how members watch each other, and what they do when they disagree."""
 
 from typing import Literal
 
@@ -12,7 +12,10 @@ Arbiters = Literal["pairwise", "central"]
 
 
 class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same on every member.  The default is the practical mode; `paper()` is the protocol as printed."""
+    """A ring's configuration, the same on every member.
+
+    The default is the practical mode; `paper()` is the protocol as printed.
+    """
 
     lease: Duration = ms(1000)  #: T_l.  Short: more messages, and slow nodes are suspected.  Long: slow detection.
     arbitration: Duration = ms(500)  #: T_a.  Must exceed a round trip.  Long: losers stay longer, recovery waits.
@@ -47,7 +50,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def paper(cls, **more: object) -> "ArbitrationConfig":
-        """As printed, warts included: delivery is taken for reliable, clocks for equal, and leaving is silent."""
+        """Return the protocol as printed: delivery is taken for reliable, clocks for equal, and leaving is silent."""
         printed = {
             "resends": 0,
             "announced": False,
@@ -62,7 +65,7 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def practical(cls, expected_size: int = 0, **more: object) -> "ArbitrationConfig":
-        """The larger part of a partition stays, if it is known how many there ought to be."""
+        """Return the practical mode: the larger part of a partition stays, if the size of the group is known."""
         known = {"partition": "majority", "expected_size": expected_size} if expected_size else {}
         return cls(**(known | more))  # type: ignore[arg-type]
 
@@ -76,12 +79,12 @@ class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def recent(self) -> Duration:
-        """T_arb, [ARB Cor. 2]: how long arbitrators remember, and winners wait, each by its own clock."""
+        """Return T_arb: how long arbitrators remember, and winners wait, each by its own clock.  [ARB Cor. 2]"""
         return self._by_any_clock(2 * self.lease + self.arbitration)
 
     @property
     def pending(self) -> Duration:
-        """How long an arbitrator remembers a proposed version.
+        """Return how long an arbitrator remembers a proposed version.
 
         Deviation: T_arb + T_a, not T_arb.  A proposal may be recorded T_a before its proposer acts on it, and a stale
         request can come 2·T_l + T_a after that.

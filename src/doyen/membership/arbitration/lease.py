@@ -28,6 +28,8 @@ class Leases:
         self._lease = config.lease
         self._steps = config.resends + 1
         self._step = config.lease // self._steps
+        self._was_fast = False  # Whether a round trip has ever been shorter than T_a.
+        self._slow: list[Duration] = []  # The round trips before that.
 
     def begin(self, pair: Pair, at: Instant, me: Seat, now: Instant, out: Out) -> bool:
         """Begin the next session, planned for `at`; return False if it would have expired while this node slept."""
@@ -76,28 +78,20 @@ class Leases:
         if pair.theirs is None or pair.established:
             return False
         pair.established, pair.round_trip = True, now - pair.sent_at
+        if pair.round_trip < self._config.arbitration:
+            self._was_fast = True
         return True
 
-
-class RoundTrips:
-    """What the leases have measured, as far as it says whether T_a can work."""
-
-    def __init__(self, config: ArbitrationConfig) -> None:
-        self._config = config
-        self._fast = False  # Whether a round trip has ever been shorter than T_a.
-        self._slow: list[Duration] = []
-
-    def refuse(self, measured: Duration) -> str | None:
-        """Return why this configuration cannot work here, once that is certain.
+    def refuse(self, round_trip: Duration) -> str | None:
+        """Return why this configuration cannot work here, once slow round trips make that certain.
 
         [settled 11] A T_a below the round trip cannot work: the node leaves, and says so with the numbers.  One slow
         ack is no measurement, since a machine that starts is slow; several are, if none was faster.
         """
-        if measured < self._config.arbitration:
-            self._fast = True
-        elif not self._fast and self._config.resends:
-            self._slow.append(measured)
-            if len(self._slow) >= SLOW_ENOUGH:
-                limit, took = format_duration(self._config.arbitration), format_duration(min(self._slow))
-                return f"arbitration ({limit}) must exceed a round trip, which took {took}: no vote would be in time"
-        return None
+        if self._was_fast or not self._config.resends:
+            return None
+        self._slow.append(round_trip)
+        if len(self._slow) < SLOW_ENOUGH:
+            return None
+        limit, took = format_duration(self._config.arbitration), format_duration(min(self._slow))
+        return f"arbitration ({limit}) must exceed a round trip, which took {took}: no vote would be in time"

@@ -24,7 +24,7 @@ from doyen.membership.arbitration.admission import Admission
 from doyen.membership.arbitration.arbitrator import Arbitrator
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
-from doyen.membership.arbitration.lease import Leases, RoundTrips
+from doyen.membership.arbitration.lease import Leases
 from doyen.membership.arbitration.messages import (
     Arb,
     ArbitrationAdvances,
@@ -56,6 +56,7 @@ from doyen.membership.arbitration.messages import (
     Released,
     RosterPart,
     RosterWanted,
+    Said,
     SessionAdvances,
     Unlock,
     UpgradeBegins,
@@ -92,7 +93,7 @@ class Arbitration:
         founding: Founding | None = None,
         contacts: Sequence[NodeId | Address] = (),
         central: Iterable[Seat] = (),  # The arbitrators, where they are not the neighbours.
-        grace: Duration = 0,  # Founders that start one after another begin to watch so much later.
+        grace: Duration = 0,  # How much later founders begin to watch, where they start one after another.
         view: bool = True,  # Whether to keep a view of all members; large simulations do without.
     ) -> None:
         self.config, self._out, self._rng = config, out, rng
@@ -107,7 +108,7 @@ class Arbitration:
         electorate = self.ELECTORATE(config, spread.gone_at)
         self._requests = Requests(config, self._arbitrator, electorate, self.central)
         self._upgrades = Upgrades(config, rng, self._arbitrator, electorate)
-        self._leases, self._round_trips = Leases(config, rng, spread), RoundTrips(config)
+        self._leases = Leases(config, rng, spread)
         self._admission = self.ADMISSION(config, spread)
         upgrades = None if self.central else self._upgrades
         shown = RosterView(spread.roster, spread.lost) if view else None
@@ -146,7 +147,7 @@ class Arbitration:
 
     @property
     def lost(self) -> frozenset[Name]:
-        """Return the members that are out of reach, as far as anybody next to a gap can tell."""
+        """Return the members that are out of reach, as far as members next to a gap can tell."""
         return frozenset(self._spread.lost)
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
@@ -175,12 +176,12 @@ class Arbitration:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if isinstance(message, LeaseRequest):
+        if type(message) is LeaseRequest:
             if message.to == self._place.seat.incarnation and not self._left_for_good:
                 self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
                 self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
-        elif isinstance(message, LeaseAck):
+        elif type(message) is LeaseAck:
             if message.to == self._place.seat.incarnation:
                 self._on_lease_ack(sender, message, now)
         else:
@@ -239,10 +240,11 @@ class Arbitration:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
+        if type(timer) is SessionAdvances:
+            self._advance_session(timer, now)
+            return
         place, out = self._place, self._out
         match timer:
-            case SessionAdvances():
-                self._advance_session(timer, now)
             case ArbitrationAdvances():
                 self._advance_arbitration(timer, now)
             case RecoveryStarts():
@@ -275,10 +277,6 @@ class Arbitration:
 
     # Leases.
 
-    def _begin_session(self, pair: Pair, at: Instant, now: Instant) -> None:
-        if not self._leases.begin(pair, at, self._place.seat, now, self._out):
-            self._suspect(pair, at + self.config.lease, now)
-
     def _advance_session(self, timer: SessionAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is None or pair.session != timer.session or pair.suspected_at is not None:
@@ -290,8 +288,8 @@ class Arbitration:
             self._suspect(pair, ends_at, now)
         elif pair.first_of_join:
             self._joiner.on_first_session_over(now, self._out)
-        else:
-            self._begin_session(pair, ends_at, now)
+        elif not self._leases.begin(pair, ends_at, self._place.seat, now, self._out):
+            self._suspect(pair, ends_at + self.config.lease, now)
 
     def _on_lease_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
         place, out = self._place, self._out
@@ -309,7 +307,10 @@ class Arbitration:
             return
         if not self.may_ack(pair):
             return
-        self._read(pair, message, now)
+        if message.said is not None:
+            self._read(pair, message.said, now)
+        if message.knows > pair.confirmed:
+            pair.confirmed = message.knows
         if self.pairs.get(pair.name) is not pair:
             return  # What it said ended the pair.
         self._leases.ack(pair, sender, message, place.seat, out)
@@ -324,10 +325,14 @@ class Arbitration:
         pair = self.pairs.get((sender, message.incarnation))
         if pair is None or pair.suspected_at is not None:
             return
-        self._read(pair, message, now)
+        if message.said is not None:
+            self._read(pair, message.said, now)
+        if message.knows > pair.confirmed:
+            pair.confirmed = message.knows
         if not self._leases.establish(pair, message, now):
             return
-        reason = self._round_trips.refuse(now - pair.sent_at)
+        took = now - pair.sent_at
+        reason = self._leases.refuse(took) if took >= self.config.arbitration else None
         if reason is not None:
             self._left_for_good = True
             self._depart("refused", now, reason, announced=self.config.announced)
@@ -339,16 +344,12 @@ class Arbitration:
             else:
                 self._place.become_active(pair, now, self._out)
 
-    def _read(self, pair: Pair, message: LeaseRequest | LeaseAck, now: Instant) -> None:
+    def _read(self, pair: Pair, said: Said, now: Instant) -> None:
         """Take in what rides on a lease message."""
-        said = message.said
-        if said is not None:
-            if said.members is not None:
-                self.reflect(pair, said.version, said.members)
-            for line in self._spread.read(pair, said):
-                self._learn(line, now)
-        if message.knows > pair.confirmed:
-            pair.confirmed = message.knows
+        if said.members is not None:
+            self.reflect(pair, said.version, said.members)
+        for line in self._spread.read(pair, said):
+            self._learn(line, now)
 
     def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
         """Take N_Q as Q said it."""
@@ -389,7 +390,7 @@ class Arbitration:
             self._joiner.fail(now, self._out)
         elif pair.stage is not Stage.DORMANT:
             if not self._requests.open(pair, at, place.seat, now, out):
-                self._leave_forced("asleep", now)  # Whoever watches this node has had its verdict.
+                self._leave_forced("asleep", now)  # The members that watch it have had their verdict.
         else:
             wait = self.config.lease * (PROBE_LEASES if pair.name in self._spread.lost else 1)
             place.drop(pair, "dormant", out, retry_at=now + wait if pair.initiator else None)

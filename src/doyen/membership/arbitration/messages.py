@@ -84,7 +84,7 @@ class Vote(Addressed, frozen=True, tag=4):
 
 
 class Proposed(Struct, frozen=True, array_like=True, gc=False):
-    """One pair of a proposer's."""
+    """One pair that a proposer wants to upgrade."""
 
     number: int
     peer: Name  # Q …
@@ -291,7 +291,7 @@ class JoinPhase(Struct, frozen=True, gc=False):
 
 
 class Upgraded(Struct, frozen=True, gc=False):
-    """The group of a pair has a new version, on its proposer's side …"""
+    """The group of a pair has a new version on its proposer's side."""
 
     peer: Seat
     version: int
@@ -303,7 +303,7 @@ class UpgradeAborted(Struct, frozen=True, gc=False):
 
 
 class Reflected(Struct, frozen=True, gc=False):
-    """… and on the other side."""
+    """The group of a pair has a new version on the other side, too."""
 
     peer: Seat
     version: int
@@ -326,7 +326,7 @@ class PairDropped(Struct, frozen=True, gc=False):
 
 
 class ReignHeard(Struct, frozen=True, gc=False):
-    """A member acts for a key, as the ring has spread."""
+    """A member acts for a key, in the term of this number."""
 
     key: int
     number: int
@@ -334,7 +334,7 @@ class ReignHeard(Struct, frozen=True, gc=False):
 
 
 class ReignBegan(Struct, frozen=True, gc=False):
-    """This node acts for a key, as another machine of it says: the ring is to spread that."""
+    """This node acts for a key: another machine asks the ring to spread that."""
 
     key: int
     number: int

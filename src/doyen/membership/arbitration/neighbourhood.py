@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.membership.arbitration.admission import Admission
@@ -80,12 +81,13 @@ class Neighbourhood:
         self._spread, self._leases, self._upgrades, self._view = spread, leases, upgrades, view
         self._admission = admission
         self._not_before: dict[Name, Instant] = {}  # When a member may be invited again.
-        self._tend_at: Instant = -1
+        self._repeats = Deadline()  # When the next of them may be.
         self._published: tuple[Seat | None, Seat | None, Seats] | None = None
 
     def reset(self, current: Version) -> None:
-        self.current, self._published, self._tend_at = current, None, -1
+        self.current, self._published = current, None
         self._not_before.clear()
+        self._repeats.fired()
 
     def renumber(self) -> None:
         """Take a new number: a version that was proposed is not proposed again."""
@@ -101,9 +103,9 @@ class Neighbourhood:
         self.reset(mine)
         self.is_member = True
         for seat in sorted(mine.members):
-            theirs = Version(1, ring.neighbourhoods[seat.name])
-            # No session of these is an invitation.
-            pair = self.pairs[seat.name] = Pair(seat, mine, 0, stage=Stage.ACTIVE, session=2, theirs=theirs)
+            pair = self.pairs[seat.name] = Pair(seat, mine, 0)
+            pair.stage, pair.theirs = Stage.ACTIVE, Version(1, ring.neighbourhoods[seat.name])
+            pair.session = 2  # No session of these is an invitation.
             self._leases.begin_sometime(pair, now + grace, out)
         self.show(ring.seats, out)
         self.reconcile(now, out)
@@ -183,7 +185,7 @@ class Neighbourhood:
 
     def on_reconciliation_repeats(self, timer: ReconciliationRepeats, now: Instant, out: Out) -> None:
         if timer.incarnation == self.seat.incarnation:
-            self._tend_at = -1
+            self._repeats.fired()
             self.reconcile(now, out)
 
     def _invite_missing(self, desired: Seats, now: Instant, out: Out) -> None:
@@ -205,9 +207,8 @@ class Neighbourhood:
                         self._not_before[seat.name] = due = probed_at
                         self.invite(seat, now, out)
                     waits.append(due)
-        if waits and not now < self._tend_at <= min(waits):
-            self._tend_at = min(waits)
-            out.set_timer(ReconciliationRepeats(self.seat.incarnation), self._tend_at)
+        if waits:
+            self._repeats.move(min(waits), ReconciliationRepeats(self.seat.incarnation), out, now=now)
 
     def invite(self, seat: Seat, now: Instant, out: Out, *, join: int = 0) -> None:
         """Begin a pair; `join` is the attempt, if this node is a joiner."""

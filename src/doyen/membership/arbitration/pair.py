@@ -6,7 +6,6 @@ from enum import Enum
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.core.ids import Address, NodeId
 from doyen.membership.arbitration.arbitrator import Version
 from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.messages import Verdict
@@ -66,40 +65,41 @@ class Proposal(Struct, eq=False):
         return sum(seat.name not in self.votes for seat in group)
 
 
-class Pair(Struct, eq=False):
+class Pair:
     """P's side of (P, Q)."""
 
-    seat: Seat
-    mine: Version  # N_P, as both go by it.
-    told: int  # Lines of this side's log that the other has.
-    initiator: bool = False
-    join: int = 0  # The attempt of a join that this pair belongs to; 0: of none.
-    stage: Stage = Stage.DORMANT
-    # The lease.
-    session: int = 0
-    started_at: Instant = 0  # When the session began, by plan.
-    established: bool = True
-    sent_at: Instant = 0
-    round_trip: Duration | None = None  # Of the last session that was acked.
-    suspected_at: Instant | None = None
-    request: Request | None = None
-    condemned: bool = False
-    # The group.
-    theirs: Version | None = None  # N_Q, as Q said it.
-    confirmed: int = 0  # The version of N_P that the other has said it goes by.
-    proposal: Proposal | None = None
-    upgrade_at: Instant = -1  # When an upgrade is next due; -1: none is planned.
-    release: bool = False  # This side has asked to be released …
-    keep_from: int = 0  # … and would rather not be: an ack from this session on says that the pair stays.
-    # What rides on the lease.
-    heard: int = 0  # Lines of the other's log that this side has.
-    owes: bool = False  # Whether the other is to hear of that.
+    __slots__ = (
+        "condemned", "confirmed", "established", "heard", "initiator", "join", "keep_from", "mine", "name", "owes",
+        "proposal", "release", "request", "round_trip", "seat", "sent_at", "session", "stage", "started_at",
+        "suspected_at", "theirs", "to", "told", "upgrade_at",
+    )  # fmt: skip
 
-    name: Name = (NodeId(""), 0)  # Of the other side, and where it listens: set by its seat.
-    to: NodeId | Address = NodeId("")
-
-    def __post_init__(self) -> None:
-        self.name, self.to, self.confirmed = self.seat.name, to(self.seat), self.mine.number
+    def __init__(self, seat: Seat, mine: Version, told: int, *, initiator: bool = False, join: int = 0) -> None:
+        self.seat, self.name, self.to = seat, seat.name, to(seat)  # The other side's.
+        self.stage = Stage.DORMANT
+        self.initiator = initiator
+        self.join = join  # The attempt of a join that this pair belongs to; 0: of none.
+        # The lease.
+        self.session = 0
+        self.started_at: Instant = 0  # When the session began, by plan.
+        self.established = True
+        self.sent_at: Instant = 0
+        self.round_trip: Duration | None = None  # Of the last session that was acked.
+        self.suspected_at: Instant | None = None
+        self.request: Request | None = None
+        self.condemned = False
+        # The group.
+        self.mine = mine  # N_P, as both go by it.
+        self.theirs: Version | None = None  # N_Q, as Q said it.
+        self.confirmed = mine.number  # The version of N_P that the other has said it goes by.
+        self.proposal: Proposal | None = None
+        self.upgrade_at: Instant = -1  # When an upgrade is next due; -1: none is planned.
+        self.release = False  # This side has asked to be released …
+        self.keep_from = 0  # … and would rather not be: an ack from this session on says that the pair stays.
+        # What rides on the lease.
+        self.told = told  # Lines of this side's log that the other has.
+        self.heard = 0  # Lines of the other's log that this side has.
+        self.owes = False  # Whether the other is to hear of that.
 
     @property
     def watching(self) -> bool:

@@ -170,7 +170,7 @@ class Upgrades:
         return Outcome.ABORTED
 
     def _withdraw(self, pair: Pair, proposal: Proposal, me: Seat, out: Out) -> None:
-        """Tell all arbitrators that a proposal was given up.
+        """Notify all arbitrators that a proposal was given up.
 
         Deviation: else two that collide would stand in each other's way until T_arb has passed, again and again.
         """

@@ -135,7 +135,7 @@ class Loader:
                     owner[key] = value
             case RandomState(_, version, words, gauss):
                 owner.setstate((version, tuple(words), gauss))
-            case Record(number, _, fields) if number < self._built_count:
+            case Record(_, _, fields) if not owner.__struct_config__.frozen:  # Its own checks may have set some.
                 for field, value in zip(owner.__struct_fields__, self._values(fields), strict=True):
                     setattr(owner, field, value)
             case Instance(number, _, attributes):

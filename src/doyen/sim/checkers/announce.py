@@ -6,7 +6,7 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderLost
 from doyen.core.rank import Standing
-from doyen.election.announce import Announce, AnnounceConfig, Announcement, Query, Status
+from doyen.election.announce import Announce, AnnounceConfig, Announcement, Query
 from doyen.election.announce.kind import LE_M
 from doyen.sim.checkers.base import Checker, Life, life_of
 from doyen.sim.node import SimNode
@@ -53,29 +53,9 @@ class InnerConsistency(_Announcing):
         self.each_after_event(Announce, self._look)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
-        wrong = _wrong_inside(machine)
+        wrong = machine.contradiction()
         if wrong is not None:
             self.fail(f"{node.name} ({machine.status.value}): {wrong}")
-
-
-def _wrong_inside(machine: Announce) -> str | None:
-    table, heard, mine, count = machine._table, machine._heard, machine._mine, machine.config.leader_count
-    contends = machine.status in (Status.WAITING, Status.ASKING, Status.LEADING)
-    if len(table) > count:
-        return f"{len(table)} leaders in its table, at most {count} may be"
-    if len(table) > 1 and table != sorted(table, reverse=True):
-        return "its table is not in order"
-    if contends != (machine._claim is not None) or (contends and machine._claim not in table):
-        return "it contends, and its claim is not in its own table; or the other way round"
-    if len(table) != len(heard) + contends or any(name not in heard for _, name in table if name != machine.me):
-        return "the others in its table are not those it heard"
-    if machine._latest.node and machine._latest is not heard.get(machine._latest.node):
-        return "whom it heard last is nobody whom it names"
-    if machine.is_leader != (mine is not None):
-        return "it leads and has nothing to announce, or the other way round"
-    if mine is not None and mine.term > machine.term_number:
-        return "it acts under a term above the greatest it has seen"
-    return None
 
 
 class IncumbentsStay(_Announcing):

@@ -162,6 +162,9 @@ class MessagesOfAnElection(_ChurnTolerant):
         self._asked = config.missing_max + config.failure_max + 1
         self._sent: dict[Any, list[type]] = {}  # By election.
         self._began: dict[Any, Instant] = {}
+        self._unknown_for = self.world.config.detection().duration  # A death, at worst.
+        self._crashed_at: Instant = -self._unknown_for - 1
+        self.sim.deed_watchers.append(self._on_crash)
         self.sim.send_watchers.append(self._on_send)
         self.sim.watchers.append(self._on_fact)
 
@@ -170,6 +173,10 @@ class MessagesOfAnElection(_ChurnTolerant):
         if not super().applies(world) or world.config.table(world.kind.table).missing_max == "auto":
             return False
         return world.kind is BASE and world.network.config == world.network.config.without_faults()
+
+    def _on_crash(self, deed: str, node: SimNode) -> None:
+        if deed == "crash":
+            self._crashed_at = self.sim.now
 
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if isinstance(message, Query | Response | NotifyLeader):
@@ -186,6 +193,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         if (
             began is None
             or self.sim.disturbed_at >= began
+            or began <= self._crashed_at + self._unknown_for  # Some views still name the dead, who are asked in vain.
             or len([e for e in self._began if e.number >= election.number]) > 1
         ):
             return

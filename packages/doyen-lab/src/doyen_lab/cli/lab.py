@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
@@ -39,8 +40,10 @@ def list_scenarios(as_json: bool) -> None:
         click.echo(f"{scenario['name']:16} {scenario['text']} ({', '.join(scenario['elections'])})")
 
 
-@command.command("run", help="Run scenarios, all of them unless some are named; exit 1 if a promise is broken (root).")
-@click.argument("names", nargs=-1)
+@command.command(
+    "run", help="Run scenarios, by name or as files, all unless some are given; exit 1 if a promise is broken (root)."
+)
+@click.argument("names", metavar="[NAME|FILE.toml]…", nargs=-1)
 @click.option(
     "--election", "elections", multiple=True, help=f"Only with this: {', '.join(COMBINATIONS)}; may be repeated."
 )
@@ -59,14 +62,15 @@ def run_scenarios(
 ) -> None:
     named = tuple(name for name in names if name != SINGLETON)
     kinds = [combination.name for combination in chosen(elections)]
-    wanted = pairs(named, kinds) if named or not names else []
+    wanted = pairs(named, elections) if named or not names else []
     with_singleton = (SINGLETON in names or not names) and "pole" in kinds
     if not wanted and not with_singleton:
         raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
-    results = run(prove_all(wanted, seed=seed, keep=keep, on_result=on_result))
+    given = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
+    results = run(prove_all(wanted, seed=seed if given else None, keep=keep, on_result=on_result))
     if with_singleton:
         results.append(run(prove_singleton(kills, seed=seed, keep=keep)))
         on_result(results[-1])

@@ -24,7 +24,7 @@ from doyen.testing.processes import config_flags, multicast_on_loopback
 from doyen_lab.contest.figures import median_of
 from doyen_lab.contest.ours import Ours
 from doyen_lab.lateness import Lateness
-from doyen_lab.netns import Loopback
+from doyen_lab.switch import Loopback
 
 LATENESS_MAX = ms(100)
 SLACK = ms(300)  # On top of T_L + T_S: messages, processes, a lost wake-up.

@@ -7,8 +7,7 @@ leads (`proving.witness`); a takeover lasts from the SIGKILL until the first act
 
 import asyncio
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -16,23 +15,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, Instant, format_duration, ms, seconds
+from doyen.core.clock import Duration, format_duration, ms, seconds
 from doyen.core.ids import NodeId
 from doyen.core.order import order
-from doyen.errors import ConfigError, TransportError
-from doyen.net.driver import boot_time_ns
+from doyen.errors import ConfigError
 from doyen.node.control import ask
 from doyen.score.oracles import MEASURED, ORACLES, score_all
-from doyen_lab.contest.entrant import Entrant
 from doyen_lab.lateness import Lateness
-from doyen_lab.netns import Loopback, Network, free_ports
-from doyen_lab.proving.history import Life, Record, decode_record, reigns
+from doyen_lab.proving.combination import GROUP, Combination
+from doyen_lab.proving.ground import Ground
+from doyen_lab.proving.history import Life, reigns
 from doyen_lab.proving.judge import together
-from doyen_lab.proving.witness import WitnessPlan, command_of
-from doyen_lab.switch import Switch
+from doyen_lab.switch import Loopback, Switch
 
-GROUP = "pole"
-PATIENCE_S = 20.0
 MEDIAN_MAX_S = 1.0
 ACT_EVERY_S = 0.005
 LEASE: Duration = ms(500)
@@ -41,93 +36,11 @@ MEASURED_S = 10.0  # Round trips are means over so long; what was measured while
 TIED_MS = 3.0  # Scores of a real network closer than this are a tie.
 
 
-class Voters(Entrant):
-    """Witnesses that vote; a killed one is started again with the files that it left."""
-
-    def __init__(
-        self,
-        network: Network,
-        folder: Path,
-        names: list[str],
-        fields: Mapping[str, Any],  # Of `doyen.join`, for all,
-        own_fields: Mapping[str, Mapping[str, Any]] | None = None,  # and for each.
-    ) -> None:
-        super().__init__(GROUP, network, folder, names=names)
-        self._fields, self._own_fields = fields, own_fields or {}
-        self.lives: list[Life] = []
-        ports = free_ports(len(names))
-        self._addresses = {name: f"{self.hosts[name].ipv4}:{ports + i}" for i, name in enumerate(names)}
-        self._to_boot_time = boot_time_ns() - time.monotonic_ns()
-
-    def state(self, name: str) -> Path:
-        return self.folder / "state" / name
-
-    def command(self, name: str) -> list[str]:
-        newcomer = not any(life.label == name for life in self.lives)
-        self.lives.append(Life(name, name, sum(life.label == name for life in self.lives) + 1, durable=True))
-        join = {
-            "group": GROUP,
-            "name": name,
-            "bind": self._addresses[name],
-            "seeds": [address for other, address in self._addresses.items() if other != name],
-            "voters": self.names,
-            "election": "pole",
-            "state": str(self.folder / "state"),
-            "newcomer": newcomer,
-            "control": True,
-            **self._fields,
-            **self._own_fields.get(name, {}),
-        }
-        return command_of(WitnessPlan(join=join, act_every_s=ACT_EVERY_S, status_every_s=3600))
-
-    def life(self, name: str) -> Life:
-        """Return the latest incarnation of that name."""
-        return next(life for life in reversed(self.lives) if life.label == name)
-
-    def hear(self, name: str, line: str, at: Instant) -> None:
-        life, record = self.life(name), decode_record(line)
-        life.add(record)
-        said_at = record.at + self._to_boot_time
-        if record.kind == "act":
-            self.ledger.say(name, name, said_at)
-        elif record.kind == "elected" and record.leader != name:
-            self.ledger.say(name, record.leader, said_at)
-        elif record.kind == "stop" or (record.kind == "lost" and life.names is None):
-            self.ledger.say(name, None, said_at)
-
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
-        try:
-            await self.ledger.until(holds, PATIENCE_S)
-        except TimeoutError:
-            raise TransportError(f"not within {PATIENCE_S:g} s: {what} ({self.who_names_whom()})") from None
-
-    async def agreed(self) -> tuple[str, int]:
-        """Wait until all that live name one leader, which acts; return it and its epoch."""
-        await self.until(lambda: self.ledger.known(self.rest()) is not None, "all name one leader")
-        found = self.ledger.known(self.rest())
-        assert found is not None
-        return found[0], self.life(found[0]).term
-
-    async def next_act(self, others_than: str, since: Instant) -> tuple[Life, Record]:
-        """Wait for an act of another than that one after the instant; return its author and the act."""
-        since_there = since - self._to_boot_time
-
-        def acts() -> list[tuple[Instant, Life, Record]]:
-            found = [(life, life.first_act_after(since_there)) for life in self.lives if life.label != others_than]
-            return [(record.at, life, record) for life, record in found if record is not None]
-
-        await self.until(lambda: bool(acts()), f"somebody acts after {others_than}")
-        _, life, record = min(acts(), key=lambda found: found[0])
-        return life, record
-
-    async def hand_over(self, leader: str, to: str) -> None:
-        """Let the leader resign in favour of that voter, by its control socket."""
-        path = self.folder / "run" / GROUP / f"{leader}.sock"
-        await asyncio.to_thread(ask, path, "resign", to=to, cooldown=0)
-        await self.until(lambda: (self.ledger.known(self.rest()) or ("",))[0] == to, f"{to} leads")
-
-    def seen(self) -> "Seen":
-        return Seen.of(self.lives)
+def voters(network: Switch | Loopback, folder: str, names: list[str], **tables: Any) -> Ground:
+    """Return a group that votes, and acts often; `tables` are arguments of `doyen.join` for all."""
+    ground = Ground(network, Combination(name="pole", election="pole", tables=tables), Path(folder))
+    ground.labels, ground.voters, ground.act_every_s = names, names, ACT_EVERY_S
+    return ground
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -205,19 +118,16 @@ async def kill_leaders(
     names = [f"p{i}" for i in range(1, nodes + 1)]
     rng, each = Random(seed), list[Takeover]()
     with tempfile.TemporaryDirectory(prefix="doyen-pole-") as folder:
-        group = Voters(Loopback(nodes), Path(folder), names, {"pole": timers(lease)})
-        async with Lateness() as control, group:
+        async with Lateness() as control, voters(Loopback(nodes), folder, names, pole=timers(lease)) as group:
             await group.start_all()
             for _ in range(kills):
-                await group.agreed()
+                await group.settled()
                 await asyncio.sleep(rng.random() * lease / 1e9)  # At any phase of its heartbeat.
-                leader, _ = await group.agreed()
-                each.append(await _kill(group, control, leader))
+                each.append(await _kill(group, control, await group.settled()))
                 if on_kill is not None:
                     on_kill(each[-1])
-                await group.start_member(leader)
-                await group.until(lambda name=leader: group.life(name).joined_at is not None, "it is back")  # type: ignore[misc]
-            seen = group.seen()
+                await group.start(each[-1].victim)
+            seen = Seen.of(group.lives)
     taken = [takeover.takeover_s for takeover in each]
     return Takeovers(
         nodes=nodes,
@@ -242,15 +152,15 @@ def timers(lease: Duration, election: Duration | None = None, score_timeout: Dur
     return {name: format_duration(value) for name, value in (found | {"score_timeout": score_timeout}).items()}
 
 
-async def _kill(group: Voters, control: Lateness, leader: str) -> Takeover:
+async def _kill(group: Ground, control: Lateness, leader: str) -> Takeover:
     await control.worst()
     killed_at = await group.kill(leader)
-    life, act = await group.next_act(leader, killed_at)
+    life, act = await group.act_of_another(leader, killed_at)
     return Takeover(
         victim=leader,
         successor=life.label,
         epoch=act.term,
-        takeover_s=(act.at + group._to_boot_time - killed_at) / 1e9,
+        takeover_s=(act.at - killed_at) / 1e9,
         lateness_s=(await control.worst()) / 1e9,
     )
 
@@ -292,51 +202,53 @@ async def succeed(layout: Layout, oracle: str, *, lease: Duration = WIDE_LEASE) 
         raise ConfigError(f"{oracle!r} is none of {', '.join(ORACLES)}", field="oracle")
     servers, first = layout.servers, layout.leader
     longest = max(value for row in layout.rtt_ms.values() for value in row.values())
-    fields = {
+    tables = {
         "oracle": "score" if oracle == "history" else oracle,  # Equal standings: histories of equal length.
         "pole": timers(lease, max(ms(200), ms(2 * longest)), seconds(2)),
     }
-    rates = {name: layout.rates[name] + heritage(layout, name).get(first, 0.0) for name in servers}
-    own = {str(name): {"request_rate": rate} for name, rate in rates.items()}
-    network = Switch(len(servers))
-    with tempfile.TemporaryDirectory(prefix="doyen-pole-") as folder:
-        group = Voters(network, Path(folder), [str(name) for name in servers], fields, own)
-        async with Lateness() as control, group:
-            for i, a in enumerate(servers):
-                for j, b in enumerate(servers[:i]):
-                    network.set(i, j, delay=ms(layout.rtt_ms[a][b] / 2))
+    with tempfile.TemporaryDirectory(prefix="doyen-pole-") as folder, Switch(len(servers)) as network:
+        for i, a in enumerate(servers):
+            for j, b in enumerate(servers[:i]):
+                network.set(i, j, delay=ms(layout.rtt_ms[a][b] / 2))
+        async with Lateness() as control, voters(network, folder, [str(name) for name in servers], **tables) as group:
+            group.fields = {"control": True}
+            for name in servers:
+                rate = layout.rates[name] + heritage(layout, name).get(first, 0.0)
+                group.own_fields[name] = {"request_rate": rate}
             await group.start_all()
             await _let_lead_in_turn(group, first, sorted(servers, key=order).index(first))
             await asyncio.sleep(MEASURED_S)
-            leader, _ = await group.agreed()
+            leader = await group.settled()
             takeover = await _kill(group, control, leader)
-            successor = takeover.successor
-            await group.until(lambda: (group.ledger.known(group.rest()) or ("",))[0] == successor, "all name it")
-            seen, late_s = group.seen(), network.traffic().overdue_max_s
-            named = [record for record in group.life(successor).records if record.kind == "elected"]
+            successor = await group.settled()
+            seen, late_s = Seen.of(group.lives), network.traffic().overdue_max_s
+            named = [record for record in group.running[successor].life.records if record.kind == "elected"]
     right = rightful(layout, oracle, NodeId(leader), takeover.epoch)
     return Succession(
         deployment=layout.name,
         oracle=oracle,
         leader_before=leader,
-        leader_after=successor,
+        leader_after=takeover.successor,
         right=right,
         takeover_s=takeover.takeover_s,
         rtt_ms={name: trip for name, trip in named[-1].rtt.items() if name != leader},
         overlap_s=seen.overlap / 1e9,
         leaders_per_epoch_max=seen.leaders_per_epoch_max,
         switch_late_s=late_s,
-        holds=successor in right and (seen.overlap, seen.leaders_per_epoch_max) == (0, 1),
+        holds=takeover.successor in right and (seen.overlap, seen.leaders_per_epoch_max) == (0, 1),
     )
 
 
-async def _let_lead_in_turn(group: Voters, first: str, place: int) -> None:
+async def _let_lead_in_turn(group: Ground, first: str, place: int) -> None:
     """Hand leadership over until the first leader leads in an epoch of its own turn: the next turn depends on it."""
-    leader, epoch = await group.agreed()
-    while (leader, (epoch - 1) % group.size) != (first, place):
-        others = [name for name in group.names if name not in (leader, first)]
-        await group.hand_over(leader, first if leader != first and epoch % group.size == place else others[0])
-        leader, epoch = await group.agreed()
+    size, leader = len(group.labels), await group.settled()
+    while (leader, ((epoch := group.running[leader].life.term) - 1) % size) != (first, place):
+        others = [name for name in group.labels if name not in (leader, first)]
+        to = first if leader != first and epoch % size == place else others[0]
+        group.note(f"after {leader} had resigned", group.merging)
+        door = group.folder / "run" / GROUP / f"{leader}.sock"
+        await asyncio.to_thread(ask, door, "resign", to=to, cooldown=0)
+        leader = await group.settled()
 
 
 def heritage(layout: Layout, name: NodeId) -> dict[NodeId, float]:

@@ -1,5 +1,6 @@
 """The combinations that are proved: an election, its timers, and what it promises."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -121,7 +122,7 @@ COMBINATIONS: Final = {
 }
 
 
-def chosen(names: tuple[str, ...]) -> list[Combination]:
+def chosen(names: Sequence[str]) -> list[Combination]:
     unknown = [name for name in names if name not in COMBINATIONS]
     if unknown:
         raise ConfigError(f"--election {unknown[0]!r} is not proved: one of {', '.join(COMBINATIONS)}")

@@ -17,12 +17,12 @@ from doyen.errors import TransportError
 from doyen.testing.processes import Process, Processes
 from doyen_lab.iproute import within
 from doyen_lab.proving.combination import PORT, Combination
-from doyen_lab.proving.history import Life, decode_record
+from doyen_lab.proving.history import Life, Record, decode_record
 from doyen_lab.proving.hosts import Host, hosts_of
 from doyen_lab.proving.judge import Truth
 from doyen_lab.proving.logs import complaints
 from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
-from doyen_lab.switch import Switch
+from doyen_lab.switch import Link, Loopback, Switch
 
 POLL_S = 0.02
 END_MAX_S = 10.0  # For a process to leave in order.
@@ -50,9 +50,16 @@ class Ground:
     """One group, one run.  Hosts are numbered; label `n0` lives on the first.  An async context manager."""
 
     def __init__(
-        self, network: Switch, combination: Combination, folder: Path, *, command: Sequence[str] = WITNESS
+        self,
+        network: Switch | Loopback,
+        combination: Combination,
+        folder: Path,
+        *,
+        command: Sequence[str] = WITNESS,
+        seed: int = 1,
     ) -> None:
-        self.network, self.combination, self.folder, self.command = network, combination, folder, tuple(command)
+        self.place, self.combination, self.folder, self.command = network, combination, folder, tuple(command)
+        self.seed = seed
         self.labels = [f"n{i}" for i in range(len(network.nodes))]
         self.voters = list(self.labels)
         self.lives: list[Life] = []
@@ -64,13 +71,14 @@ class Ground:
         self.state: dict[str, Path] = {}  # Where a label keeps its promises, if not in the usual folder.
         self.keys: dict[str, Path] = {}
         self.durable = combination.strong
-        self.fields: dict[str, Any] = {}  # Further ones, for all.
+        self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
+        self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
         self.processes = Processes(environment=environment)
-        self.status_every_s = 0.5
+        self.act_every_s, self.status_every_s = 0.02, 0.5
         self._ticker: asyncio.Task[None] | None = None
         self._mounted: list[Path] = []
         self._pids: dict[int, list[int]] = {}
@@ -112,7 +120,11 @@ class Ground:
             await self.start(label, first=first)
         await asyncio.gather(*(self.start(label, first=first) for label in self.labels if label not in alone))
 
-    async def start(
+    async def start(self, label: str, **how: Any) -> None:
+        """Launch a witness, and wait until it has joined."""
+        await self.joined(label, await self.launch(label, **how))
+
+    async def launch(
         self,
         label: str,
         *,
@@ -122,55 +134,65 @@ class Ground:
         state: Path | None = None,
         wall_offset_s: float = 0.0,
         boot_offset_s: int = 0,
-        joins: bool = True,
         **fields: Any,
     ) -> Running:
-        """Returns once it has joined; with `joins=False` at once: it is expected to be refused."""
+        """Start a witness on its host, or on that of another number; return it without waiting."""
         index = self.labels.index(label) if host is None else host
         number = sum(life.label == label for life in self.lives) + 1
         durable = self.durable or state is not None
-        life = Life(label, name or label, number, durable=durable)
-        told = self.combination.fields(self.voters) | self.fields | fields
-        told |= {"name": life.name, "bind": f"{self.network.nodes[index].ipv4}:{PORT}"}
+        life = Life(label, name or label, number, durable=durable and self.combination.numbers_agree)
+        told = self.combination.fields(self.voters) | self.fields | self.own_fields.get(label, {}) | fields
+        told |= {"name": life.name, "bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
         founds = self.combination.founded and first and index == 0
         if not self.combination.multicast and not founds:
-            told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.network.nodes) if i != index]
+            told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.place.nodes) if i != index]
         if durable:
             told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
         if label in self.keys:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:
             told["newcomer"] = True
-        plan = WitnessPlan(join=told, wall_offset_s=wall_offset_s, explain=True, status_every_s=self.status_every_s)
+        plan = WitnessPlan(
+            join=told,
+            act_every_s=self.act_every_s,
+            wall_offset_s=wall_offset_s,
+            explain=True,
+            status_every_s=self.status_every_s,
+        )
         askew = ["unshare", "--time", "--boottime", str(boot_offset_s)] if boot_offset_s else []
         log = self.folder / f"{label}.{number}.log"
         process = await self.processes.launch(
             str(life),
-            [*self.network.nodes[index].wrap, *askew, *command_of(plan, self.command)],
+            [*self.place.nodes[index].wrap, *askew, *command_of(plan, self.command)],
             on_line=lambda line, _: life.add(decode_record(line)),
             log=log,
         )
         running = Running(life, index, process, log)
         self.lives.append(life)
         self.running[label] = running
-        if not joins:
-            return running
         self.note(f"after {label} was started", self.merging)
+        return running
+
+    async def joined(self, label: str, running: Running) -> None:
+        """Wait until it has joined, or was killed meanwhile; raise TransportError if it ended by itself."""
+        life, process, host = running.life, running.process, self.place.nodes[running.index]
         await self.until(lambda: life.joined_at is not None or not process.alive, JOIN_MAX_S)
+        if self.running.get(label) is not running:
+            return
         if life.joined_at is None:
             raise TransportError(f"{life} ended with {await process.wait()} at its start: {running.failure}")
         inode = os.stat(f"/proc/{process.pid}/ns/net").st_ino
-        self.check(inode == self.network.nodes[index].inode, f"{life} does not run in its own namespace")
-        self._pids.setdefault(index, []).append(process.pid)
+        self.check(not host.name or inode == host.inode, f"{life} does not run in its own namespace")
+        self._pids.setdefault(running.index, []).append(process.pid)
         self.note(f"after {label} had joined", self.merging)
-        return running
 
     async def kill(self, label: str) -> Instant:
         """Send SIGKILL; return the instant before."""
         at = time.monotonic_ns()
         process = self.running.pop(label).process
         process.kill()
-        self.faults["killed"] += await process.wait() == -signal.SIGKILL
+        code = await process.wait()
+        self.faults["killed"] += code == -signal.SIGKILL
         self.note(f"after {label} was killed", self.failover)
         return at
 
@@ -178,7 +200,8 @@ class Ground:
         """Send SIGTERM, so that it leaves in order; return the instant before."""
         at = time.monotonic_ns()
         self.running[label].process.terminate()
-        self.faults["stopped"] += await self._leave(label)
+        left = await self._leave(label)
+        self.faults["stopped"] += left
         self.note(f"after {label} had left", self.failover)
         return at
 
@@ -224,6 +247,12 @@ class Ground:
 
     # The network.
 
+    @property
+    def network(self) -> Switch:
+        """The switch, which alone can be told to break something."""
+        assert isinstance(self.place, Switch), "nothing can be cut on loopback"
+        return self.place
+
     def isolate(self, *labels: str) -> Instant:
         at = time.monotonic_ns()
         self.network.isolate(*(self.running[label].index for label in labels))
@@ -244,22 +273,20 @@ class Ground:
         return at
 
     def heal(self) -> None:
-        self.faults["packets refused"] += self.refused_packets() - self.faults["packets refused"]
+        self.faults["packets refused"] = self.network.traffic().refused
         links = len(self.network.nodes) * (len(self.network.nodes) - 1)
         before = time.monotonic_ns()
         self.network.heal()
         self.note(f"after {links} links were healed", self.merging, at=before)
 
-    def lose(self, prob: float) -> None:
-        """So much of all packets; 0 ends it."""
+    def disturb(self, link: Link) -> None:
+        """Let every link lose, double and hold back packets as this one does; no bound holds meanwhile."""
         before = time.monotonic_ns()
-        self.network.set_all(loss=prob)
+        fields = {name: getattr(link, name) for name in ("loss", "duplicate", "reorder", "reorder_by")}
+        self.network.set_all(**fields)
         self.faults["packets lost"] = self.network.traffic().lost
-        self.quiet = prob == 0
-        self.note(f"after losses of {prob:.0%} began", self.merging, at=before if self.quiet else None)
-
-    def refused_packets(self) -> int:
-        return sum(link.refused for link in self.network.traffic().links.values())
+        self.quiet = not (link.loss or link.duplicate or link.reorder)
+        self.note("after the links changed", self.merging, at=before if self.quiet else None)
 
     def refused_of(self, label: str) -> tuple[int, int]:
         """By the cuts so far: packets from it, packets to it."""
@@ -348,22 +375,31 @@ class Ground:
         found = [frozenset(str(running.life) for running in group) for group in groups]
         return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
 
+    def _is_clear(self) -> bool:
+        """Whether those who run fall into regions: two reach each other if, and only if, they are in one."""
+        region_of = {life: i for i, region in enumerate(self.regions(starting=True)) for life in region}
+        awake = [running for running in self.running.values() if str(running.life) in region_of]
+        return all(
+            self._reaches(a, b) == (region_of[str(a.life)] == region_of[str(b.life)]) for a in awake for b in awake
+        )
+
     def _reaches(self, a: Running, b: Running) -> bool:
         if a.index == b.index:
             return True
-        link = self.network.link
+        link = self.place.link
         return not self.apart & {a.life.label, b.life.label} and link(a.index, b.index).up and link(b.index, a.index).up
 
     def note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
-        """Losses of reach are noted once they are, gains before they can be."""
+        """Note who reaches whom from now on: losses of reach once they are, gains before they can be."""
+        clear, everybody = self._is_clear(), frozenset(str(running.life) for running in self.running.values())
         self.truths.append(
             Truth(
                 at=time.monotonic_ns() if at is None else at,
                 regions=self.regions(),
-                possible=self.regions(starting=True),
+                possible=self.regions(starting=True) if clear else (everybody,),
                 bound=bound,
                 why=why,
-                quiet=self.quiet,
+                quiet=self.quiet and clear,
                 settled_at={},
             )
         )
@@ -384,6 +420,12 @@ class Ground:
         by_number = self.combination.numbers_agree
         agreed = [life.names == leader.name and (not by_number or life.term == leader.term) for life in inside]
         return leader if all(agreed) else None
+
+    def has_settled(self, region: Iterable[str]) -> bool:
+        """Whether it has a leader whom all name, and, of a ring, all are members."""
+        inside = [running.life for running in self.running.values() if str(running.life) in region]
+        all_in = not self.combination.timed or all(life.present >= len(inside) for life in inside)
+        return all_in and self.leader_of(region) is not None
 
     def sole_actor(self) -> str | None:
         """The one that acts now, of all, if it is one."""
@@ -424,22 +466,23 @@ class Ground:
 
     async def succeeded(self, old: str, since: Instant, *, among: str | None = None) -> str:
         """Waits until another than `old` leads; how long nobody of the others had acted is a takeover."""
-        await self._act_of_another(old, since)
-        leader = await self.settled(among)
-        acts = [act.at for life in self.lives if life.label != old and (act := life.first_act_after(since)) is not None]
-        self.takeovers_s.append((min(acts) - since) / 1e9)
-        return leader
+        _, act = await self.act_of_another(old, since)
+        self.takeovers_s.append((act.at - since) / 1e9)
+        return await self.settled(among)
 
-    async def _act_of_another(self, old: str, since: Instant) -> None:
+    async def act_of_another(self, old: str, since: Instant) -> tuple[Life, Record]:
+        """Wait until another than `old` acts; return its life and its first act since then."""
         truth = self.truths[-1]
-
-        def acted() -> bool:
-            return any(life.label != old and life.acted_at > since for life in self.lives)
-
-        while not acted():
+        while (found := self.next_act(old, since)) is None:
             if time.monotonic_ns() - truth.at > truth.bound + truth.slack:
                 raise NotSettled(f"nobody but {old} acts {truth.why}, {format_duration(truth.bound)} allowed")
             await asyncio.sleep(POLL_S)
+        return found
+
+    def next_act(self, old: str, since: Instant) -> tuple[Life, Record] | None:
+        """Return the first act since then of another than `old`, and whose it was; None if there was none yet."""
+        acts = [(life, act) for life in self.lives if life.label != old and (act := life.first_act_after(since))]
+        return min(acts, key=lambda found: found[1].at, default=None)
 
     def _who_names_whom(self, region: Iterable[str]) -> str:
         inside = [running.life for running in self.running.values() if str(running.life) in region]

@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from doyen.errors import ConfigError, DoyenError
 from doyen.membership.arbitration.kind import TABLE as RING_TABLE
-from doyen_lab.proving.combination import COMBINATIONS, Combination
+from doyen_lab.proving.combination import Combination, chosen
 from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.hosts import Host
 from doyen_lab.proving.judge import Promise, judge
 from doyen_lab.proving.logs import trouble
-from doyen_lab.proving.scenarios import SCENARIOS, Scenario
+from doyen_lab.proving.scenarios import SCENARIOS, Scenario, from_file
 from doyen_lab.proving.witness import WITNESS
-from doyen_lab.switch import Link, Switch
+from doyen_lab.switch import Switch
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -41,28 +41,20 @@ class Result(Struct, frozen=True, kw_only=True):
     histories: str = ""  # Kept if it does not hold.
 
 
-def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
-    unknown = [name for name in names if name not in SCENARIOS]
-    if unknown:
-        raise ConfigError(f"there is no scenario {unknown[0]!r}: see doyen lab list")
-    return [SCENARIOS[name] for name in names or SCENARIOS]
-
-
 async def prove(
     scenario: Scenario,
     combination: Combination,
     *,
-    seed: int = 1,
+    seed: int | None = None,  # None: the file's own, else 1.
     keep: bool = False,
     command: Sequence[str] = WITNESS,
 ) -> Result:
     folder = Path(tempfile.mkdtemp(prefix=f"doyen-lab-{scenario.name}-{combination.name}-"))
     if scenario.preset:
         combination = combination.with_preset(scenario.preset)
-    began = time.monotonic()
-    failure = ""
-    with Switch(scenario.hosts, link=Link(delay=scenario.delay), seed=seed) as network:
-        async with Ground(network, combination, folder, command=command) as ground:
+    began, failure, seed = time.monotonic(), "", scenario.seed if seed is None else seed
+    with Switch(scenario.hosts, edges=scenario.edges, link=scenario.link, seed=seed) as network:
+        async with Ground(network, combination, folder, command=command, seed=seed) as ground:
             try:
                 await scenario.play(ground)
             except (NotSettled, DoyenError, TimeoutError) as error:
@@ -70,7 +62,7 @@ async def prove(
             ended_at = time.monotonic_ns()
             traffic = network.traffic()
             hosts = ground.hosts()
-            counted = {"packets lost": traffic.lost, "packets refused": ground.refused_packets()}
+            counted = {"packets lost": traffic.lost, "packets refused": traffic.refused}
             ground.faults |= {name: count for name, count in counted.items() if count}
     verdict = judge(
         ground.lives,
@@ -107,7 +99,7 @@ async def prove(
 
 
 def promise_in(ground: Ground) -> Promise:
-    """Timed ones are held to it as long as this machine kept to the bound, and no process was stopped."""
+    """Return the promise; a timed one is held to it if the machine kept to its bounds, and nobody was stopped."""
     combination, names = ground.combination, ground.voters
     config = combination.config(names).table(RING_TABLE)
     in_time = ground.lateness < config.arbitration and not ground.faults["paused"]
@@ -121,20 +113,24 @@ def promise_in(ground: Ground) -> Promise:
 
 
 def pairs(names: Sequence[str], elections: Sequence[str]) -> list[tuple[Scenario, Combination]]:
-    """Which are run, in order; a pair that makes no sense is left out."""
-    wanted = [COMBINATIONS[name] for name in elections or COMBINATIONS]
-    return [
-        (scenario, combination)
-        for scenario in chosen_scenarios(names)
-        for combination in wanted
-        if combination.name in scenario.combinations
-    ]
+    """Return what is run, in order: scenarios by their names, or files; a pair that makes no sense is left out."""
+    given = chosen(elections)
+    found: list[tuple[Scenario, Combination]] = []
+    for name in names or SCENARIOS:
+        if name in SCENARIOS:
+            wanted = [combination for combination in given if combination.name in SCENARIOS[name].combinations]
+            found += [(SCENARIOS[name], combination) for combination in wanted]
+        elif name.endswith(".toml"):
+            found += [from_file(Path(name), combination) for combination in (given if elections else [None])]
+        else:
+            raise ConfigError(f"there is no scenario {name!r}: see doyen lab list, or give a file, NAME.toml")
+    return found
 
 
 async def prove_all(
     chosen: Sequence[tuple[Scenario, Combination]],
     *,
-    seed: int,
+    seed: int | None,
     keep: bool,
     on_result: Callable[[Result], None],
 ) -> list[Result]:

@@ -1,19 +1,38 @@
-"""What is done to a group, by name.  Each scenario breaks something, and waits for what the promise says must come."""
+"""What is done to a group, by name.  Each scenario breaks something, and waits for what the promise says must come.
+
+Those that a scenario file of `doyen sim run` can say are such files (`doyen_lab/scenarios`), and run in made-up time
+too.  The others are functions here:
+
+    one-way-cut      a file cannot name everybody but the leader as those who are not heard
+    rtt-200          by the timers of `wan` a fixed plan would take minutes; this one goes on as soon as it can
+    rolling-restart  in a file, whoever leaves in order stays away
+    duplicate-name, stale-key, full-disk, clock-step    there are no such faults in made-up time
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from math import sqrt
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from doyen.core.clock import Duration, ms, seconds
+from doyen.core.clock import ms, seconds
+from doyen.errors import ConfigError
 from doyen.net.keys import key_text, new_key
 from doyen.net.keywatch import LOOK_EVERY_S
+from doyen.sim import scenario as files
+from doyen.sim.scenario.run import configured_faults
+from doyen_lab.graph import Edge
+from doyen_lab.proving import player
+from doyen_lab.proving.combination import Combination
 from doyen_lab.proving.ground import Ground
 from doyen_lab.proving.judge import CHECKS
+from doyen_lab.switch import Link
 
 Play = Callable[[Ground], Awaitable[None]]
+FOLDER: Final = Path(__file__).parent.parent / "scenarios"
+PLAIN: Final = Link()
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -22,7 +41,9 @@ class Scenario(Struct, frozen=True, kw_only=True):
     play: Play
     faults: tuple[str, ...]  # Each must have happened at least once, or the run proves nothing.
     hosts: int = 5
-    delay: Duration = 0  # Of every link, one way.
+    edges: list[Edge] | None = None  # Of the network; None: everybody is everybody's neighbour.
+    link: Link = PLAIN  # Every one of them.
+    seed: int = 1
     fails: bool = False  # A process is meant to stop with a failure, which its log shows.
     preset: str = ""  # Instead of the quick timers.
     combinations: tuple[str, ...] = ("pole", "hybrid", "announce")
@@ -33,7 +54,6 @@ class Scenario(Struct, frozen=True, kw_only=True):
         assert set(self.checks) <= set(CHECKS)
 
 
-LOSS: Final = 0.3
 SUCCEEDED: Final = ("acts", "namings", "quiet regions", "successions")
 CUT_OFF: Final = (*SUCCEEDED, "leaders cut off")  # Of a quorum's.
 ALL: Final = ("pole", "hybrid", "announce", "ring")
@@ -48,40 +68,53 @@ def scenario(name: str, text: str, faults: tuple[str, ...], **fields: object) ->
     return keep
 
 
+def from_file(path: Path, combination: Combination | None = None) -> tuple[Scenario, Combination]:
+    """Return a file as a scenario, and what its nodes are; `combination` says how to elect where the file does not."""
+    read = files.read_file(path)
+    if combination is not None:
+        if read.node:
+            raise ConfigError(f"scenario {path}: its [node] says how to elect, so --election cannot: leave one out")
+        read = replace(
+            read, node={"election": combination.election, "preset": combination.preset, **combination.tables}
+        )
+    player.check_real(read, f"scenario {path}")
+    first_line = path.read_text().partition("\n")[0]
+    made = Scenario(
+        name=path.stem,
+        text=first_line.removeprefix("#").strip() if first_line.startswith("#") else str(path),
+        play=lambda ground: player.Stage(ground, read, ground.seed).play(),
+        faults=tuple(sorted(configured_faults(read))),
+        hosts=player.host_count(read),
+        edges=player.edges_of(read),
+        seed=read.run.seed,
+        link=player.link_of(read.network),
+    )
+    return made, combination or player.combination_of(read)
+
+
+def file(name: str, faults: tuple[str, ...], **fields: object) -> None:
+    """Keep one of the lab's own files."""
+    path = FOLDER / f"{name}.toml"
+    text = path.read_text().partition("\n")[0].removeprefix("# ").rstrip(".")
+
+    async def play(ground: Ground) -> None:
+        made, _ = from_file(path, ground.combination)
+        await made.play(ground)
+
+    scenario(name, text[0].lower() + text[1:], faults, **fields)(play)
+
+
 async def hold(seconds: float = 1.0) -> None:
-    """So long nothing is done, and nothing should happen."""
+    """Do nothing for so many seconds, in which nothing should happen."""
     await asyncio.sleep(seconds)
 
 
-@scenario("kill-leader", "the leader is killed twice, and comes back", ("killed",), combinations=ALL, checks=SUCCEEDED)
-async def kill_leader(ground: Ground) -> None:
-    await ground.start_all()
-    for _ in range(2):
-        leader = await ground.settled()
-        at = await ground.kill(leader)
-        await ground.succeeded(leader, at)
-        await hold()
-        await ground.start(leader)
-        await ground.settled()
-        await hold()
-
-
-@scenario(
-    "cut-leader",
-    "the leader is cut off silently, and comes back",
-    ("packets refused",),
-    combinations=ALL,
-    checks=CUT_OFF,
-)
-async def cut_leader(ground: Ground) -> None:
-    await ground.start_all()
-    leader = await ground.settled()
-    at = ground.isolate(leader)
-    await ground.succeeded(leader, at)
-    await hold(2)
-    ground.heal()
-    await ground.settled()
-    await hold()
+file("kill-leader", ("killed",), combinations=ALL, checks=SUCCEEDED)
+file("cut-leader", ("packets refused",), combinations=ALL, checks=CUT_OFF)
+file("pause-leader", ("paused",), combinations=ALL, checks=SUCCEEDED)
+file("loss-30", ("packets lost",))
+file("partition", ("packets refused",), checks=CUT_OFF)
+file("mass-restart", ("killed",), checks=SUCCEEDED)
 
 
 @scenario(
@@ -117,46 +150,10 @@ async def one_way_cut(ground: Ground) -> None:
 
 
 @scenario(
-    "pause-leader",
-    "the leader is stopped for longer than its lease, and wakes up believing",
-    ("paused",),
-    combinations=ALL,
-    checks=SUCCEEDED,
-)
-async def pause_leader(ground: Ground) -> None:
-    await ground.start_all()
-    for _ in range(2):
-        leader = await ground.settled()
-        at = ground.pause(leader)
-        await ground.succeeded(leader, at)
-        await hold(0.5)
-        ground.resume(leader)
-        await hold(0.5)
-        await ground.settled()
-        await hold(0.5)
-
-
-@scenario("loss-30", "three packets of ten are lost for ten seconds", ("packets lost",))
-async def loss(ground: Ground) -> None:
-    await ground.start_all()
-    await ground.settled()
-    before = ground.network.traffic()
-    ground.lose(LOSS)
-    await hold(10)
-    ground.lose(0)
-    after = ground.network.traffic()
-    packets, lost = after.packets - before.packets, after.lost - before.lost
-    likely = 4 * sqrt(LOSS * (1 - LOSS) * packets)  # Four standard deviations.
-    ground.check(abs(lost - LOSS * packets) <= likely, f"{lost} of {packets} packets were lost, not {LOSS:.0%}")
-    await ground.settled()
-    await hold()
-
-
-@scenario(
     "rtt-200",
     "round trips of 200 ms; the leader is killed",
     ("killed", "round trips of 200 ms"),
-    delay=ms(100),
+    link=Link(delay=ms(100)),
     preset="wan",
     combinations=ALL,
     checks=SUCCEEDED,
@@ -170,27 +167,6 @@ async def slow_links(ground: Ground) -> None:
     at = await ground.kill(leader)
     await ground.succeeded(leader, at)
     await hold(2)
-
-
-@scenario(
-    "partition",
-    "the leader and one more on one side, three on the other; then it heals",
-    ("packets refused",),
-    checks=CUT_OFF,
-)
-async def partition(ground: Ground) -> None:
-    await ground.start_all()
-    leader = await ground.settled()
-    companion = next(label for label in ground.labels if label != leader)
-    other = next(label for label in ground.labels if label not in (leader, companion))
-    at = ground.isolate(leader, companion)
-    await ground.succeeded(leader, at, among=other)
-    if not ground.combination.strong:
-        await ground.settled(among=companion)
-    await hold(2)
-    ground.heal()
-    await ground.settled()
-    await hold()
 
 
 @scenario(
@@ -211,16 +187,6 @@ async def rolling_restart(ground: Ground) -> None:
     await hold()
 
 
-@scenario("mass-restart", "all are killed at once, and started again", ("killed",), checks=SUCCEEDED)
-async def mass_restart(ground: Ground) -> None:
-    await ground.start_all()
-    await ground.settled()
-    await asyncio.gather(*(ground.kill(label) for label in ground.labels))
-    await ground.start_all(first=False)
-    await ground.settled()
-    await hold()
-
-
 @scenario(
     "duplicate-name",
     "a second process with the leader's name: on its state directory, then on another host",
@@ -236,7 +202,7 @@ async def duplicate_name(ground: Ground) -> None:
     ground.apart, ground.quiet = {spare}, False  # While two share a name, weak elections promise nothing.
     if ground.durable:
         state = ground.folder / "state" / leader
-        await ground.start(spare, name=leader, host=5, state=state, joins=False)
+        await ground.launch(spare, name=leader, host=5, state=state)
         refusal = await ground.ended(spare)
         ground.check("another process runs as" in refusal, f"two processes used one state directory: {refusal}")
         ground.faults["started twice"] += 1

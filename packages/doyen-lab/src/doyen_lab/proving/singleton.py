@@ -192,7 +192,7 @@ async def prove_singleton(
             violations += [f"{name} outlived its runner" for name in runners.end_survivors()]
         found, wrong = hosts_of(network, runners.pids)
         violations += wrong
-        faults["packets refused"] = sum(link.refused for link in network.traffic().links.values())
+        faults["packets refused"] = network.traffic().refused
     runners.look()
     for life in runners.lives.values():
         life.read()

@@ -297,7 +297,7 @@ class _Experiment:
         """Who will lead, as far as ranks decide it: the greatest name, or the earliest draw."""
         if self.setting.variant != "le-m":
             return self.members[-1]
-        return max(self.members, key=lambda node: self._machine(node)._claim)
+        return max(self.members, key=lambda node: self._machine(node).claim)
 
     def _horizon(self) -> Duration:
         if self.setting.loss_prob >= 1.0:  # Nothing will ever be heard: one round shows all there is to see.

@@ -1,19 +1,13 @@
 """What must pass, by name: each a made-up world in which one thing happens, and what must come of it.  [ARB]
 
-`play(name, seed)` returns None, or what went wrong.  `BROKEN` has the variants that must be caught, and by what.
+`play(name, seed)` returns None, or what went wrong.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
-from doyen.membership.arbitration.config import ArbitrationConfig
 from doyen.membership.arbitration.machine import Arbitration
 from doyen.membership.arbitration.messages import (
     ArbUpgrd,
@@ -23,11 +17,9 @@ from doyen.membership.arbitration.messages import (
     Requested,
     Suspected,
     Upgraded,
-    Verdict,
     Vote,
 )
-from doyen.membership.arbitration.pair import Electorate, Pair
-from doyen.membership.ring import Name, Seat, neighbours
+from doyen.membership.ring import Name, Seat
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay
 from doyen.sim.node import SimNode
@@ -324,86 +316,3 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         )
     },
 }
-
-
-# Broken on purpose.
-
-
-class _HalfElects(Electorate):
-    def is_majority(self, count: int, total: int) -> bool:
-        return 2 * count >= total
-
-
-class HalfIsEnough(Arbitration):
-    ELECTORATE = _HalfElects
-
-
-class OwnViewOfOthers(Arbitration):
-    """Takes N_Q from P's own list."""
-
-    def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
-        known = {self.seat, *(other.seat for other in self.pairs.values())}
-        super().reflect(pair, version, tuple(neighbours(pair.seat, known, self.config.neighbours)))
-
-
-class _Gated(Arbitrator):
-    booted_at: Instant | None = None
-
-    def judge(self, asker: Name, suspect: Name, version: int, now: Instant) -> Judgement:
-        self.booted_at = 0 if self.booted_at is None else self.booted_at
-        if now - self.booted_at < self.config.recent:
-            return Judgement(Verdict.REJECT)
-        return super().judge(asker, suspect, version, now)
-
-
-class GatedByUptime(Arbitration):
-    ARBITRATOR = _Gated
-
-
-class _OwnVersion(Arbitrator):
-    def stale(self, asker: Name, suspect: Name, version: int, now: Instant) -> Version | None:
-        return super().stale(suspect, asker, version, now)
-
-
-class StaleByOwnVersion(Arbitration):
-    ARBITRATOR = _OwnVersion
-
-
-class NoRetransmission(Arbitration):
-    def __init__(self, place: Seat, config: ArbitrationConfig, *arguments: Any, **more: Any) -> None:
-        super().__init__(place, replace(config, resends=0), *arguments, **more)
-
-
-class _NeverUnlocks(Admission):
-    def locked_until(self, now: Instant) -> Instant:
-        return now + 10**15
-
-
-class UnboundedLock(Arbitration):
-    ADMISSION = _NeverUnlocks
-
-
-class AcksAfterSuspecting(Arbitration):
-    def may_ack(self, pair: Pair) -> bool:
-        return True
-
-
-class Broken(Struct, frozen=True):
-    build: Build
-    caught_by: str  # A scenario.
-
-
-BROKEN: Final = {
-    "majority of half": Broken(HalfIsEnough, "half-is-no-majority"),
-    "N_Q from one's own view": Broken(OwnViewOfOthers, "crash-after-boot"),
-    "gating by uptime": Broken(GatedByUptime, "crash-after-boot"),
-    "stale check on one's own version": Broken(StaleByOwnVersion, "stale-request"),
-    "no retransmission": Broken(NoRetransmission, "one-request-lost"),
-    "unbounded lock": Broken(UnboundedLock, "joiner-dies"),
-    "acking after suspecting": Broken(AcksAfterSuspecting, "one-way-requests"),
-}
-
-
-def seeds_to_catch(broken: Broken, most: int = 50) -> int | None:
-    """How many seeds it takes; None: it was not caught."""
-    return next((seed for seed in range(1, most + 1) if play(broken.caught_by, seed, broken.build) is not None), None)

@@ -1,4 +1,4 @@
-"""One deadline that moves, with one timer that re-arms itself: long timers never pile up."""
+"""A deadline that moves, with one timer that re-arms itself, so that long timers never pile up."""
 
 from msgspec import Struct
 
@@ -6,11 +6,15 @@ from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 
 
-class WatchDue(Struct, frozen=True, gc=False):
+class DeadlineReached(Struct, frozen=True, gc=False):
+    """The machine acts, unless the deadline has moved."""
+
     number: int
 
 
 class Deadline:
+    """The one deadline of a machine, for whatever it waits for at present."""
+
     def __init__(self, out: Out) -> None:
         self._out = out
         self._at: Instant = FOREVER
@@ -22,10 +26,10 @@ class Deadline:
         if at < self._armed_at:
             self._number += 1
             self._armed_at = at
-            self._out.set_timer(WatchDue(self._number), at)
+            self._out.set_timer(DeadlineReached(self._number), at)
 
-    def is_over(self, timer: WatchDue, now: Instant) -> bool:
-        """Whether this timer means the deadline as it is now; if that has moved, it is waited for again."""
+    def is_over(self, timer: DeadlineReached, now: Instant) -> bool:
+        """Whether the deadline is over; if it has moved, the timer is set again."""
         if timer.number != self._number:
             return False
         self._armed_at = FOREVER
