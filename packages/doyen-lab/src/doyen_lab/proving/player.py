@@ -46,7 +46,10 @@ from doyen_lab.switch import Link
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
 HOLD_S: Final = 2.0  # Once settled, for so long.
-UNREAL: Final = {"slow", "clog", "release", "clock-forward", "clock-back", "clock"}
+UNREAL: Final = {
+    *("slow", "clog", "release", "clock-forward", "clock-back", "clock", "wall-clock", "wall"),
+    *("resign", "score", "corrupt"),
+}
 DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be off.
 
 
