@@ -21,13 +21,15 @@ from doyen.sim.scenario.run import Result
 INTRO = """\
 # Scenario files
 
-A scenario describes a simulated run: a group on a network, what befalls it, and what must hold. `doyen sim run FILE`
-runs it; every field is also a flag (`--network-loss-prob 0.1`), and flags win over the file. Examples: `scenarios/`.
+A scenario describes a simulated run: a group on a network, what befalls it, and what must hold.
+`doyen sim run FILE` runs it.
+Every field is also a flag (`--network-loss-prob 0.1`), and flags win over the file.
+Examples are in `scenarios/`.
 
-Durations are written `200ms`, `1.5s`, `2min`, `inf`; a bare number means seconds. Lists on the command line are
-written as in TOML (`--topology-edges '[[0, 1], [1, 2]]'`), lists of names also as `a,b`. A field that does not exist,
-a wrong type or a relation that cannot be ends with exit code 2 and one line that names file, table and field (or
-flag), before anything is written.
+Durations are written `200ms`, `1.5s`, `2min`, `inf`; a bare number means seconds.
+Lists on the command line are written as in TOML (`--topology-edges '[[0, 1], [1, 2]]'`), lists of names also as `a,b`.
+A field that does not exist, a wrong type or a relation that cannot be ends with exit code 2, before anything is written.
+One line names the file, the table and the field, or the flag.
 
 ```toml
 """
@@ -35,42 +37,77 @@ flag), before anything is written.
 PHASES = """\
 ```
 
-A run has three parts: the warm-up (no faults, nothing counted), the time with faults, and the quiet time (faults off;
-what was cut, clogged, paused or slow ends, nodes that were due to return do so; who left or crashed for good stays
-away). By the end of the quiet time every connected region must agree on its best eligible members.
+A run has three parts.
+In the warm-up no fault fires, and nothing is counted.
+Then comes the time with faults.
+In the quiet time faults are off: what was cut, clogged, paused or slow ends, and nodes that were due to return do so; whoever left or crashed for good stays away.
+By the end of the quiet time every connected region must have one leader, within the time that the stack states.
+
+## `[node]`
+
+What every node's own file holds ([every field](python.md)): `election`, `membership`, `rank`, `preset`, and the tables of the protocols, as `[node.swim]`.
+The same code reads it, builds the same machines from it, and refuses the same combinations.
+
+```toml
+[node]
+election = "hybrid"
+membership = "medley"
+preset = "wan"
+
+[node.medley]
+period = "3s"
+```
+
+On the command line `--election KIND` and `--membership KIND` say the same, and `--node FIELD=VALUE` gives any other field (`--node medley.period=3s`).
+Without `[node]` a group announces and listens, by `[group.election]`; a file may have one of the two.
+
+The world gives what a real node gets from where it runs: its name, its address and its seeds; all nodes as voters, unless `voters` names them; a disk, unless `state = ""`; the number of nodes as `group_size`.
+Fields about sockets, keys, HTTP and recordings have no effect.
+What a file leaves open follows from the stack: `network.delay.mean` is the preset's, and `run.quiet` is as long as the stack may need.
+
+`doyen sim run --election KIND` without a file adds the usual faults: messages are lost, the leader crashes and comes back, and a minority is cut off for a while.
 """
 
 DEEDS = """
-`who` and `to` are names, indices from 0, or `leader` (the best that acts as one), `random` (one that the deed can
-befall), `all`; `to` left out means everybody else.
+`who` and `to` are names, indices from 0, or `leader` (the best that acts as one), `others` (all that do not), `random` (one that the deed can befall), `all`.
+`to` left out means everybody else.
 
 - `join`: a new node; where nodes are linked, to those in `to`, or to one at random (and to all within reach)
-- `leave`: says Bye if it leads, and ends; `crash`: ends at once, mid-sentence; `restart`: crashes, and starts
+- `leave`: says goodbye, and ends; `crash`: ends at once, mid-sentence; `restart`: crashes, and starts
 - `pause`, `resume`: the process is stopped, its inputs pile up, it wakes up believing; `slow`: each input takes `by`
 - `partition`: the two sides do not reach each other; `block`: `who` does not reach `to`, one way
 - `cut`: links between the two sides carry nothing, what is on them included; routes avoid them; `heal` ends these
 - `clog`: what the two sides send each other is held until `release`
-- `clock-forward`, `clock-back`: the node's own clock is stepped by `by`
+- `clock-forward`, `clock-back`: the node's own clock is stepped by `by`; `wall-clock`: the one that people read is, by up to 5 s
+- `resign`: the node hands over, to one of `to` if given, and stands again after `lasting`
+- `score`: its application finds it worth something else, from 0 to 19
+- `corrupt`: its election remembers what never was; only spanning elections are to bear that
+
+A `partition`, `block`, `cut` or `clog` with a name is also counted under its name.
 """
 
 RESULT = """\
 ## The result
 
-With `--json`, one object. `agreed`, `leader`, `leaders` (best first), and:
+With `--json`, one object.
+`election`, `nodes`, `seed` and `runs` say what ran; `agreement` is the share of runs that end with one leader per connected region, and `final_leaders` names them.
+Besides:
 
 """
 
 RUNS = """\
-`faults` has every configured fault, also at zero, then whatever else was counted; `never_fired` lists configured
-faults that took effect in none of the runs. With `--runs R`, `agreed` counts runs, numbers are `{"mean": …, "stderr":
-…}`, `faults` and `looked` are sums, `violations` have `seed` and `replay`, and `trace_hash` is of the runs' hashes in
-run order.
+`faults` has every configured fault, also at zero, then whatever else was counted.
+`never_fired` lists configured faults that took effect in none of the runs, `never_looked` checks that apply and had nothing to look at.
+With `--runs R`, `agreed` counts runs, numbers are `{"mean": …, "stderr": …}`, `faults` and `looked` are sums, `final_leaders` has one list for each run, `violations` have `seed` and `replay`, and `trace_hash` is of the runs' hashes in run order.
 
-A violated invariant ends its run, exits with 1, and prints a line that replays it: `doyen sim replay '{…}'`, one
-inline TOML table with everything that differs from the defaults. `--shrink` looks for a smaller scenario that fails
-alike.
+A violated invariant ends its run, exits with 1, and prints a line that replays it: `doyen sim replay '{…}'`, one inline TOML table with everything that differs from the defaults.
+`--shrink` looks for a smaller scenario that fails alike.
 
 ## Checks
+
+A check is chosen by what the election promises (`doyen explain` says it): weak, timed or quorum.
+Those of one protocol apply to its stacks only.
+Where clocks, delays or memory break what a promise rests on, its checks are left out.
 
 """
 
@@ -79,7 +116,7 @@ def page() -> str:
     tables = list(_tables(Scenario, ()))
     example = (Path(__file__).resolve().parents[2] / "scenarios/partition.toml").read_text()
     parts = [INTRO + example + PHASES, *(_table(path, kind) for path, kind in tables), RESULT]
-    parts.append("\n".join(_result_lines()) + "\n\n" + RUNS + "```\n" + _checks() + "\n```\n")
+    parts.append("\n".join(_result_lines()) + "\n\n" + RUNS + _checks() + "\n")
     return "\n".join(parts)
 
 
@@ -142,8 +179,8 @@ def _result_lines() -> Iterator[str]:
 
 def _checks() -> str:
     """Return the name of every check and the rule that it watches."""
-    width = max(map(len, checkers.CHECKERS)) + 2
-    return "\n".join(f"    {name:{width}}{kind.rule}" for name, kind in checkers.CHECKERS.items())
+    rows = [f"| `{name}` | {kind.rule} |" for name, kind in checkers.CHECKERS.items()]
+    return "\n".join(["| check | what must hold |", "|---|---|", *rows])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Arbitrated membership by simulation: reference values, scenarios, broken variants, chaos."""
+"""Arbitrated membership by simulation: reference values and scenarios."""
 
 import pytest
 
 from doyen.core.clock import ms, seconds
-from doyen_papers.studies import arbitration_chaos as chaos
 from doyen_papers.studies.arbitration import ArbitrationSetting, Ring, simulate, study
 from doyen_papers.studies.arbitration_scenarios import SCENARIOS, play
 
@@ -18,21 +17,6 @@ def test_scenario(name: str) -> None:
 def test_scenario_with_many_seeds(name: str) -> None:
     for seed in range(2, 102):
         assert play(name, seed) is None, f"seed {seed}"
-
-
-@pytest.mark.parametrize(
-    "seed", [*range(24), 67, 83, 205, 534, 616, 2122, 2200, 2462]
-)  # The last have found something.
-def test_chaos_seed(seed: int) -> None:
-    outcome = chaos.run(seed)
-    assert outcome.complaint is None, f"chaos.run({seed})"
-    assert outcome.mutual_deaths == 0
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("block", range(100))
-def test_ten_thousand_chaos_seeds(block: int) -> None:
-    assert chaos.first_failures(range(100 * block, 100 * block + 100)) == []
 
 
 def test_one_crash_gives_54_requests_and_detection_between_one_and_two_leases() -> None:

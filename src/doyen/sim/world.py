@@ -387,19 +387,16 @@ class World:
         return regions
 
     def can_elect(self, region: list[SimNode]) -> bool:
-        """Whether a region must come to a leader: a quorum's needs most voters, a ring's most nodes, and members."""
+        """Whether a region must come to one leader: a quorum's needs most voters, a ring's most nodes, and members."""
+        rings = [m for node in region if isinstance(m := self.stack(node).membership, Arbitration)]
+        if rings and rings[0].config.partition == "split":
+            return False  # Parts that have split do not grow together by themselves.
         if self.sort == "weak":
             return True
         electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
         able = [node for node in region if node.name in electorate and not self.has_forgotten(node)]
-        if 2 * len(able) <= len(electorate):
-            return False
-        return self.sort == "quorum" or any(self._is_member(node) for node in region)
-
-    def _is_member(self, node: SimNode) -> bool:
-        """Whether it is of the ring: where a group loses its majority all leave, and nobody is left to join."""
-        membership = self.stack(node).membership
-        return not isinstance(membership, Arbitration) or membership.is_member
+        # Where a group loses its majority all leave the ring, and nobody is left to join.
+        return 2 * len(able) > len(electorate) and (self.sort == "quorum" or any(ring.is_member for ring in rings))
 
     def disagreement(self, region: list[SimNode]) -> str | None:
         """Why a region does not have one leader that all of it name and that acts, or None."""

@@ -106,7 +106,7 @@ def node_tables(election: str | None, membership: str | None, fields: Sequence[s
         name, equals, value = text.partition("=")
         option = known.get(name)
         if not equals or option is None:
-            near = nearest(name, known)
+            near = nearest(name, known) if equals else None
             advice = f"do you mean {near}?" if near else "give FIELD=VALUE, e.g. swim.period=500ms"
             raise ConfigError(f"--node {shown(text)}: {advice}")
         read = plain(option, read_value(option.type, value, f"--node {name}", text=True))
@@ -125,13 +125,15 @@ def node_tables(election: str | None, membership: str | None, fields: Sequence[s
 
 def _chosen(file: Path | None, said: Said, given: dict[str, Any]) -> Scenario:
     where = f"scenario {file}" if file else ""
-    tree, by_flag = laid_over(Scenario, given, *((read_tables(file), where) if file else ()))
+    tables = read_tables(file) if file else {}
+    if said.tables:
+        tables = with_node(tables, said.tables)
+    tree, by_flag = laid_over(Scenario, given, tables, where)
     by_flag |= said.flags
     patient = bool(said.tables) and given.get("run__quiet") is None
-    if said.tables:
-        tree = with_node(tree, said.tables)
-    tables = completed(tree, where, by_flag, usual_faults=file is None and "election" in said.tables, patient=patient)
-    return load(Scenario, tables, where, flags=by_flag)
+    usual_faults = file is None and "election" in said.tables
+    tree = completed(tree, where, by_flag, usual_faults=usual_faults, patient=patient)
+    return load(Scenario, tree, where, flags=by_flag)
 
 
 def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:

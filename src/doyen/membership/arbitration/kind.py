@@ -66,11 +66,12 @@ def voted_out(config: ArbitrationConfig) -> Duration:
 def detection(config: ArbitrationConfig, group_size: int) -> Detection:
     known = voted_out(config) + config.lease * hops(config, group_size)
     backoff = int(config.lease * 2**config.backoff_max)  # Who was forced out tries again, ever later, and is let in.
+    joining = (group_size - 1) * (backoff + config.lease)  # One is let in at a time.
     return Detection(
         known,
         "2·T_l + T_a, T_arb [ARB Cor. 3], T_l per hop of news",
-        merging=backoff,
-        joining=(group_size - 1) * (backoff + config.lease),  # One is let in at a time.
+        merging=joining,  # A part without a majority has left.
+        joining=joining,
     )
 
 

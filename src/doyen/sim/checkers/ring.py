@@ -7,9 +7,12 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
 from doyen.election.by_key import LeaderByKey
 from doyen.membership.arbitration import Arbitration
 from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.arbitration.messages import LeftRing
+from doyen.membership.ring import Name
 from doyen.sim.checkers.arbitration_watch import Watch
 from doyen.sim.checkers.base import Checker, Violation
 from doyen.sim.node import SimNode
@@ -37,6 +40,7 @@ class RingWatch(Watch):
         self.votes_promised = lossless or (loss.prob <= LOSS_BORNE and bool(config.resends))
         self.owners_promised = False  # The checker `alone` sees to that.
         self.asked_for: set[str] = set()
+        self._woke_at: dict[NodeId, Instant] = {}
         self._world = world
         sim.deed_watchers.append(self._on_deed)
         self._look_at_doors()
@@ -53,16 +57,25 @@ class RingWatch(Watch):
         machine = self.machine(node.name)
         match deed:
             case "start" if machine is not None:
+                # Whoever comes back says by that, too, that its earlier incarnation is over.
+                self.left_aloud.add((node.name, self.lives.get(node.name, 0)))
                 self.lives[node.name] = machine.seat.incarnation
             case "crash":
                 self.note_crash(node)
             case "pause":
                 self.acting.pop(node.name, None)  # Asleep, it does not act.
             case "resume":
+                self._woke_at[node.name] = self.sim.now
                 self.note_awake(node)
                 elector = self._world.machine(node)
                 if isinstance(elector, LeaderByKey) and elector.is_leader:
                     self.acts_again(node)
+
+    def _check_majority(self, me: Name, fact: LeftRing, now: Instant) -> None:
+        """Whoever slept through its own arbitration asked too late."""
+        patience = int(self.config.arbitration / (1 - self.config.drift)) + 2
+        if now - self._woke_at.get(me[0], -patience) >= patience:
+            super()._check_majority(me, fact, now)
 
     def why_empty(self) -> str | None:
         """Only if a group had lost its majority, or the last one crashed, slept or was told to go."""

@@ -33,7 +33,8 @@ class RegionsAgree(Checker):
     )
 
     def attach(self) -> None:
-        self._handed_over_at: Instant | None = None
+        self._within = self.world.config.worst_case(self.world.kind).failover
+        self._handed_over_at: Instant = -self._within
         self.sim.watchers.append(lambda node, channel, fact, now: self._on_fact(node, fact))
 
     def _on_fact(self, node: SimNode, fact: object) -> None:
@@ -41,8 +42,7 @@ class RegionsAgree(Checker):
             self._handed_over_at = self.sim.now
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
-        handed = self._handed_over_at
-        if now < settled_at or (handed is not None and handed > settled_at):
+        if now < max(settled_at, self._handed_over_at + self._within):
             return
         for region in self.world.regions():
             self.looked += 1

@@ -69,6 +69,7 @@ def completed(
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:
+        settling = max(settling, RunConfig().quiet)
         begin = settling + _rounded(config.detection().joining) + seconds(1)
         if group.nodes > 0 and "churn" not in made:
             made["churn"] = {"events": _usual(group.nodes, begin, settling)}

@@ -1,0 +1,103 @@
+"""A ring among enemies, with the theorems of [ARB] as checkers: what holds, and broken machines that are caught."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from doyen.election.by_key import LeaderByKey
+from doyen.membership.arbitration.machine import Arbitration
+from doyen.membership.arbitration.pair import Pair
+from doyen.membership.ring import Seat, neighbours
+from doyen.sim.runs import run_many
+from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
+from doyen.sim.scenario.run import configured_faults
+from doyen.sim.scenario.schema import CHECKS
+from doyen.testing.mutants import as_mutant
+
+STORM = read_file(Path(__file__).parents[2] / "scenarios/ring_storm.toml")
+
+
+def with_ring(nodes: int, each_side: int, **more: Any) -> Scenario:
+    ring = {**STORM.node["ring"], "neighbours": each_side, "expected_size": nodes, **more}
+    random = replace(STORM.churn.random, up_min=nodes // 2 + 1)
+    return replace(
+        STORM,
+        group=replace(STORM.group, nodes=nodes),
+        node={**STORM.node, "ring": ring},
+        churn=replace(STORM.churn, random=random),
+    )
+
+
+def judge(scenario: Scenario, results: list[Result]) -> None:
+    for result in results:
+        assert not result.violations, replay_line(scenario, result.seed)
+
+
+@pytest.mark.parametrize(("nodes", "each_side"), [(5, 1), (8, 2), (9, 3), (12, 4)])
+def test_no_theorem_is_violated(nodes: int, each_side: int) -> None:
+    scenario = with_ring(nodes, each_side)
+    judge(scenario, run_many(partial(simulate, scenario), 5, each_side, jobs=1))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("nodes", "each_side"), [(5, 1), (8, 2), (9, 3), (12, 4)])
+def test_no_theorem_is_violated_at_length(nodes: int, each_side: int) -> None:
+    """Who leads is left out: a member may miss the one message that tells of a reign, and then names nobody."""
+    scenario = with_ring(nodes, each_side)
+    checks = tuple(check for check in CHECKS if check not in ("agreement", "steady"))
+    scenario = replace(scenario, run=replace(scenario.run, checks=checks))
+    judge(scenario, run_many(partial(simulate, scenario), 500, each_side))
+
+
+def test_every_fault_fires_and_every_theorem_is_looked_at() -> None:
+    results = run_many(partial(simulate, STORM), 6, 1, jobs=1)
+    judge(STORM, results)
+    assert all(any(result.faults[fault] for result in results) for fault in configured_faults(STORM))
+    assert all(any(result.looked[check] for result in results) for check in results[0].looked)
+    assert {"lifespan", "recent", "recovery", "consistency", "joins", "alone"} < set(results[0].looked)
+
+
+# Broken on purpose.
+
+
+class StaysWhenVotedOut(Arbitration):
+    def _leave_forced(self, *given: Any, **named: Any) -> None:
+        pass
+
+
+class AcksAfterSuspecting(Arbitration):
+    def may_ack(self, pair: Pair) -> bool:
+        return True
+
+
+class OwnViewOfOthers(Arbitration):
+    """Takes N_Q from P's own list."""
+
+    def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
+        known = {self.seat, *(other.seat for other in self.pairs.values())}
+        super().reflect(pair, version, tuple(neighbours(pair.seat, known, self.config.neighbours)))
+
+
+class NeverStops(LeaderByKey):
+    """Leads on when another owns the key."""
+
+    def _stop(self, reason: str) -> None:
+        if not self.is_leader:
+            super()._stop(reason)
+
+
+MUTANTS: dict[type[Any], str] = {  # And the check that kills it.
+    StaysWhenVotedOut: "lifespan",
+    AcksAfterSuspecting: "symmetric",
+    OwnViewOfOthers: "upgrade",
+    NeverStops: "told",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_broken_variant_is_caught(mutant: type[Any]) -> None:
+    found = (simulate(STORM, seed, tamper=as_mutant(mutant)).violations for seed in range(30))
+    assert next(violations for violations in found if violations)[0].check == MUTANTS[mutant]
