@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from doyen.election.announce.kind import AnnounceAtOnce as AnnounceAtOnce
     from doyen.election.announce.kind import AnnounceEarliest as AnnounceEarliest
     from doyen.election.by_key.kind import ByKey as ByKey
-    from doyen.election.ctolerant.kind import Base as Base
-    from doyen.election.ctolerant.kind import Hybrid as Hybrid
-    from doyen.election.ctolerant.kind import Local as Local
-    from doyen.election.ctolerant.kind import Optimistic as Optimistic
-    from doyen.election.ctolerant.kind import Preferred as Preferred
+    from doyen.election.churn.kind import Base as Base
+    from doyen.election.churn.kind import Hybrid as Hybrid
+    from doyen.election.churn.kind import Local as Local
+    from doyen.election.churn.kind import Optimistic as Optimistic
+    from doyen.election.churn.kind import Preferred as Preferred
     from doyen.election.pole.kind import Pole as Pole
     from doyen.election.spanning.kind import Spanning as Spanning
     from doyen.errors import ConfigError as ConfigError
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from doyen.errors import LocalProtocolError as LocalProtocolError
     from doyen.errors import RemoteProtocolError as RemoteProtocolError
     from doyen.errors import TransportError as TransportError
-    from doyen.membership.arbitration.kind import Ring as Ring
     from doyen.membership.heartbeat.kind import Heartbeat as Heartbeat
     from doyen.membership.medley.kind import Medley as Medley
+    from doyen.membership.ring.kind import Ring as Ring
     from doyen.membership.swim.kind import Swim as Swim
     from doyen.node.campaign import Campaign as Campaign
     from doyen.node.campaign import Term as Term
@@ -44,13 +44,13 @@ _WHERE = {
     "doyen.node.node": ("Node", "join"),
     "doyen.node.campaign": ("Campaign", "Term"),
     "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
-    "doyen.election.ctolerant.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
+    "doyen.election.churn.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
     "doyen.election.by_key.kind": ("ByKey",),
     "doyen.election.pole.kind": ("Pole",),
     "doyen.election.spanning.kind": ("Spanning",),
     "doyen.membership.heartbeat.kind": ("Heartbeat",),
     "doyen.membership.medley.kind": ("Medley",),
-    "doyen.membership.arbitration.kind": ("Ring",),
+    "doyen.membership.ring.kind": ("Ring",),
     "doyen.membership.swim.kind": ("Swim",),
     "doyen.node.events": ("Event", "MemberInfo"),
     "doyen.node.scoring": ("composite",),

@@ -3,7 +3,7 @@
 import pytest
 
 from doyen.core.ids import NodeId
-from doyen.membership.ring import group, neighbours, seat
+from doyen.membership.ring.geometry import group, neighbours, seat
 from doyen_papers.analysis import arbitration as form
 
 

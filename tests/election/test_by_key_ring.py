@@ -8,10 +8,10 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
 from doyen.election.by_key import Answer, ByKeyConfig, Claim, LeaderByKey, Reign
-from doyen.election.ctolerant import CTolerant, CTolerantConfig
-from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
-from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, ReignBegan
-from doyen.membership.ring import POINTS, Seat, point_of, seat
+from doyen.election.churn import CTolerant, CTolerantConfig
+from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.membership.ring.geometry import POINTS, Seat, point_of, seat
+from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode

@@ -11,12 +11,12 @@ from doyen.core import FOREVER, Emit, Host, Multicast, NodeId, Persist, Send, Se
 from doyen.core.ids import Incarnation
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.election.ctolerant.acceptance import supersedes
-from doyen.election.ctolerant.config import CTolerantConfig
-from doyen.election.ctolerant.initiator import Role
-from doyen.election.ctolerant.local import Local
-from doyen.election.ctolerant.machine import CTolerant
-from doyen.election.ctolerant.messages import (
+from doyen.election.churn.acceptance import supersedes
+from doyen.election.churn.config import CTolerantConfig
+from doyen.election.churn.initiator import Role
+from doyen.election.churn.local import Local
+from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import (
     Ask,
     AskDue,
     AttemptBegan,
@@ -42,7 +42,7 @@ from doyen.election.ctolerant.messages import (
     ResponseCounted,
     ResponseOverdue,
 )
-from doyen.election.ctolerant.standpoint import hash_rank
+from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import ResendDue

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Instant
 from doyen.core.view import Member, Status
-from doyen.election.ctolerant.config import Variant
-from doyen.election.ctolerant.initiator import Initiator
-from doyen.election.ctolerant.machine import CTolerant
-from doyen.election.ctolerant.messages import Record, Response
-from doyen.election.ctolerant.standpoint import Standpoint
+from doyen.election.churn.config import Variant
+from doyen.election.churn.initiator import Initiator
+from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import Record, Response
+from doyen.election.churn.standpoint import Standpoint
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults

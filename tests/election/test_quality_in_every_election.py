@@ -13,8 +13,8 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.election.announce import Announce, AnnounceConfig
-from doyen.election.ctolerant import CTolerant, CTolerantConfig
-from doyen.election.ctolerant.local import Local
+from doyen.election.churn import CTolerant, CTolerantConfig
+from doyen.election.churn.local import Local
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.spanning import Spanning, SpanningConfig
 from doyen.score.oracles import Situation, quality_oracle

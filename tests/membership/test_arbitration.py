@@ -12,10 +12,11 @@ from doyen.core import Emit, Send, SetTimer, ms
 from doyen.core.ids import NodeId
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.arbitration import Arbitration, ArbitrationConfig, CentralArbitrator, founding
-from doyen.membership.arbitration.arbitrator import Arbitrator, Version
-from doyen.membership.arbitration.central import CentralMemory
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring import Arbitration, ArbitrationConfig, CentralArbitrator, founding
+from doyen.membership.ring.arbitrator import Arbitrator, Version
+from doyen.membership.ring.central import CentralMemory
+from doyen.membership.ring.geometry import Seat
+from doyen.membership.ring.messages import (
     Arb,
     ArbitrationAdvances,
     Condemned,
@@ -40,8 +41,7 @@ from doyen.membership.arbitration.messages import (
     Verdict,
     Vote,
 )
-from doyen.membership.arbitration.pair import Electorate, Pair, Stage
-from doyen.membership.ring import Seat
+from doyen.membership.ring.pair import Electorate, Pair, Stage
 from doyen.testing import RecordingOut
 
 P, Q, R, S, T = (Seat(10 * i, NodeId(name)) for i, name in enumerate("PQRST", 1))

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from doyen.core.ids import NodeId
-from doyen.membership.ring import (
+from doyen.membership.ring.geometry import (
     POINTS,
     Roster,
     Seat,

@@ -3,7 +3,7 @@
 import pytest
 
 from doyen.core.kinds import Promise
-from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.node.registry import election_names, find_election
 
 

@@ -38,7 +38,7 @@ def test_lemma_walk_throughs_and_theorems_hold(name: str) -> None:
 
 def test_a_wrong_machine_would_be_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Theorem 1's check can fail: with one answer fewer than c+1 somebody else is elected."""
-    from doyen.election.ctolerant.standpoint import Standpoint
+    from doyen.election.churn.standpoint import Standpoint
 
     monkeypatch.setattr(Standpoint, "asked_count", lambda self: max(1, self.missing_max()))
     broken = run_task(

@@ -19,17 +19,17 @@ from doyen.core.link import LinkChanged
 from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.election.announce import Announce, AnnounceConfig
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.election.ctolerant.config import CTolerantConfig
-from doyen.election.ctolerant.machine import CTolerant
+from doyen.election.churn.config import CTolerantConfig
+from doyen.election.churn.machine import CTolerant
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.spanning import Spanning, SpanningConfig
 from doyen.election.spanning.hello import Hello, HelloConfig
-from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Medley, MedleyConfig
 from doyen.membership.missing import MissingConfig, MissingEstimator
 from doyen.membership.notes import Note, Notes, NotesConfig
-from doyen.membership.ring import seat
+from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.membership.ring.geometry import seat
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.testing import RecordingOut

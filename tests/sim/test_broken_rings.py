@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant
-from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.arbitration.messages import Verdict
-from doyen.membership.arbitration.pair import Electorate, Pair
-from doyen.membership.ring import Name, Seat, neighbours
+from doyen.membership.ring.admission import Admission
+from doyen.membership.ring.arbitrator import Arbitrator, Judgement, Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, neighbours
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.messages import Verdict
+from doyen.membership.ring.pair import Electorate, Pair
 from doyen_papers.studies.arbitration import Build
 from doyen_papers.studies.arbitration_scenarios import play
 

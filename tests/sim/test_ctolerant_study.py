@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from doyen.cli import app
 from doyen.core.config import options
 from doyen.core.ids import NodeId
-from doyen.election.ctolerant.standpoint import hash_rank
+from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams

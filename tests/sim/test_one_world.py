@@ -19,8 +19,8 @@ from doyen.core.config import load
 from doyen.core.ids import NodeId
 from doyen.election.announce import Announce
 from doyen.election.by_key import LeaderByKey
-from doyen.election.ctolerant import CTolerant
-from doyen.election.ctolerant.messages import Record
+from doyen.election.churn import CTolerant
+from doyen.election.churn.messages import Record
 from doyen.election.pole import Pole
 from doyen.election.spanning import Spanning
 from doyen.election.spanning.messages import State

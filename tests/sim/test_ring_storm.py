@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.election.by_key import LeaderByKey
-from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.ring import Seat, neighbours
+from doyen.membership.ring.geometry import Seat, neighbours
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.pair import Pair
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults

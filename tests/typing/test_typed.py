@@ -64,7 +64,9 @@ def checked(checker: list[str], program: Path) -> str:
     return "" if done.returncode == 0 else done.stdout
 
 
-@pytest.mark.parametrize("checker", [["mypy", "--strict"], ["pyright", "--pythonpath", sys.executable]], ids=["mypy", "pyright"])
+@pytest.mark.parametrize(
+    "checker", [["mypy", "--strict"], ["pyright", "--pythonpath", sys.executable]], ids=["mypy", "pyright"]
+)
 def test_a_type_checker_takes_good_programs_and_refuses_bad_ones(tmp_path: Path, checker: list[str]) -> None:
     good = tmp_path / "good.py"
     good.write_text(GOOD)

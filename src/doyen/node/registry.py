@@ -34,11 +34,11 @@ ELECTIONS: Final = {
     "le-a": "doyen.election.announce.kind:LE_A",
     "le-s": "doyen.election.announce.kind:LE_S",
     "le-m": "doyen.election.announce.kind:LE_M",
-    "base": "doyen.election.ctolerant.kind:BASE",
-    "optimistic": "doyen.election.ctolerant.kind:OPTIMISTIC",
-    "preferred": "doyen.election.ctolerant.kind:PREFERRED",
-    "hybrid": "doyen.election.ctolerant.kind:HYBRID",
-    "local": "doyen.election.ctolerant.kind:LOCAL",
+    "base": "doyen.election.churn.kind:BASE",
+    "optimistic": "doyen.election.churn.kind:OPTIMISTIC",
+    "preferred": "doyen.election.churn.kind:PREFERRED",
+    "hybrid": "doyen.election.churn.kind:HYBRID",
+    "local": "doyen.election.churn.kind:LOCAL",
     "spanning": "doyen.election.spanning.kind:SPANNING",
     "pole": "doyen.election.pole.kind:POLE",
     "by-key": "doyen.election.by_key.kind:BY_KEY",
@@ -47,7 +47,7 @@ MEMBERSHIPS: Final = {
     "swim": "doyen.membership.swim.kind:SWIM",
     "medley": "doyen.membership.medley.kind:MEDLEY",
     "heartbeat": "doyen.membership.heartbeat.kind:HEARTBEAT",
-    "ring": "doyen.membership.arbitration.kind:RING",
+    "ring": "doyen.membership.ring.kind:RING",
 }
 _OURS: Final = {"election": ELECTIONS, "membership": MEMBERSHIPS}
 

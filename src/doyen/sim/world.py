@@ -29,7 +29,7 @@ from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.election.spanning import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
-from doyen.membership.arbitration import Arbitration
+from doyen.membership.ring import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP as MEMBERSHIP

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.errors import TransportError
-from doyen.membership.arbitration import ArbitrationConfig
+from doyen.membership.ring import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 from doyen.testing.processes import Processes
 from doyen_lab.netns import free_ports

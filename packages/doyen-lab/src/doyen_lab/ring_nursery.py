@@ -26,8 +26,9 @@ from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.membership.arbitration import Arbitration, ArbitrationConfig, founding
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.membership.ring.geometry import Seat, seat
+from doyen.membership.ring.messages import (
     Condemned,
     JoinedRing,
     LeaseRequest,
@@ -35,7 +36,6 @@ from doyen.membership.arbitration.messages import (
     RecoveryStarted,
     Suspected,
 )
-from doyen.membership.ring import Seat, seat
 from doyen.net.driver import Driver, boot_time_ns
 from doyen.net.udp import UdpConfig, UdpTransport
 

@@ -10,7 +10,7 @@ from random import Random
 from msgspec import Struct
 
 from doyen.core.clock import Duration, seconds
-from doyen.membership.arbitration import ArbitrationConfig
+from doyen.membership.ring import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 from doyen_lab.ring_cluster import LATE_SHARE_MAX, Kill, RingCluster
 from doyen_lab.ring_nursery import GRACE

@@ -7,8 +7,8 @@ from doyen.core.effects import Out
 from doyen.core.ids import Term
 from doyen.core.kinds import ADVICE, WEAK, Around, ElectionChoice, ElectionKind, Needs, Place, Promise, WorstCase
 from doyen.core.reasons import Account, Reasons
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.kind import TABLE, Ring, hops, voted_out
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.kind import TABLE, Ring, hops, voted_out
 
 
 class ByKey(Ring, ElectionChoice, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.election.by_key.config import ByKeyConfig
 from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
-from doyen.membership.arbitration.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
-from doyen.membership.ring import Seat, owner, point_of, to
+from doyen.membership.ring.geometry import Seat, owner, point_of, to
+from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 
 
 class LeaderByKey(NoLease):

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from doyen.membership.ring import Seat
+from doyen.membership.ring.geometry import Seat
 
 # On the wire.
 

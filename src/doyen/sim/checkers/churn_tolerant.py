@@ -5,10 +5,10 @@ from typing import Any
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.view import ViewChanged
-from doyen.election.ctolerant import CTolerant
-from doyen.election.ctolerant.config import CTolerantConfig
-from doyen.election.ctolerant.kind import BASE, LOCAL, OPTIMISTIC
-from doyen.election.ctolerant.messages import (
+from doyen.election.churn import CTolerant
+from doyen.election.churn.config import CTolerantConfig
+from doyen.election.churn.kind import BASE, LOCAL, OPTIMISTIC
+from doyen.election.churn.messages import (
     AttemptBegan,
     Decided,
     LeaderHeld,

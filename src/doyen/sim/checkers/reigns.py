@@ -6,7 +6,7 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Announce, AnnounceConfig
-from doyen.election.ctolerant.config import CTolerantConfig
+from doyen.election.churn.config import CTolerantConfig
 from doyen.sim.checkers.base import Checker, Life, is_own, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World

@@ -1,6 +1,6 @@
 """Of a ring alone: the theorems of [ARB], each watched from outside, and what the ring comes to when it is left alone.
 
-`arbitration_watch` does the looking, once for all of them; a checker here is one theorem's name, rule and count.
+`ring_watch` does the looking, once for all of them; a checker here is one theorem's name, rule and count.
 """
 
 from typing import ClassVar
@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.election.by_key import LeaderByKey
-from doyen.membership.arbitration import Arbitration
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import LeftRing
-from doyen.membership.ring import Name
-from doyen.sim.checkers.arbitration_watch import Watch
+from doyen.membership.ring import Arbitration
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name
+from doyen.membership.ring.messages import LeftRing
 from doyen.sim.checkers.base import Checker, Violation
+from doyen.sim.checkers.ring_watch import Watch
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, MEMBERSHIP, World
 

@@ -8,7 +8,7 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import load
 from doyen.core.kinds import DELAYS
 from doyen.errors import ConfigError
-from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.node.layers import from_tables, overlay
 from doyen.sim.scenario.schema import Group, RunConfig, Scenario
 from doyen.sim.world import world_fields

@@ -13,7 +13,7 @@ from doyen.election.announce import Announce
 from doyen.election.baselines import SuppressThenAnnounce
 from doyen.election.pole.config import PoleConfig
 from doyen.election.wakeup import Place
-from doyen.membership.arbitration.config import ArbitrationConfig
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.scenario.schema import Scenario

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from doyen.errors import ConfigError, DoyenError
-from doyen.membership.arbitration.kind import TABLE as RING_TABLE
+from doyen.membership.ring.kind import TABLE as RING_TABLE
 from doyen_lab.proving.combination import Combination, chosen
 from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.hosts import Host

@@ -15,12 +15,12 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
 from doyen.errors import ConfigError
-from doyen.membership.arbitration.central import CentralArbitrator
-from doyen.membership.arbitration.config import ArbitrationConfig, Partition
-from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.arbitration.neighbourhood import founding
-from doyen.membership.ring import POINTS, Seat, seat
-from doyen.sim.checkers.arbitration_watch import THEOREMS, Watch
+from doyen.membership.ring.central import CentralArbitrator
+from doyen.membership.ring.config import ArbitrationConfig, Partition
+from doyen.membership.ring.geometry import POINTS, Seat, seat
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.neighbourhood import founding
+from doyen.sim.checkers.ring_watch import THEOREMS, Watch
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode

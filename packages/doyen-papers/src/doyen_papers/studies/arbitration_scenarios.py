@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.geometry import Name, Seat
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.messages import (
     ArbUpgrd,
     LeaseAck,
     LeaseRequest,
@@ -19,7 +20,6 @@ from doyen.membership.arbitration.messages import (
     Upgraded,
     Vote,
 )
-from doyen.membership.ring import Name, Seat
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay
 from doyen.sim.node import SimNode

@@ -32,11 +32,11 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.view import MembershipView
-from doyen.election.ctolerant.config import CTolerantConfig, Exclusion
-from doyen.election.ctolerant.local import Local
-from doyen.election.ctolerant.machine import CTolerant
-from doyen.election.ctolerant.messages import LeaderHeld, NotifyLeader, Query, Record, Response
-from doyen.election.ctolerant.standpoint import hash_rank
+from doyen.election.churn.config import CTolerantConfig, Exclusion
+from doyen.election.churn.local import Local
+from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import LeaderHeld, NotifyLeader, Query, Record, Response
+from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
 from doyen.sim.engine import Simulation, Traffic

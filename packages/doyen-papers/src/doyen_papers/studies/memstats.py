@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from doyen.core.ids import NodeId
-from doyen.election.ctolerant.standpoint import hash_rank
+from doyen.election.churn.standpoint import hash_rank
 from doyen_papers.studies.memtrace import MemTrace
 
 SAMPLE_MS: Final = 200

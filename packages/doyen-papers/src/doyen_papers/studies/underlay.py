@@ -9,7 +9,7 @@ from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member
-from doyen.election.ctolerant.standpoint import hash_rank
+from doyen.election.churn.standpoint import hash_rank
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Medley, MedleyConfig
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max

@@ -10,9 +10,9 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
-from doyen.election.ctolerant.config import CTolerantConfig, Variant
-from doyen.election.ctolerant.machine import CTolerant
-from doyen.election.ctolerant.messages import (
+from doyen.election.churn.config import CTolerantConfig, Variant
+from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import (
     Decided,
     LeaderHeld,
     NotifyLeader,

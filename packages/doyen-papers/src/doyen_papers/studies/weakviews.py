@@ -7,8 +7,8 @@ from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.view import Member, Status
-from doyen.election.ctolerant.config import CTolerantConfig, Variant
-from doyen.election.ctolerant.machine import CTolerant
+from doyen.election.churn.config import CTolerantConfig, Variant
+from doyen.election.churn.machine import CTolerant
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode

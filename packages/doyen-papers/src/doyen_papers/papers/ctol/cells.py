@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from doyen.election.ctolerant.config import Exclusion, Variant
+from doyen.election.churn.config import Exclusion, Variant
 from doyen.sim.runs import Figure, figure, run_many
 from doyen_papers.papers.ctol.points import Point, traces
 from doyen_papers.papers.item import Budget, Measured, Task

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from doyen.election.ctolerant.config import Exclusion, Variant
+from doyen.election.churn.config import Exclusion, Variant
 from doyen.sim.runs import Figure
 from doyen_papers.papers.ctol.cells import VARIANTS, Results, cell, difference, elections, gain, ratio, straightness
 from doyen_papers.papers.ctol.points import DROPS, GROUNDS, SIZES, Point

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from doyen.core.clock import Instant
-from doyen.membership.arbitration.messages import News, NewsKind, RosterPart, RosterWanted, Said
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.ring import Name, Roster, Seat
+from doyen.membership.ring.geometry import Name, Roster, Seat
+from doyen.membership.ring.messages import News, NewsKind, RosterPart, RosterWanted, Said
+from doyen.membership.ring.pair import Pair
 
 LINES_MAX: Final = 8  # Per message: it must fit a datagram together with a neighbourhood.
 LOG_MAX: Final = 4096

@@ -6,7 +6,7 @@ from typing import Any
 from doyen.core.clock import Duration, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
-from doyen.membership.arbitration.config import Arbiters, ArbitrationConfig, Partition
+from doyen.membership.ring.config import Arbiters, ArbitrationConfig, Partition
 
 
 class Ring(MembershipChoice, frozen=True, kw_only=True):
@@ -44,8 +44,8 @@ def preset(network: Network, group_size: int) -> ArbitrationConfig:
 
 def build(place: Place) -> Callable[[Out], Any]:
     """A node that knows of nobody founds the ring; every other joins it."""
-    from doyen.membership.arbitration import Arbitration, founding
-    from doyen.membership.ring import seat
+    from doyen.membership.ring import Arbitration, founding
+    from doyen.membership.ring.geometry import seat
 
     mine = seat(place.node, place.incarnation, str(place.address or ""))
     begun = None if place.seeds else founding([mine], place.config.neighbours)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.arbitrator import Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Discover, Discovered, Lock, Locked
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.arbitration.spread import Spread
-from doyen.membership.ring import Name, Seat, hop_bound, neighbours, next_hop, to
+from doyen.membership.ring.arbitrator import Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, hop_bound, neighbours, next_hop, to
+from doyen.membership.ring.messages import Discover, Discovered, Lock, Locked
+from doyen.membership.ring.pair import Pair
+from doyen.membership.ring.spread import Spread
 
 Holder = tuple[Name, int]  # A joiner and its attempt.
 

@@ -6,10 +6,10 @@ from enum import Enum
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.membership.arbitration.arbitrator import Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Verdict
-from doyen.membership.ring import Name, Seat, Seats, group, to
+from doyen.membership.ring.arbitrator import Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, Seats, group, to
+from doyen.membership.ring.messages import Verdict
 
 
 class Stage(Enum):

@@ -36,10 +36,10 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, 
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
-from doyen.election.ctolerant.acceptance import supersedes
-from doyen.election.ctolerant.config import TIMEOUT_MIN, CTolerantConfig
-from doyen.election.ctolerant.initiator import Initiator, Role
-from doyen.election.ctolerant.messages import (
+from doyen.election.churn.acceptance import supersedes
+from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
+from doyen.election.churn.initiator import Initiator, Role
+from doyen.election.churn.messages import (
     MESSAGES,
     Ask,
     AskDue,
@@ -67,7 +67,7 @@ from doyen.election.ctolerant.messages import (
     StandAgain,
     term_number,
 )
-from doyen.election.ctolerant.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
+from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
 from doyen.membership.swim.roundtrip import RoundTripEstimated

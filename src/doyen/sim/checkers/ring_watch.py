@@ -22,9 +22,10 @@ from typing import Any, Final
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.machine import Arbitration
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, neighbours
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.messages import (
     Condemned,
     JoinedRing,
     LeftRing,
@@ -35,8 +36,7 @@ from doyen.membership.arbitration.messages import (
     UpgradeAborted,
     Upgraded,
 )
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.ring import Name, neighbours
+from doyen.membership.ring.pair import Pair, Stage
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 

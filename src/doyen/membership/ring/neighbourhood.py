@@ -16,11 +16,12 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.lease import Leases
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.admission import Admission
+from doyen.membership.ring.arbitrator import Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, Seats, around, neighbours, to
+from doyen.membership.ring.lease import Leases
+from doyen.membership.ring.messages import (
     Dropped,
     LeaseRequest,
     Leave,
@@ -32,11 +33,10 @@ from doyen.membership.arbitration.messages import (
     Release,
     Released,
 )
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.arbitration.spread import Spread
-from doyen.membership.arbitration.upgrade import Upgrades
-from doyen.membership.arbitration.view import RosterView
-from doyen.membership.ring import Name, Seat, Seats, around, neighbours, to
+from doyen.membership.ring.pair import Pair, Stage
+from doyen.membership.ring.spread import Spread
+from doyen.membership.ring.upgrade import Upgrades
+from doyen.membership.ring.view import RosterView
 
 PROBE_LEASES: Final = 4  # T_l between two looks whether a member out of reach is back.
 

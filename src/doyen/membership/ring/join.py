@@ -14,10 +14,11 @@ from typing import Final
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
-from doyen.membership.arbitration.arbitrator import Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.lease import Leases
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.arbitrator import Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, Seats, joined_neighbours, to
+from doyen.membership.ring.lease import Leases
+from doyen.membership.ring.messages import (
     Discover,
     Discovered,
     JoinAdvances,
@@ -28,9 +29,8 @@ from doyen.membership.arbitration.messages import (
     RosterWanted,
     Unlock,
 )
-from doyen.membership.arbitration.neighbourhood import Neighbourhood
-from doyen.membership.arbitration.pair import Pair
-from doyen.membership.ring import Name, Seat, Seats, joined_neighbours, to
+from doyen.membership.ring.neighbourhood import Neighbourhood
+from doyen.membership.ring.pair import Pair
 
 WAIT, SLOT_OVER = 0, -1  # Steps of a phase, besides its repetitions, which count from 1.
 DISCOVERY, LOCKS, FIRST_LEASES, SECOND_LEASES = 1, 2, 3, 4  # Phases; 0: it does not join.

@@ -9,8 +9,8 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.hashes import sha3_256
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
-from doyen.election.ctolerant.config import CTolerantConfig
-from doyen.election.ctolerant.messages import LISTED_MAX, ElectionId
+from doyen.election.churn.config import CTolerantConfig
+from doyen.election.churn.messages import LISTED_MAX, ElectionId
 from doyen.errors import LocalProtocolError
 from doyen.membership.reliable import Presence
 

@@ -11,11 +11,11 @@ from typing import Final
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import LeaseAck, LeaseRequest, Release, SessionAdvances
-from doyen.membership.arbitration.pair import Pair, Stage
-from doyen.membership.arbitration.spread import Spread
-from doyen.membership.ring import Seat
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Seat
+from doyen.membership.ring.messages import LeaseAck, LeaseRequest, Release, SessionAdvances
+from doyen.membership.ring.pair import Pair, Stage
+from doyen.membership.ring.spread import Spread
 
 SLOW_ENOUGH: Final = 3  # Round trips, to judge T_a by.
 

@@ -1,8 +1,8 @@
 """Sums up the responses to one attempt: candidates and excludes.  [CTOL Alg. 1–4]"""
 
 from doyen.core.ids import NodeId
-from doyen.election.ctolerant.messages import Response
-from doyen.election.ctolerant.standpoint import Standpoint
+from doyen.election.churn.messages import Response
+from doyen.election.churn.standpoint import Standpoint
 
 
 class Tally:

@@ -13,7 +13,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
-from doyen.election.ctolerant.standpoint import Rank, hash_rank
+from doyen.election.churn.standpoint import Rank, hash_rank
 
 
 class Nothing(Struct, frozen=True, array_like=True, tag=True):

@@ -14,9 +14,10 @@ from typing import Final
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.arbitrator import Arbitrator, Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.arbitrator import Arbitrator, Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Seat, to
+from doyen.membership.ring.messages import (
     ArbUpgrd,
     ProposalAdvances,
     Propose,
@@ -27,8 +28,7 @@ from doyen.membership.arbitration.messages import (
     Upgraded,
     Withdraw,
 )
-from doyen.membership.arbitration.pair import Electorate, Pair, Proposal, Stage
-from doyen.membership.ring import Seat, to
+from doyen.membership.ring.pair import Electorate, Pair, Proposal, Stage
 
 ASKED_TIMES: Final = 3
 PAIRS_MAX: Final = 8  # In one message: it must fit a datagram together with a neighbourhood.

@@ -5,7 +5,7 @@ Ambiguity [CTOL]: the pseudo-code overwrites, so that a late LEADER undoes a new
   (term, lower initiator, later incarnation of it, sequence) counts, whatever arrives in which order.
 """
 
-from doyen.election.ctolerant.messages import Record
+from doyen.election.churn.messages import Record
 
 
 def supersedes(offered: Record, held: Record | None) -> bool:

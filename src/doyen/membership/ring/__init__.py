@@ -1,6 +1,7 @@
 """Arbitrated membership on a ring.  [ARB]
 
 config.py          both modes, and every bound that follows
+geometry.py        points, keys and neighbours on the ring
 messages.py        messages, timers and facts: the whole interface
 arbitrator.py      one arbitrator's memory and judgement; central.py: one that does nothing else
 pair.py            what is kept of a neighbour, of an arbitration and of an upgrade
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING
 from doyen.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from doyen.membership.arbitration.central import CentralArbitrator as CentralArbitrator
-    from doyen.membership.arbitration.config import ArbitrationConfig as ArbitrationConfig
-    from doyen.membership.arbitration.machine import Arbitration as Arbitration
-    from doyen.membership.arbitration.neighbourhood import founding as founding
+    from doyen.membership.ring.central import CentralArbitrator as CentralArbitrator
+    from doyen.membership.ring.config import ArbitrationConfig as ArbitrationConfig
+    from doyen.membership.ring.machine import Arbitration as Arbitration
+    from doyen.membership.ring.neighbourhood import founding as founding
 
 __getattr__ = lazy(
     __name__,

@@ -18,7 +18,7 @@ from random import Random
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.election.ctolerant.messages import (
+from doyen.election.churn.messages import (
     AttemptBegan,
     BackOffEnds,
     CannotElect,
@@ -32,8 +32,8 @@ from doyen.election.ctolerant.messages import (
     ResponseCounted,
     ResponseOverdue,
 )
-from doyen.election.ctolerant.standpoint import WISHES_MAX, Standpoint
-from doyen.election.ctolerant.tally import Tally
+from doyen.election.churn.standpoint import WISHES_MAX, Standpoint
+from doyen.election.churn.tally import Tally
 
 
 class Role(Enum):

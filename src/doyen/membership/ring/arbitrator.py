@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Arb, Propose, ProposeReply, Verdict, Vote
-from doyen.membership.ring import Name, Seat
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat
+from doyen.membership.ring.messages import Arb, Propose, ProposeReply, Verdict, Vote
 
 PRUNE_ABOVE = 64
 

@@ -27,7 +27,7 @@ from doyen.core.kinds import (
     WorstCase,
 )
 from doyen.core.reasons import Account, Reasons, Remark, first
-from doyen.election.ctolerant.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
+from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
 
 MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
@@ -111,7 +111,7 @@ class Counted(Account):
     """The initiator counts answers; the other members take its word."""
 
     def note(self, fact: Any) -> Remark | None:
-        from doyen.election.ctolerant.messages import AttemptBegan, CannotElect, LeaderHeld, ResponseCounted
+        from doyen.election.churn.messages import AttemptBegan, CannotElect, LeaderHeld, ResponseCounted
 
         match fact:
             case AttemptBegan():
@@ -186,8 +186,8 @@ NEEDS = Needs(
 
 def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> ElectionKind:
     def build(place: Place) -> Callable[[Out], Any]:
-        from doyen.election.ctolerant.machine import CTolerant
-        from doyen.election.ctolerant.messages import Memory
+        from doyen.election.churn.machine import CTolerant
+        from doyen.election.churn.messages import Memory
         from doyen.membership.missing import MissingConfig, MissingEstimator
 
         if place.config.missing_max == "auto":
@@ -236,7 +236,7 @@ HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealth
 
 
 def _build_local(place: Place) -> Callable[[Out], Any]:
-    from doyen.election.ctolerant.local import Local as Machine
+    from doyen.election.churn.local import Local as Machine
 
     return lambda out: Machine(place.node, out)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from doyen.core.ids import Incarnation, parse_address
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.membership.ring import Name, Roster, Seat
+from doyen.membership.ring.geometry import Name, Roster, Seat
 
 
 class RosterView:

@@ -20,12 +20,13 @@ from typing import Any, ClassVar
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
-from doyen.membership.arbitration.admission import Admission
-from doyen.membership.arbitration.arbitrator import Arbitrator
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.join import SECOND_LEASES, Joiner
-from doyen.membership.arbitration.lease import Leases
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.admission import Admission
+from doyen.membership.ring.arbitrator import Arbitrator
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Roster, Seat, Seats, to
+from doyen.membership.ring.join import SECOND_LEASES, Joiner
+from doyen.membership.ring.lease import Leases
+from doyen.membership.ring.messages import (
     Arb,
     ArbitrationAdvances,
     ArbUpgrd,
@@ -64,13 +65,12 @@ from doyen.membership.arbitration.messages import (
     Why,
     Withdraw,
 )
-from doyen.membership.arbitration.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
-from doyen.membership.arbitration.pair import Electorate, Pair, Stage
-from doyen.membership.arbitration.request import Requests
-from doyen.membership.arbitration.spread import Spread
-from doyen.membership.arbitration.upgrade import Outcome, Upgrades
-from doyen.membership.arbitration.view import RosterView
-from doyen.membership.ring import Name, Roster, Seat, Seats, to
+from doyen.membership.ring.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
+from doyen.membership.ring.pair import Electorate, Pair, Stage
+from doyen.membership.ring.request import Requests
+from doyen.membership.ring.spread import Spread
+from doyen.membership.ring.upgrade import Outcome, Upgrades
+from doyen.membership.ring.view import RosterView
 
 
 class Arbitration:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from doyen.core.clock import Duration
-from doyen.membership.ring import Name, Seat
+from doyen.membership.ring.geometry import Name, Seat
 
 
 class Verdict(Enum):

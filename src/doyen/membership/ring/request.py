@@ -8,9 +8,10 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.arbitrator import Arbitrator, Judgement, Version
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import (
+from doyen.membership.ring.arbitrator import Arbitrator, Judgement, Version
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name, Seat, Seats, group, to
+from doyen.membership.ring.messages import (
     Arb,
     ArbitrationAdvances,
     Condemned,
@@ -21,8 +22,7 @@ from doyen.membership.arbitration.messages import (
     Vote,
     Why,
 )
-from doyen.membership.arbitration.pair import Electorate, Pair, Request
-from doyen.membership.ring import Name, Seat, Seats, group, to
+from doyen.membership.ring.pair import Electorate, Pair, Request
 
 ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.
 

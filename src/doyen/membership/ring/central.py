@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.membership.arbitration.config import ArbitrationConfig
-from doyen.membership.arbitration.messages import Arb, Messages, Verdict, Vote
-from doyen.membership.ring import Name
+from doyen.membership.ring.config import ArbitrationConfig
+from doyen.membership.ring.geometry import Name
+from doyen.membership.ring.messages import Arb, Messages, Verdict, Vote
 
 
 class CentralMemory:
