@@ -93,6 +93,10 @@ class Failing:
 
     MESSAGES = Bye
 
+    def on_message(self, sender: str, message: Any, now: int) -> None: ...
+
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
     def start(self, now: int) -> None:
         raise OSError("the disk is gone")
 
