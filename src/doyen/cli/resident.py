@@ -42,7 +42,7 @@ class Resident:
         if "frozen" in vars(sys) or not sys.executable:
             return
         file = os.memfd_create("doyen", 0)  # It outlives exec.
-        os.write(file, self._packed())
+        os.write(file, self.packed())
         os.lseek(file, 0, os.SEEK_SET)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -51,7 +51,7 @@ class Resident:
         flags = [] if at_home else ["-P"]
         os.execv(sys.executable, [sys.executable, *flags, "-m", "doyen.cli.stay", str(file), *sys.argv[1:]])
 
-    def _packed(self) -> bytes:
+    def packed(self) -> bytes:
         import msgspec
 
         config = self.config
