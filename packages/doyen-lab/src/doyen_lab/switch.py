@@ -30,7 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
-from doyen_lab.graph import Edge, check_edges, full_mesh
+from doyen_lab.graph import Edge, check_edges, full_mesh, next_hops, way
 from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new_prefix, remove_leftovers, sysctl
 from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
 from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
@@ -86,6 +86,7 @@ class Switch:
         prefix = new_prefix()
         self.nodes: list[Namespace] = [host(prefix, i, INTERFACE) for i in range(node_count)]
         self.edges = full_mesh(node_count) if edges is None else check_edges(node_count, edges)
+        self._hops = next_hops(node_count, self.edges)
         self._links = {direction: link for a, b in self.edges for direction in ((a, b), (b, a))}
         self._plan = SwitchPlan(
             namespaces=[node.name for node in self.nodes],
@@ -134,6 +135,11 @@ class Switch:
         """Return the direction from a to b, as it is now."""
         self._check_linked(a, b)
         return self._links[a, b]
+
+    def reaches(self, a: int, b: int) -> bool:
+        """Whether packets from a arrive at b: every link on the way is up."""
+        links = way(self._hops, a, b)
+        return links is not None and all(self._links[link].up for link in links)
 
     def set(self, a: int, b: int, *, both: bool = True, **fields: Any) -> None:
         """Change some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
@@ -226,8 +232,8 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def link(self, a: int, b: int) -> Link:
-        return PLAIN
+    def reaches(self, a: int, b: int) -> bool:
+        return True
 
     def cut(self, i: int) -> None:
         raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
