@@ -2,7 +2,7 @@
 
 A node stays for months, and a command line is read once.  So the command that has read it becomes a fresh
 interpreter (`exec`: the same process id, the same files) which gets the finished configuration through a file in
-memory, and never loads the flags, click or the package metadata.
+memory, and never loads the flags, click or the package metadata (decision 103).
 
 asyncio loads OpenSSL for TLS, msgspec typing_extensions for older Pythons: together 6 of 33 MB.  Each does without
 where the import fails, so it fails while these two are imported.  Whoever imports them later gets them; only asyncio's

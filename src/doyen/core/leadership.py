@@ -16,7 +16,7 @@ class LeaderElected(Struct, frozen=True, gc=False):
 class LeaderLost(Struct, frozen=True, gc=False):
     """The reign is over as far as this node can tell, and it may be this node's own."""
 
-    urgent: ClassVar[bool] = True  # Passes the persistence barrier.
+    urgent: ClassVar[bool] = True  # Passes the persistence barrier (decision 1).
 
     term: Term
     reason: str  # One of a few words: "silent", "gone", "left", "outranked", "resigned".
