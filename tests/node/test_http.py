@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doyen.core.clock import ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.node import http as module
@@ -188,7 +189,7 @@ def test_events_come_as_they_happen() -> None:
                 "suspicion_count": 0,
             }
             assert b'"leader":"ant"' in await reader.readuntil(b"\n\n")
-            agent.driver.command("election", "leave")
+            agent.driver.tell(LeaveGroup(), channel="election")
             lost = await reader.readuntil(b"\n\n")
         assert lost.startswith(b"event: lost\n") and json.loads(lost.split(b"data: ")[1])["reason"] == "left"
         writer.close()

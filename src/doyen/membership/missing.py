@@ -93,6 +93,7 @@ class MissingEstimator:
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
         self._out, self._rng = out, rng
+        out.subscribe(ViewChanged, self.on_view_changed)
         self._view: MembershipView | None = None
         self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each.
         self._observed: deque[int] = deque(maxlen=config.window)

@@ -20,6 +20,7 @@ import asyncio
 import os
 import socket
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -86,14 +87,18 @@ class LeaderLink:
 
     @classmethod
     async def attach(
-        cls, driver: Driver, config: LinkConfig | None = None, keyring: Keyring | None = None
+        cls,
+        driver: Driver,
+        config: LinkConfig | None = None,
+        keyring: Keyring | None = None,
+        leaders: Mapping[str, NodeId] | None = None,
     ) -> "LeaderLink":
-        """Begin to follow leaders, once the driver runs; without a port of its own, too."""
+        """Begin to follow leaders, once the driver runs; without a port of its own, too.
+
+        `leaders` are those that the elections named before, by channel.
+        """
         link = cls(driver, config or LinkConfig(), keyring)
-        for channel, port in driver.host.ports.items():  # Who leads already tells nobody again.
-            leader = getattr(port.machine, "leader", None)
-            if isinstance(leader, str):
-                link._leaders[channel] = NodeId(leader)
+        link._leaders.update(leaders or {})
         driver.watch(link._on_fact)
         link._follow_soon()
         driver.on_close(link._close)

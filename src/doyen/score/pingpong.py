@@ -12,6 +12,7 @@ from msgspec import Struct
 from doyen.core.clock import FOREVER, Duration, Instant, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.rank import VectorsChanged
 from doyen.errors import ConfigError
 from doyen.score.vectors import NOTHING, Vectors
 
@@ -51,12 +52,6 @@ Message: TypeAlias = Ping | Pong
 
 
 class PingDue(Struct, frozen=True, gc=False): ...
-
-
-class VectorsChanged(Struct, frozen=True):
-    """Round trips to this many peers are known."""
-
-    peer_count: int
 
 
 class PingPong:

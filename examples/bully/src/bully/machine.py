@@ -51,6 +51,7 @@ class Bully(NoLease):
         self._present: Sequence[NodeId] = ()
         self._attempt = 0  # The election under way; 0: none.
         self.term: Term | None = None
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def named(self) -> NodeId | None:

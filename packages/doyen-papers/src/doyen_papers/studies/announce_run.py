@@ -28,6 +28,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -93,6 +94,10 @@ def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions
     """One run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
+
+
+def _announces(machine: Machine) -> bool:
+    return machine.announcing if isinstance(machine, SuppressThenAnnounce) else True
 
 
 def refuse(setting: Setting, extensions: Extensions) -> None:
@@ -180,7 +185,7 @@ class _Experiment:
         self.sim.run(until=max(self.config.suppress_interval, rounds * self.interval if variant != "sup" else 0))
         last = max((times[-1] for times in self.sent_at if times), default=0)
         result = Run(converged=True, rounds=rounds, tmax=last / 1e9, messages=self.sim.message_count)
-        announcing = [node.name for node in self.members if getattr(self._machine(node), "announcing", True)]
+        announcing = [node.name for node in self.members if _announces(self._machine(node))]
         result.leaders = len(announcing) if variant != "sup" else self.sim.message_count
         if variant == "sup-al-receipt":
             named = {self._machine(node).leader for node in self.members}
@@ -221,7 +226,7 @@ class _Experiment:
         self.living -= 1
         self.counts[self.names[leader.index]] -= 1
         if self.extensions.bye:
-            self.sim.command(leader, CHANNEL, "leave")
+            self.sim.tell(leader, LeaveGroup(), channel=CHANNEL)
         self.sim.crash(leader)
         if self.living == 0:
             return Run(converged=True, tmax=0.0, messages=0, rounds=0, reestablishment=0.0)
@@ -376,7 +381,8 @@ class _Experiment:
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if message.__class__ is Announcement:
             times = self.sent_at[node.index]
-            if not times and getattr(self._machine(node), "_election_no", 1) == 1:
+            machine = self._machine(node)
+            if not times and (not isinstance(machine, Announce) or machine.election_no == 1):
                 self.first_senders.append(node.index)
             times.append(now)
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from doyen.core.clock import Duration, format_duration, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
@@ -313,7 +314,7 @@ class Ring:
     def leave(self) -> None:
         living = sorted(machine.seat for machine in self.members())
         if living:
-            self.sim.command(self.sim.by_name[self.rng.choice(living).node], CHANNEL, "leave")
+            self.sim.tell(self.sim.by_name[self.rng.choice(living).node], LeaveGroup(), channel=CHANNEL)
 
     # What came of it.
 

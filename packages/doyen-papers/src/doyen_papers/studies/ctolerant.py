@@ -28,6 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
@@ -312,7 +313,7 @@ class _Experiment:
         top = self._sickest()
         bound = self._machine(initiators[0]).point.missing_max()
         for node in initiators:
-            self.sim.command(node, CHANNEL, "initiate")
+            self.sim.tell(node, Initiate(), channel=CHANNEL)
         while not self._done() and self.sim.now < self.began + HORIZON:
             self.sim.run(until=self.sim.now + STEP)
         result = self._measured(top)

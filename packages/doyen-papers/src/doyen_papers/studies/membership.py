@@ -318,7 +318,12 @@ def builder(setting: MembershipSetting) -> Build:
 
 
 def _preset(kind: Any, preset: str, count: int) -> Any:
-    return kind.paper() if preset == "paper" else getattr(kind, preset)(count)
+    match preset:
+        case "lan":
+            return kind.lan(count)
+        case "wan":
+            return kind.wan(count)
+    return kind.paper()
 
 
 def simulate(setting: MembershipSetting, seed: int, *, trace: Trace | None = None) -> Summary:
