@@ -34,8 +34,8 @@ from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Machine
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
-from doyen.election.baselines import AnnounceListen, Form, Suppression, SuppressThenAnnounce
-from doyen.election.wakeup import Place, RankMap
+from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
+from doyen.election.announce.wakeup import Place, RankMap
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -44,6 +44,7 @@ from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
+from doyen_papers.studies.baselines import AnnounceListen, Suppression
 
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
