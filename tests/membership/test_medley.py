@@ -27,7 +27,7 @@ def machine(out: RecordingOut, **given: Any) -> Medley:
     known = Acquaintances(Member(node=NodeId(name), incarnation=1) for name in ("me", *NAMES))  # type: ignore[arg-type]
     made = Medley(NodeId("me"), MedleyConfig(**given), out, Random(1), distance=lambda node: HOPS[node], known=known)
     made.start(0)
-    made.swim._post.rumours.drop(NodeId("me"))
+    made._post.rumours.drop(NodeId("me"))
     out.take()
     return made
 
