@@ -212,9 +212,9 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
         HeartbeatConfig(**wrong)
 
 
-def test_state_that_makes_no_sense_does_not_stop_a_member(out: RecordingOut) -> None:
-    machine = member(out)
-    machine._names.append(NodeId("ghost"))  # As a recording from elsewhere may have it: a name that nobody beats for.
-    machine._fresh.clear()
-    machine.on_timer(PeriodBegins(), ms(10))  # Without a bound it would look for that member's turn for ever.
-    assert out.take()[-1] == SetTimer(PeriodBegins(), at=ms(10) + seconds(1))
+def test_turns_end_where_no_name_is_present() -> None:
+    turns = heartbeat.Turns(FixedChance())
+    assert turns.first([B, C], {B}) == B
+    assert turns.first([C], {B}) == B, "the round goes on"
+    turns.end()
+    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on for ever"

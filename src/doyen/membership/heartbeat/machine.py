@@ -15,7 +15,7 @@ Deviation [RENESSE §3]: the paper broadcasts now and then to find lost parts.  
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from math import ceil, log2
@@ -51,6 +51,32 @@ class _Known:
         self.beat, self.heard_at, self.size = beat, heard_at, len(_encode(beat))
 
 
+class Turns:
+    """Gives each name a turn, in an order that is shuffled anew each round."""
+
+    __slots__ = ("_rng", "_round")
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._round: list[NodeId] = []  # The names that wait for their turn in this round, the next one last.
+
+    def first(self, names: Sequence[NodeId], present: Container[NodeId]) -> NodeId | None:
+        """Return the name whose turn it is; names that are not present have none, and all may be such."""
+        for begins_round in (False, True):
+            if begins_round:
+                self._round = list(names)
+                self._rng.shuffle(self._round)
+            while self._round:
+                if self._round[-1] in present:
+                    return self._round[-1]
+                self._round.pop()
+        return None
+
+    def end(self) -> None:
+        """End the turn of the first name."""
+        self._round.pop()
+
+
 class Heartbeat:
     """One member.  `_fresh` orders the others by when their counters last grew: one that stands still comes first."""
 
@@ -79,7 +105,7 @@ class Heartbeat:
         self._name_at: dict[NodeId, int] = {}
         self._gone: OrderedDict[NodeId, _Known] = OrderedDict()  # Failed or left, the oldest first.
         self._forget_heap: list[tuple[Instant, NodeId]] = []
-        self._turn: list[NodeId] = []  # Members whose counters wait for their turn in a message.
+        self._turns = Turns(rng)  # Of counters in messages.
         self._farewells: dict[NodeId, tuple[Beat, int]] = {}  # Members that left, and how often that is still sent.
         self._suspected: set[NodeId] = set()
         self._fading = Fading(self._editor, config.unhealthy_half_life)
@@ -308,28 +334,15 @@ class Heartbeat:
                 beats.append(found.beat)
                 room -= found.size
         for _ in range(config.entries_max):
-            waiting = self._waiting()
-            if waiting is None or waiting.size > room or len(beats) >= config.entries_max:
+            turn = self._turns.first(self._names, self._fresh)
+            if turn is None or self._fresh[turn].size > room or len(beats) >= config.entries_max:
                 break
-            self._turn.pop()
-            if waiting.beat.node not in sent:
-                sent.add(waiting.beat.node)
-                beats.append(waiting.beat)
-                room -= waiting.size
+            self._turns.end()
+            if turn not in sent:
+                sent.add(turn)
+                beats.append(self._fresh[turn].beat)
+                room -= self._fresh[turn].size
         self._out.send(self._where(to), Beats(tuple(beats), reply))
-
-    def _waiting(self) -> _Known | None:
-        """Return the member whose turn it is, the last of `_turn`; None: there is none, even after a new round."""
-        for begins_round in (False, True):
-            if begins_round:
-                self._turn = self._names.copy()
-                self._rng.shuffle(self._turn)
-            while self._turn:
-                found = self._fresh.get(self._turn[-1])
-                if found is not None:
-                    return found
-                self._turn.pop()
-        return None
 
     def _own(self, *, left: bool = False) -> Beat:
         host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)
