@@ -11,7 +11,7 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.output import print_json
 from doyen.core.clock import at_most
 from doyen.errors import ConfigError, DoyenError
@@ -35,7 +35,6 @@ class Finding(Struct, frozen=True):
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@node_flags
 def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
     findings = [*_machine(), *_configuration(config_file, given), *_running(given.get("group"))]
     wrong = sum(finding.verdict == "wrong" for finding in findings)
