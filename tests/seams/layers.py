@@ -90,27 +90,29 @@ LAYERS = {
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.errors", "msgspec"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
+    "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.kernels",
+        "doyen_papers.analysis doyen_papers.kernels doyen_papers.score",
         "msgspec pathlib",
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen_papers.analysis doyen_papers.studies",
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
+        "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib tempfile",
         "files",
     ),
     "doyen_papers.cli": Layer(
         "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.papers doyen_papers.studies",
+        "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab.contest",
+        "doyen_lab.contest doyen_papers.score",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal socket subprocess sys tempfile "
         "time",
         "clock console files",
@@ -122,7 +124,7 @@ LAYERS = {
     ),
     "doyen_lab.contest": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab doyen_lab.proving",
+        "doyen_lab doyen_lab.proving doyen_papers.score",
         "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
     ),
