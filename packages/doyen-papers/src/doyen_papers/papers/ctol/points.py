@@ -59,7 +59,7 @@ POINTS: Final = tuple(Point(topology=t, size=n, drop=d) for t, n, d in TABLE_I) 
 def traces(
     point: Point, folder: str, *, seed: int, jobs: int, progress: Callable[[int], None] | None = None
 ) -> tuple[str, ...]:
-    """Where its traces are; recorded now if they are not there yet."""
+    """Return where the point's traces are (decision 45); record them now if they are not there yet."""
     place = Path(folder or _scratch()) / "traces"
     place.mkdir(parents=True, exist_ok=True)
     return tuple(run_many(partial(_recorded, point, str(place)), point.trace_count, seed, jobs=jobs, progress=progress))
