@@ -124,6 +124,10 @@ class Switch(Network):
         self._check_linked(a, b)
         return self._links[a, b]
 
+    def directions(self) -> list[Edge]:
+        """Return every link, once from either end."""
+        return list(self._links)
+
     def reaches(self, a: int, b: int) -> bool:
         """Whether packets from a arrive at b: every link on the way is up."""
         links = way(self._hops, a, b)
@@ -134,7 +138,7 @@ class Switch(Network):
         self._change(self._between(a, b, both), fields)
 
     def set_all(self, **fields: Any) -> None:
-        self._change(list(self._links), fields)
+        self._change(self.directions(), fields)
 
     def set_up(self, directions: Iterable[Edge], up: bool) -> None:
         """Cut or mend these directions, each from its first host to its second."""

@@ -349,26 +349,18 @@ class Stage:
             others = {edge for edge in self._blocks[name] if leader.index in edge}
             if len(others) >= len(list(self.up())):  # From most of them, both ways.
                 self._robbed.append((leader.name, time.monotonic_ns()))
-        self.ground.network.set_up(self._blocks[name], up=False)
-        self._note(f"after {name} began", self.ground.failover)
+        self.ground.cut(self._blocks[name], f"after {name} began", quiet=self._is_bounded())
 
     def heal(self, name: str) -> None:
         healed = self._blocks.pop(name)
         healed -= {edge for blocked in self._blocks.values() for edge in blocked}
-        before = time.monotonic_ns()
-        self.ground.network.set_up(healed, up=True)
-        self._note(f"after {name} ended", self.ground.merging, before)
+        self.ground.mend(healed, f"after {name} ended", quiet=self._is_bounded())
 
-    def _note(self, why: str, bound: Duration, at: Instant | None = None) -> None:
-        """Note who reaches whom; a one-way link still carries announcements, so no bound holds where all listen."""
+    def _is_bounded(self) -> bool:
+        """Whether bounds hold: a one-way link still carries announcements, so not where all listen to all."""
         blocked = {edge for edges in self._blocks.values() for edge in edges}
         one_way = any((b, a) not in blocked for a, b in blocked)
-        quiet, self.ground.quiet = (
-            self.ground.quiet,
-            self.ground.quiet and not (one_way and self.ground.combination.multicast),
-        )
-        self.ground.note(why, bound, at=at)
-        self.ground.quiet = quiet
+        return not (one_way and self.ground.combination.multicast)
 
     # The play.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -17,10 +16,10 @@ from doyen.core.clock import Instant
 from doyen.testing.processes import Process, Processes
 from doyen_lab.proving import beater
 from doyen_lab.proving.combination import COMBINATIONS, GROUP, PORT
+from doyen_lab.proving.evidence import hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record, reigns
-from doyen_lab.proving.hosts import hosts_of
 from doyen_lab.proving.judge import two_at_once
-from doyen_lab.proving.runner import Result
+from doyen_lab.proving.runner import Result, kept
 from doyen_lab.switch import Switch
 
 SINGLETON: Final = "singleton"
@@ -198,9 +197,6 @@ async def prove_singleton(
         life.read()
     violations += judge_commands(list(runners.lives.values()))
     violations += [f"the fault never happened: {fault}" for fault in only if not faults[fault]]
-    kept = bool(violations) or keep
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
     records = [record for life in runners.lives.values() for record in life.records]
     faults["commands started"] = sum(life.label in runners.hosts for life in runners.lives.values())
     return Result(
@@ -219,7 +215,7 @@ async def prove_singleton(
         hosts=found,
         lateness_ms=0.0,
         seed=seed,
-        histories=str(folder) if kept else "",
+        histories=kept(folder, keep or bool(violations)),
     )
 
 
