@@ -38,7 +38,6 @@ class Ours(Entrant):
     ) -> None:
         super().__init__(label, network, folder, names=names)
         self._flags, self._own_flags = list(flags), own_flags
-        self.heard_at: dict[str, Instant] = {}  # When each wrote its last line: what it said holds until then.
 
     def command(self, name: str) -> list[str]:
         own = self._own_flags(self.names.index(name))
@@ -46,7 +45,6 @@ class Ours(Entrant):
 
     def hear(self, name: str, line: str, at: Instant) -> None:
         told = _TOLD.decode(line)
-        self.heard_at[name] = told.clock
         if told.event in ("elected", "lost"):
             self.ledger.say(name, told.leader if told.event == "elected" else None, told.clock)
         elif told.event == "member" and told.member is not None and told.member_status in ("alive", "failed"):
