@@ -36,7 +36,7 @@ ELECTION, LINKS = "election", "links"
 
 
 class SpanningPlan(Struct, frozen=True, kw_only=True):
-    """What one process is told at its start."""
+    """The arguments of one process."""
 
     group: str
     name: NodeId

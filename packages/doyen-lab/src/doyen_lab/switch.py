@@ -41,7 +41,7 @@ PLAIN = Link()
 
 
 class Traffic(Struct, frozen=True):
-    """What crossed the network since it was made, link by link and direction by direction."""
+    """Counts what crossed the network since it was made, link by link and direction by direction."""
 
     links: dict[Edge, LinkCounters]
     unroutable: int  # Packets for nobody here, or for a host that there is no way to.
@@ -49,7 +49,7 @@ class Traffic(Struct, frozen=True):
 
     @property
     def packets(self) -> int:
-        """How many packets there were at every hop: one that crosses three links counts three times."""
+        """Return the number of packets at every hop: one that crosses three links counts three times."""
         return sum(link.packets for link in self.links.values())
 
     @property
@@ -62,7 +62,7 @@ class Traffic(Struct, frozen=True):
 
     @property
     def refused(self) -> int:
-        """How many packets met a link that was cut."""
+        """Return the number of packets that met a link that was cut."""
         return sum(link.refused for link in self.links.values())
 
 

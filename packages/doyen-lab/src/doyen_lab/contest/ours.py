@@ -83,7 +83,7 @@ class MeshTimers(Struct, frozen=True, kw_only=True):
 
 
 def on_mesh(mesh: Mesh, tenant: str, timers: MeshTimers, folder: Path, *flags: str) -> Ours:
-    """Return one agent per guest, with two seeds in opposite corners; Medley is told how many hops away others are."""
+    """Return one agent per guest, with two seeds in opposite corners; Medley gets the number of hops to the others."""
     guests = Guests(mesh, tenant)
     common = ["--group", tenant, "--group-size", str(mesh.size), "--status-every", "600", *timers.as_flags(), *flags]
 

@@ -26,7 +26,7 @@ from doyen_lab.netns import Namespace
 from doyen_lab.usage import Meter, Sample, Usage
 
 T = TypeVar("T")
-STEADY_S = 1.0  # A takeover counts if the heir goes on for so long.
+STEADY_S = 1.0  # A takeover counts if the heir goes on for this time.
 GOLDEN = (5**0.5 - 1) / 2  # Multiples of it are spread evenly over phases, however few there are.
 
 
@@ -188,7 +188,7 @@ async def rob_in_turn(
     on_step: Callable[[str], None],
     faults: Sequence[Fault] = FAULTS,
 ) -> dict[str, dict[Fault, list[T]]]:
-    """Let every fault befall every system in turn, `count` times; return what came of it, by system and fault."""
+    """Do every fault to every system in turn, `count` times; return what came of it, by system and fault."""
     found: dict[str, dict[Fault, list[T]]] = {trial.entrant.label: {"kill": [], "cut": []} for trial in trials}
     for number in range(count):
         for fault in faults:

@@ -1,4 +1,4 @@
-"""What the kernel and the logs say of processes: that they were real and apart, and what they complained of."""
+"""Reads from the kernel and the logs that processes were real and apart, and what they complained of."""
 
 import os
 import re

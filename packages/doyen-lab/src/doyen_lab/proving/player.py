@@ -45,7 +45,7 @@ from doyen_lab.proving.ground import POLL_S, Ground
 from doyen_lab.switch import Link, Traffic
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
-HOLD_S: Final = 2.0  # Once settled, for so long.
+HOLD_S: Final = 2.0  # A region that has settled must stay so for this time.
 REAL: Final = {"join", "leave", "crash", "restart", "pause", "resume", "partition", "block", "cut", "heal"}
 DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be off.
 
@@ -121,7 +121,7 @@ def edges_of(scenario: Scenario) -> list[Edge] | None:
 
 
 def combination_of(scenario: Scenario) -> Combination:
-    """Return what its nodes are told, as the proving ground wants it."""
+    """Return the arguments of its nodes as a combination for the proving ground."""
     config = scenario.config()
     kind = config.election_kind()
     if kind is None:
@@ -174,7 +174,7 @@ class _Disk:
 
 
 class Stage:
-    """What churn asks of a simulation and its world, done to real processes."""
+    """Does to real processes what churn asks of a simulation and its world."""
 
     def __init__(self, ground: Ground, scenario: Scenario, seed: int) -> None:
         self.ground, self.scenario = ground, scenario

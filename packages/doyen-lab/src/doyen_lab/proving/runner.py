@@ -20,7 +20,7 @@ from doyen_lab.switch import Switch
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What came of one scenario with one combination."""
+    """The outcome of one scenario with one combination."""
 
     scenario: str
     election: str

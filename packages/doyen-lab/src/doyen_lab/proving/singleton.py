@@ -25,11 +25,11 @@ from doyen_lab.switch import Switch
 SINGLETON: Final = "singleton"
 HOSTS: Final = 5
 POLL_S: Final = 0.01
-LEASE: Final = "1s"  # Longer than a runner takes to start: one that comes back meets what its former life began.
-MISSES: Final = 10  # So many faults, or a few times as many as are wanted, may meet what is over already.
-GRACE: Final = "2s"  # Longer than that: whoever is not told to stop in order has the lease only.
-FRESH: Final = 200_000_000  # Who beat so lately still lives.
-LONG_AGO: Final = 5_000_000_000  # Who beat last so long ago has ended.
+LEASE: Final = "1s"  # Longer than a runner takes to start: one that returns meets what its earlier incarnation began.
+MISSES: Final = 10  # This many faults more than wanted, times four, may hit a command that has ended already.
+GRACE: Final = "2s"  # Longer than the lease: a command that is not stopped in order has the lease only.
+FRESH: Final = 200_000_000  # A process that wrote within this time still lives.
+LONG_AGO: Final = 5_000_000_000  # A process that has not written for this time has ended.
 KILLS: Final = (
     "runner killed",
     "guard killed",
@@ -220,7 +220,7 @@ async def prove_singleton(
 
 
 def is_wanted(kills: int, faults: Counter[str], only: Sequence[str]) -> bool:
-    """Whether a further fault is wanted: until there were so many kills, and each fault once."""
+    """Whether a further fault is wanted: until there were `kills` kills, and each fault once."""
     killed = sum(faults[fault] for fault in KILLS)
     return any(not faults[fault] for fault in only) or (killed < kills and any(fault in KILLS for fault in only))
 

@@ -28,7 +28,7 @@ END: Final = 0.15  # Of the run: what it needs in the end.
 
 
 class Soak(Struct, frozen=True, kw_only=True):
-    """What came of a long run."""
+    """The outcome of a long run."""
 
     agents: int
     minutes: float
@@ -42,7 +42,7 @@ class Soak(Struct, frozen=True, kw_only=True):
     together_s: float  # Two acting at once since then, all in all.
     rss_mb: float  # Median of the agents that lived through all of it, at the end.
     rss_growth_max: float  # Of any of them, from the end of its warming up: a part.
-    rss_lives: int  # So many did.
+    rss_lives: int  # The number of agents that lived through all of it.
     decisions: int  # Told by agents,
     unexplained: int  # of these without a reason.
     lateness_ms: float
@@ -131,7 +131,7 @@ async def soak(
 
 
 def decisions(lives: Sequence[Life]) -> tuple[int, int]:
-    """Return how many elections, losses and stops were told of, and how many of them without saying why."""
+    """Return how many elections, losses and stops the agents reported, and how many of them without a reason."""
     told = [record for life in lives for record in life.records if record.kind in ("elected", "lost", "stop")]
     return len(told), sum(not record.reason for record in told)
 

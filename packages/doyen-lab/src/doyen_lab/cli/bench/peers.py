@@ -25,7 +25,7 @@ from doyen_lab.iproute import check_rights, room_for_neighbours
 
 T = TypeVar("T")
 NODES_MAX = 64
-TOGETHER_MAX = 32  # Sizes that come to so many nodes are measured at the same time.
+TOGETHER_MAX = 32  # Sizes are measured at the same time while their sum is at most this.
 
 
 @click.command("peers", help="Leaders lost and replaced, and what that costs: doyen beside other systems (root).")

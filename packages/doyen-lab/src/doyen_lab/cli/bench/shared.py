@@ -1,4 +1,4 @@
-"""What several benches share: their flags, their checks, their tables."""
+"""The flags, checks and tables that several benches share."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
