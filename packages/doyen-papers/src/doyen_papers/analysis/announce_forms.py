@@ -40,12 +40,6 @@ class WakeUp(Struct, frozen=True):
         """The d in P(t - delay) = d (P(t) - P(delay)), for t from delay to span."""
         return exp(-self.rate * delay_s / self.span_s) if self.rate else 1.0
 
-    def density_least(self, t: float, count: int) -> float:
-        """The density of the least of `count` draws."""
-        rate = self.rate
-        density = rate * exp(rate * t / self.span_s) / expm1(rate) if rate else 1.0
-        return count * density / self.span_s * exp((count - 1) * log1p(-self.cdf(t)))
-
     def mean(self) -> float:
         """E[t_s].  [LE §5.3.1.1]"""
         return self.span_s * (1 / -expm1(-self.rate) - 1 / self.rate if self.rate else 0.5)

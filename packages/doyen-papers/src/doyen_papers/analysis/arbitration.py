@@ -48,12 +48,6 @@ def recent_time(lease: float, arbitration: float, drift: float = 0.0) -> float:
 recovery_wait = recent_time  # Cor 3, by the winner's own clock, from its suspicion.
 
 
-def recovery_range(lease: float, arbitration: float) -> Range:
-    """From the crash until a monitor starts to recover, at zero delay and drift."""
-    wait = recovery_wait(lease, arbitration)
-    return Range(lease + wait, 2 * lease + wait)
-
-
 def consistency_bound(lease: float, arbitration: float, drift: float = 0.0) -> float:
     """Thm 5: the dead have left, and all monitors know; T_a + 4·T_l without drift."""
     return (2 * lease + recent_time(lease, arbitration, drift)) / (1 - drift)
@@ -97,11 +91,6 @@ def requests_per_failure(each_side: int) -> int:
 def central_load(each_side: int, failures: int) -> int:
     """Requests to each central arbitrator."""
     return 2 * each_side * failures
-
-
-def spread_bound(lease: float, size: int, each_side: int) -> float:
-    """For news to reach everybody on the leases, in quiet, after Theorem 5's bound."""
-    return -(-size // (2 * each_side)) * lease
 
 
 def evaluate(

@@ -1,6 +1,6 @@
 """What an announce-listen experiment is about: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
 
-from math import inf, isfinite
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -32,18 +32,18 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     load_window_s: float = 0.1  #: Load model: messages sent within this time arrive "together".
 
     def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
+        for field, given, holds, wanted in (
+            ("nodes", self.nodes, 1 <= self.nodes <= NODES_MAX, f"is out of range: give 1 to {NODES_MAX}"),
+            ("loss", self.loss, 0 <= self.loss <= 1, "is not a probability: give a number from 0 to 1"),
+            ("announce_s", self.announce_s, 0 < self.announce_s < inf, "must be positive and finite"),
+            ("listen_s", self.listen_s, self.listen_s > 0, "must be positive (inf: never)"),
+            ("suppress_s", self.suppress_s, 0 <= self.suppress_s < inf, "must be 0 or more, and finite"),
+            ("delay_s", self.delay_s, 0 <= self.delay_s < inf, "must be 0 or more, and finite"),
+            ("load_capacity", self.load_capacity, self.load_capacity > 0, "must be positive"),
+            ("load_window_s", self.load_window_s, self.load_window_s >= 0, "must be 0 or more"),
+        ):
             if not holds:
-                raise ConfigError(f"{getattr(self, field)} {wanted}", field=field)
-
-        need(1 <= self.nodes <= NODES_MAX, "nodes", f"is out of range: give 1 to {NODES_MAX}")
-        need(0 <= self.loss <= 1, "loss", "is not a probability: give a number from 0 to 1")
-        need(0 < self.announce_s and isfinite(self.announce_s), "announce_s", "must be positive and finite")
-        need(self.listen_s > 0, "listen_s", "must be positive (inf: never)")
-        need(0 <= self.suppress_s and isfinite(self.suppress_s), "suppress_s", "must be 0 or more, and finite")
-        need(0 <= self.delay_s and isfinite(self.delay_s), "delay_s", "must be 0 or more, and finite")
-        need(self.load_capacity > 0, "load_capacity", "must be positive")
-        need(self.load_window_s >= 0, "load_window_s", "must be 0 or more")
+                raise ConfigError(f"{given} {wanted}", field=field)
 
     @property
     def loss_prob(self) -> float:

@@ -35,14 +35,11 @@ from doyen.core.machine import Machine
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
 from doyen.election.baselines import AnnounceListen, Form, Suppression, SuppressThenAnnounce
 from doyen.election.wakeup import Place, RankMap
-from doyen.errors import ConfigError
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
+from doyen_papers.studies.frame import need, simulation
 
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
@@ -68,8 +65,7 @@ class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ageing_s: float = float("inf")  #: A leader silent for so long yields to any fresh claim.
 
     def __post_init__(self) -> None:
-        if self.query_s < 0:
-            raise ConfigError(f"{self.query_s} must be 0 (off) or more", field="query_s")
+        need(self.query_s >= 0, "query_s", f"{self.query_s} must be 0 (off) or more")
 
 
 class Run(Struct, kw_only=True):
@@ -96,28 +92,29 @@ def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions
 
 
 def refuse(setting: Setting, extensions: Extensions) -> None:
-    """Says what makes no sense, before anything runs."""
-    if setting.event != "start" and setting.variant.startswith("sup"):
-        raise ConfigError(
-            f"{setting.event} needs an election: {setting.variant} is over after one round", field="event"
-        )
-    if setting.event == "joiner-better" and setting.variant == "le-m":
-        raise ConfigError(
-            "joiner-better cannot happen in le-m: a late joiner wakes last, so it is never better", field="event"
-        )
-    if setting.loss_model == "load" and setting.delay_s == 0:
-        raise ConfigError(
-            "0 is too short for the load model: messages sent together must still be on their way", field="delay_s"
-        )
-    trips = 2 if setting.variant == "le-a" else 4  # Suppressed replies come up to T_Q/2 later.
-    if extensions.query_s and extensions.query_s < trips * setting.delay_s:
-        raise ConfigError(
-            f"{extensions.query_s:g}s is too short for an answer: give at least {trips}·delay = "
-            f"{trips * setting.delay_s:g}s",
-            field="query_s",
-        )
-    if extensions != Extensions() and not setting.variant.startswith("le-"):
-        raise ConfigError(f"{setting.variant} knows none of the extensions: choose le-a, le-s or le-m", field="variant")
+    """Refuse what makes no sense, before anything runs."""
+    event, variant = setting.event, setting.variant
+    started = event == "start" or not variant.startswith("sup")
+    need(started, "event", f"{event} needs an election: {variant} is over after one round")
+    need(
+        event != "joiner-better" or variant != "le-m",
+        "event",
+        "joiner-better cannot happen in le-m: a late joiner wakes last, so it is never better",
+    )
+    need(
+        setting.loss_model != "load" or setting.delay_s != 0,
+        "delay_s",
+        "0 is too short for the load model: messages sent together must still be on their way",
+    )
+    trips = 2 if variant == "le-a" else 4  # Suppressed replies come up to T_Q/2 later.
+    least, given = trips * setting.delay_s, extensions.query_s
+    need(
+        not given or given >= least,
+        "query_s",
+        f"{given:g}s is too short for an answer: give at least {trips}·delay = {least:g}s",
+    )
+    knows = extensions == Extensions() or variant.startswith("le-")
+    need(knows, "variant", f"{variant} knows none of the extensions: choose le-a, le-s or le-m")
 
 
 class _Experiment:
@@ -126,7 +123,7 @@ class _Experiment:
     def __init__(self, setting: Setting, seed: int, extensions: Extensions, trace: Trace | None) -> None:
         self.setting, self.extensions = setting, extensions
         self.interval, self.delay = seconds(setting.announce_s), seconds(setting.delay_s)
-        self.config, self.streams = _config(setting, extensions), Streams(seed)
+        self.config = _config(setting, extensions)
         loss = Loss(
             model=setting.loss_model,
             prob=setting.loss,
@@ -134,7 +131,8 @@ class _Experiment:
             window=seconds(setting.load_window_s),
         )
         network = NetworkConfig(delay=Delay(mean=self.delay), loss=loss)
-        self.sim = Simulation(Network(network, Topology(setting.nodes, None), self.streams), self.streams, trace=trace)
+        self.sim = simulation(seed, setting.nodes, network, trace)
+        self.streams = self.sim.streams
         self.sim.watchers.append(self._on_fact)
         self.sim.send_watchers.append(self._on_send)
         self.living = 0

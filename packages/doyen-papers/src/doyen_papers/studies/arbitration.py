@@ -14,20 +14,17 @@ from doyen.core.clock import Duration, format_duration, ms, seconds
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.errors import ConfigError
 from doyen.membership.ring.central import CentralArbitrator
-from doyen.membership.ring.config import ArbitrationConfig, Partition
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.neighbourhood import founding
 from doyen.sim.checkers.ring_watch import THEOREMS, Watch
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.runs import run_many
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
+from doyen_papers.studies.frame import need, simulation
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.
@@ -64,40 +61,33 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
     equal_phases: bool = False  #: All leases begin at once.
 
     def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= 100_000:
-            raise ConfigError(f"{self.nodes} must be from 1 to 100000", field="nodes")
-        for name in ("events", "crash", "crash_arbiters", "joins", "leave", "arbiter_count"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{getattr(self, name)} must be 0 or more", field=name)
-        if not self.events:
-            raise ConfigError("must be 1 or more", field="events")
-        for name, wanted in (("adjacent", "crash"), ("arcs", "partition")):
-            if getattr(self, name) and not getattr(self, wanted):
-                raise ConfigError(f"says how of --{wanted}: give that, too", field=name)
-        if self.leave > self.nodes:
-            raise ConfigError(f"{self.leave} is more than there are nodes", field="leave")
-        if self.events * self.crash + self.leave > self.nodes:
-            raise ConfigError(f"{self.crash} in {self.events} events is more than there are nodes", field="crash")
-        if self.crash_arbiters and self.arbiters != "central":
-            raise ConfigError("needs central arbiters: there are none to crash", field="crash_arbiters")
-        if self.crash_arbiters * self.events > self.arbiter_count:
-            raise ConfigError(f"{self.crash_arbiters} is more than there are", field="crash_arbiters")
-        if self.arbiters == "central" and not self.arbiter_count:
-            raise ConfigError("must be at least 1 with central arbiters", field="arbiter_count")
-        if not 0 <= self.loss < 1:
-            raise ConfigError(f"{self.loss} is not a probability below 1", field="loss")
-        if not 0 <= self.seconds < 1e9:
-            raise ConfigError(f"{self.seconds} must be 0 or more, and finite", field="seconds")
-        if self.cut_link and self.nodes < 2:
-            raise ConfigError("needs two nodes", field="cut_link")
+        need(1 <= self.nodes <= 100_000, "nodes", f"{self.nodes} must be from 1 to 100000")
+        counts = ("crash", self.crash), ("crash_arbiters", self.crash_arbiters), ("joins", self.joins)
+        for name, count in (*counts, ("leave", self.leave), ("arbiter_count", self.arbiter_count)):
+            need(count >= 0, name, f"{count} must be 0 or more")
+        need(self.events >= 1, "events", f"{self.events} must be 1 or more")
+        need(not self.adjacent or self.crash > 0, "adjacent", "says how of --crash: give that, too")
+        need(not self.arcs or bool(self.partition), "arcs", "says how of --partition: give that, too")
+        need(self.leave <= self.nodes, "leave", f"{self.leave} is more than there are nodes")
+        enough = self.events * self.crash + self.leave <= self.nodes
+        need(enough, "crash", f"{self.crash} in {self.events} events is more than there are nodes")
+        central = self.arbiters == "central"
+        need(central or not self.crash_arbiters, "crash_arbiters", "needs central arbiters: there are none to crash")
+        enough = self.crash_arbiters * self.events <= self.arbiter_count
+        need(enough, "crash_arbiters", f"{self.crash_arbiters} is more than there are")
+        need(not central or self.arbiter_count > 0, "arbiter_count", "must be at least 1 with central arbiters")
+        need(0 <= self.loss < 1, "loss", f"{self.loss} is not a probability below 1")
+        need(0 <= self.seconds < 1e9, "seconds", f"{self.seconds} must be 0 or more, and finite")
+        need(not self.cut_link or self.nodes >= 2, "cut_link", "needs two nodes")
         if self.partition:
             self.sides()
-        if 2 * self.delay >= self.arbitration:
-            raise ConfigError(
-                f"{format_duration(self.arbitration)} must exceed the round trip, 2 · {format_duration(self.delay)} = "
-                f"{format_duration(2 * self.delay)}: no vote would be in time",
-                field="arbitration",
-            )
+        waited, trip = format_duration(self.arbitration), format_duration(self.delay)
+        need(
+            2 * self.delay < self.arbitration,
+            "arbitration",
+            f"{waited} must exceed the round trip, 2 · {trip} = {format_duration(2 * self.delay)}: no vote would be in "
+            "time",
+        )
         self.config()
 
     def sides(self) -> list[int]:
@@ -105,10 +95,8 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
             sizes = [int(part) for part in self.partition.split("/")]
         except ValueError:
             sizes = []
-        if len(sizes) < 2 or any(size < 1 for size in sizes) or sum(sizes) != self.nodes:
-            raise ConfigError(
-                f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}", field="partition"
-            )
+        adds_up = len(sizes) >= 2 and all(size >= 1 for size in sizes) and sum(sizes) == self.nodes
+        need(adds_up, "partition", f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}")
         return sizes
 
     def config(self) -> ArbitrationConfig:
@@ -122,11 +110,9 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
         }
         if self.mode == "paper":
             return ArbitrationConfig.paper(**common)
-        common["rejoin"] = self.rejoin
         if self.behaviour == "default":
-            return ArbitrationConfig.practical(self.nodes, **common)
-        behaviour: Partition = self.behaviour
-        return ArbitrationConfig(partition=behaviour, expected_size=self.nodes, **common)
+            return ArbitrationConfig.practical(self.nodes, rejoin=self.rejoin, **common)
+        return ArbitrationConfig(partition=self.behaviour, expected_size=self.nodes, rejoin=self.rejoin, **common)
 
 
 class Run(Struct, kw_only=True):
@@ -148,7 +134,6 @@ class Run(Struct, kw_only=True):
     lines: list[str]
     messages_per_node_second: float
     settled: bool
-    reign_count: int
     trace_hash: str
 
 
@@ -169,27 +154,21 @@ class Ring:
     ) -> None:
         self.setting, self.config = setting, config or setting.config()
         self._build, self._elect = build, elect
-        streams = Streams(seed)
-        self.rng = streams.of("world")
-        self.network = Network(
-            NetworkConfig(
-                delay=delay or Delay(mean=setting.delay),
-                loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
-                fifo=delay is not None and setting.mode == "paper",
-            ),
-            Topology(setting.nodes + (setting.arbiter_count if setting.arbiters == "central" else 0), None),
-            streams,
+        network = NetworkConfig(
+            delay=delay or Delay(mean=setting.delay),
+            loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
+            fifo=delay is not None and setting.mode == "paper",
         )
-        self.sim = Simulation(self.network, streams, trace=trace)
+        arbiters = setting.arbiter_count if setting.arbiters == "central" else 0
+        self.sim = simulation(seed, setting.nodes + arbiters, network, trace)
+        self.rng = self.sim.streams.of("world")
         exact = not (setting.loss or setting.drift or setting.cut_link or setting.partition) and delay is None
         self.watch = Watch(self.sim, self.config, exact=exact, delay=setting.delay)
         self.watch.owners_promised = self.config.partition != "split"
         self.watch.votes_promised = setting.loss <= LOSS_BORNE if self.config.resends else not setting.loss
         self.seats = sorted(seats or [seat(NodeId(f"n{i:0{len(str(setting.nodes))}d}")) for i in range(setting.nodes)])
         self.founding = founding(self.seats, setting.neighbours)
-        self.central = [
-            seat(NodeId(f"arbiter{i}")) for i in range(setting.arbiter_count if setting.arbiters == "central" else 0)
-        ]
+        self.central = [seat(NodeId(f"arbiter{i}")) for i in range(arbiters)]
         self.nodes = {s.node: self._add(s, founder=True) for s in self.seats}
         self.arbiters = [self.sim.add(s.node, self._setup_arbiter) for s in self.central]
         self.joiners: list[SimNode] = []
@@ -370,10 +349,8 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
     watch, lease = ring.watch, ring.config.lease
     per_monitor, last = [], []
     for name, crashed in watch.crashed_at.items():
-        times = [
-            (watch.suspected[m, name] - crashed) / lease for m in watch.monitors[name] if (m, name) in watch.suspected
-        ]
-        times = [time for time in times if time >= 0]
+        suspected = [watch.suspected[m, name] for m in sorted(watch.monitors[name]) if (m, name) in watch.suspected]
+        times = [(at - crashed) / lease for at in suspected if at >= crashed]
         per_monitor += times
         if times:
             last.append(max(times))
@@ -397,7 +374,6 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
         lines=watch.lines,
         messages_per_node_second=messages,
         settled=settled,
-        reign_count=len(watch.reigns),
         trace_hash=ring.sim.trace.digest(),
     )
 
@@ -454,10 +430,6 @@ def study(
     setting: ArbitrationSetting, runs: int, seed: int, *, jobs: int = 1, progress: Callable[[int], None] | None = None
 ) -> Summary:
     found = run_many(partial(simulate, setting), runs, seed, jobs=jobs, progress=progress)
-    return summarise(setting, found, seed)
-
-
-def summarise(setting: ArbitrationSetting, found: list[Run], seed: int) -> Summary:
     counts = [count for run in found for count in run.request_counts]
     failures = sum(run.failures for run in found)
     events = max(len(run.by_event) for run in found)

@@ -28,8 +28,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.effects import Out
 from doyen.core.host import Host
-from doyen.core.ids import NodeId
+from doyen.core.ids import Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.view import MembershipView
 from doyen.election.churn.config import CTolerantConfig, Exclusion
@@ -39,21 +40,32 @@ from doyen.election.churn.messages import LeaderHeld, NotifyLeader, Query, Recor
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
-from doyen.sim.engine import Simulation, Traffic
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.engine import Traffic
 from doyen.sim.node import SimNode
 from doyen.sim.runs import Figure, figure, run_many
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
-from doyen_papers.studies.ground import Ground, build_ground, from_places
+from doyen_papers.studies.frame import need, simulation
+from doyen_papers.studies.ground import Ground, build_ground, from_places, radio
 from doyen_papers.studies.memtrace import MemTrace, Player, Recorder, read
-from doyen_papers.studies.underlay import MEMBERSHIP, Handicap, Protocol, add_membership, handicaps, membership_config
+from doyen_papers.studies.underlay import (
+    CONFIGS,
+    MEMBERSHIP,
+    Config,
+    Handicap,
+    HandicapOut,
+    Protocol,
+    acquaint,
+    handicaps,
+    member,
+)
 from doyen_papers.studies.views import ToldViews
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid", "local"]
 
 CHANNEL: Final = "election"
+FIRST: Final = Incarnation(1)
 HORIZON: Final[Duration] = seconds(240)  # An election that takes longer has failed.
 STEP: Final[Duration] = ms(100)
 ACKS_WITHIN: Final[Duration] = seconds(20)  # The last acks may take for ever where much is lost.
@@ -81,23 +93,8 @@ NAMED_HERE: Final = {
     "response_timeout": "timeout_s",
 }
 
-FIGURES: Final = (
-    "completion",
-    "completion_final",
-    "unicasts",
-    "multicasts",
-    "bytes",
-    "bytes_end_to_end",
-    "leader_changes",
-    "hash_rank",
-    "unhealthy_rank",
-    "preference",
-    "p",
-    "attempts",
-)
 
-
-class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChurnSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cell of the evaluation."""
 
     variant: Variant = "hybrid"  #: local: each node takes the lowest hash of its own view, without messages.
@@ -122,10 +119,6 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify_retries: int = 3  #: NOTIFYLEADERs repeated before everybody is asked anew; the paper repeats none.
 
     def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
         need(1 <= self.nodes <= 10_000, "nodes", f"must be 1 to 10000, not {self.nodes}")
         need(0 <= self.drop < 1, "drop", f"{self.drop} is not a loss rate: give a number from 0 to below 1")
         need(1 <= self.initiators <= self.nodes, "initiators", f"must be 1 to nodes ({self.nodes})")
@@ -190,8 +183,12 @@ class Run(Struct, kw_only=True):
     trace_hash: str = ""
 
 
+#: What a run measures.
+FIGURES: Final = tuple(name for name in Run.__struct_fields__ if name not in ("missing_max", "agreed", "trace_hash"))
+
+
 class Summary(Struct, frozen=True, kw_only=True):
-    setting: Setting
+    setting: ChurnSetting
     runs: int
     seed: int
     figures: dict[str, Figure | None]
@@ -201,7 +198,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def study(
-    setting: Setting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
+    setting: ChurnSetting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> Summary:
     """Many elections of one setting, each with its own seed, places, views and initiator."""
     if setting.trace:
@@ -225,14 +222,13 @@ def _routes_of(trace: str) -> dict[Any, Any]:
     return {}
 
 
-def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
+def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None) -> Run:
     return _Experiment(setting, seed, trace).run()
 
 
-def record(setting: Setting, seed: int, *, duration_s: float) -> MemTrace:
+def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
     """A trace of the setting's membership: so long, after its warm-up."""
-    if not 0 < duration_s <= 1e7:
-        raise ConfigError(f"{duration_s:g} must be positive, and at most 10,000,000", field="seconds")
+    need(0 < duration_s <= 1e7, "seconds", f"{duration_s:g} must be positive, and at most 10,000,000")
     experiment = _Experiment(setting, seed, None)
     experiment.begin()
     recorder = Recorder(experiment.sim, setting.membership, setting.drop, seed)
@@ -242,30 +238,28 @@ def record(setting: Setting, seed: int, *, duration_s: float) -> MemTrace:
 
 
 class _Experiment:
-    def __init__(self, setting: Setting, seed: int, trace: Trace | None) -> None:
-        self.setting, self.seed = setting, seed
-        self.streams = streams = Streams(seed)
+    def __init__(self, setting: ChurnSetting, seed: int, trace: Trace | None) -> None:
+        self.setting = setting
         self.recorded = read(setting.trace) if setting.trace else None
         header = None if self.recorded is None else self.recorded.header
         self.drop = setting.drop if header is None else header.drop
         if header is None:
-            topology = build_ground(setting.topology, setting.nodes, streams.of("ground"))
+            topology = build_ground(setting.topology, setting.nodes, Streams(seed).of("ground"))
         else:
             size = len(header.nodes)
             topology = from_places(header.places) if header.places else Topology(size, None)
-        network = NetworkConfig(
-            delay=Delay(model="uniform", mean=ms(25), spread=ms(25)),
-            loss=Loss(model="uncorrelated" if self.drop else "none", prob=self.drop),
-        )
-        self.sim = Simulation(Network(network, topology, streams), streams, trace=trace)
+        self.sim = simulation(seed, topology, radio(self.drop), trace)
+        self.streams = self.sim.streams
         self.views = ToldViews(self.sim)
         self.live = self.recorded is None and self.drop > 0
         self.config = setting.config()
         width = len(str(topology.size - 1))
-        names = [f"n{i:0{width}d}" for i in range(topology.size)] if header is None else header.nodes
-        self.known = membership_config(setting.membership, [NodeId(name) for name in names]) if self.live else None
-        self.worse = handicaps([NodeId(name) for name in names], self.drop) if setting.handicap else None
-        self.nodes = [self.sim.add(NodeId(name), self._setup) for name in names]
+        called = [f"n{i:0{width}d}" for i in range(topology.size)] if header is None else header.nodes
+        names = [NodeId(name) for name in called]
+        self.known = acquaint(names, FIRST) if self.live else None
+        self.membership: Config = CONFIGS[setting.membership].paper()
+        self.worse = handicaps(names, self.drop) if setting.handicap else None
+        self.nodes = [self.sim.add(name, self._setup) for name in names]
         self.ranked = sorted(self.nodes, key=lambda node: (hash_rank(node.name), node.name))
         self.sim.watchers.append(self._on_fact)
         self.sim.send_watchers.append(self._on_send)
@@ -370,8 +364,7 @@ class _Experiment:
         return result
 
     def held_local(self, node: SimNode) -> NodeId:
-        assert node.host is not None
-        machine: Any = node.host.ports[CHANNEL].machine
+        machine: Any = node.ports[CHANNEL].machine
         return machine.leader or node.name
 
     # What is seen.
@@ -410,8 +403,7 @@ class _Experiment:
     def view(self, node: SimNode) -> MembershipView:
         if not self.live:
             return self.views.view(node.name)
-        assert node.host is not None
-        machine: Any = node.host.ports[MEMBERSHIP].machine
+        machine: Any = node.ports[MEMBERSHIP].machine
         view: MembershipView = machine.view
         return view
 
@@ -420,9 +412,9 @@ class _Experiment:
         up = [node for node in self.ranked if node.host is not None]
         sums = dict.fromkeys((node.name for node in up), 0)
         for node in up:
-            for member in self.view(node).members.values():
-                if member.node in sums:
-                    sums[member.node] += member.suspicion_count
+            for seen in self.view(node).members.values():
+                if seen.node in sums:
+                    sums[seen.node] += seen.suspicion_count
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def _sickest(self) -> set[NodeId]:
@@ -431,14 +423,19 @@ class _Experiment:
         return {name for name, count in top if count >= 1}
 
     def _machine(self, node: SimNode) -> CTolerant:
-        assert node.host is not None
-        machine: Any = node.host.ports[CHANNEL].machine
+        machine = node.ports[CHANNEL].machine
         assert isinstance(machine, CTolerant)
         return machine
 
+    def _member(self, node: SimNode, out: Out) -> Any:
+        setting = self.setting
+        if self.worse is not None:
+            out = HandicapOut(out, node, self.worse, setting.handicap_form, setting.membership)
+        return member(self.membership, node, out, incarnation=FIRST, known=self.known, far=1.0)
+
     def _setup(self, node: SimNode, host: Host) -> None:
         if self.known is not None:
-            add_membership(self.known, node, host, self.worse, self.setting.handicap_form)
+            host.add(MEMBERSHIP, partial(self._member, node))
             if self.config.missing_max == "auto" and self.setting.variant != "local":
                 host.add(
                     "missing", lambda port: MissingEstimator(node.name, MissingConfig(), port, node.rng("missing"))

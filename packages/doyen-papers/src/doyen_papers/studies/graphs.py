@@ -4,7 +4,7 @@ from random import Random
 
 from doyen.core.ids import NodeId
 from doyen.sim.topology import TopologyConfig, build
-from doyen_papers.studies.spanning import Edge, Failure, Graph, Setting, graph
+from doyen_papers.studies.spanning import Edge, Failure, Graph, SpanningSetting, graph
 
 
 def random_edges(rng: Random, size: int, links: int | None = None) -> list[Edge]:
@@ -46,14 +46,14 @@ def random_failures(rng: Random, found: Graph, count: int, until: float) -> tupl
     return tuple(failures)
 
 
-def random_setting(rng: Random, *, size_max: int = 60, failing: bool = False) -> Setting:
+def random_setting(rng: Random, *, size_max: int = 60, failing: bool = False) -> SpanningSetting:
     """Anything: 2 to `size_max` nodes, 1 to 4 initiators, unit or random delays, ties."""
     silent = failing and rng.random() < 0.2
     size = rng.randint(2, min(size_max, 12) if silent else size_max)
     found = graph(random_edges(rng, size), random_quality(rng, size))
     initiators = rng.sample(found.nodes, min(size, rng.randint(1, 4)))
     failures = random_failures(rng, found, rng.randint(1, 6), 3.0 * size**0.5 + 10) if failing else ()
-    return Setting(
+    return SpanningSetting(
         graph=found,
         initiators=tuple(initiators),
         delay="random" if rng.random() < 0.8 else "unit",

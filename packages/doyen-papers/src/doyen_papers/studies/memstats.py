@@ -40,12 +40,15 @@ def trace_stats(trace: MemTrace, unhealthy_count: int = 5) -> TraceStats:
         histogram.update(absent)
         if t % LISTS_MS == 0:
             shares += _lacking(held, order, unhealthy_count)
-    return TraceStats(
-        missing_mean=sum(c * times for c, times in histogram.items()) / histogram.total(),
-        missing_p99=float(percentile(histogram, 0.99)),
-        missing_max=float(max(histogram)),
-        p=sum(shares) / len(shares) if shares else None,
-    )
+    mean, p99, most = spread(histogram)
+    p = sum(shares) / len(shares) if shares else None
+    return TraceStats(missing_mean=mean, missing_p99=p99, missing_max=most, p=p)
+
+
+def spread(histogram: Counter[int]) -> tuple[float, float, float]:
+    """Return the mean, the 99th percentile and the greatest value."""
+    mean = sum(value * times for value, times in histogram.items()) / histogram.total()
+    return mean, float(percentile(histogram, 0.99)), float(max(histogram))
 
 
 def percentile(histogram: Counter[int], share: float) -> int:

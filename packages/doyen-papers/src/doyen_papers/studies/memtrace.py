@@ -14,7 +14,7 @@ The changes at t = 0 are the views after warm-up.  A node's entry about itself i
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,7 @@ from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
+from doyen_papers.studies.underlay import Protocol
 from doyen_papers.studies.views import ToldViews
 
 FORMAT: Final = "doyen-memtrace"
@@ -41,7 +42,7 @@ Change = tuple[int, int, int, str, int]  # t_ms, node, member, status, suspicion
 class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: str = FORMAT
     version: int = VERSION
-    membership: Literal["swim", "medley", "heartbeat"]
+    membership: Protocol
     drop: float
     seed: int
     nodes: list[str]
@@ -103,13 +104,10 @@ def _decode(line: bytes, kind: Any, path: str, number: int) -> Any:
 class Recorder:
     """Watches a simulation's views from now on."""
 
-    def __init__(
-        self, sim: Simulation, membership: Literal["swim", "medley", "heartbeat"], drop: float, seed: int
-    ) -> None:
+    def __init__(self, sim: Simulation, membership: Protocol, drop: float, seed: int) -> None:
         self.sim, self.began = sim, sim.now
         self.membership, self.drop, self.seed = membership, drop, seed
         self.changes: list[Change] = []
-        self._views: dict[int, Any] = {}
         sim.watchers.append(self._on_fact)
 
     def snapshot(self, views: dict[int, Any]) -> None:

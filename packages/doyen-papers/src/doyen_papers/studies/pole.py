@@ -29,13 +29,12 @@ from doyen.errors import ConfigError
 from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle, composite, preference
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.score.vectors import Scorer
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.runs import Figure, figure, run_many
 from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
+from doyen_papers.studies.frame import need, simulation
 from doyen_papers.studies.pole_places import REQUESTS_PER_S, RTT_MAX_MS, Deployment, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, Recovered, Replica, Served, State, tcp_bits_per_s
 
@@ -69,7 +68,7 @@ def oracle_of(name: str) -> Oracle:
     return CHOICES[name]
 
 
-class Setting(Struct, frozen=True, kw_only=True):
+class ServiceSetting(Struct, frozen=True, kw_only=True):
     deployment: str = "1"
     oracle: str = "latency"
     share: float | None = None  # Of all requests, from the deployment's data centre in question.
@@ -80,10 +79,6 @@ class Setting(Struct, frozen=True, kw_only=True):
     rtt_ms: float | None = None  # Between all data centres, instead of the deployment's.
 
     def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
         oracle_of(self.oracle)
         need(0 <= self.jitter <= 0.2, "jitter", f"{self.jitter:g} must be from 0 to 20%")
         need(0 <= self.snapshot_bytes <= SNAPSHOT_MAX, "snapshot", "must be 0 to 1 TB")
@@ -128,7 +123,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    setting: Setting
+    setting: ServiceSetting
     runs: int
     seed: int
     leaders_after: dict[str, int]
@@ -143,7 +138,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def study(
-    setting: Setting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
+    setting: ServiceSetting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> Summary:
     results = run_many(partial(simulate, setting), runs, seed, jobs=jobs, progress=progress)
     leaders = [result.leader_after or "nobody" for result in results]
@@ -163,7 +158,7 @@ def study(
     )
 
 
-def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
+def simulate(setting: ServiceSetting, seed: int, *, trace: Trace | None = None) -> Run:
     return _Experiment(setting, seed, trace).run()
 
 
@@ -195,13 +190,11 @@ class Wire:
 
 
 class _Experiment:
-    def __init__(self, setting: Setting, seed: int, trace: Trace | None) -> None:
+    def __init__(self, setting: ServiceSetting, seed: int, trace: Trace | None) -> None:
         self.setting, self.place = setting, setting.place()
-        self.streams = streams = Streams(seed)
-        network = NetworkConfig(delay=Delay(mean=0))
-        size = len(self.place.servers)
-        self.sim = sim = Simulation(Network(network, Topology(size, None), streams), streams, trace=trace)
-        self.wire = Wire(self.place, setting.jitter, streams)
+        self.sim = sim = simulation(seed, len(self.place.servers), NetworkConfig(delay=Delay(mean=0)), trace)
+        self.streams = sim.streams
+        self.wire = Wire(self.place, setting.jitter, sim.streams)
         sim.filters.append(lambda a, channel, b, message: self.wire.delay(a.name, b.name, message, sim.now))
         sim.network_changed()
         sim.watchers.append(self._on_fact)

@@ -28,12 +28,10 @@ from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanni
 from doyen.election.spanning.messages import Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
 from doyen.score.probes import distances, regions
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
+from doyen_papers.studies.frame import need, simulation
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]
@@ -93,7 +91,7 @@ class Failure(Struct, frozen=True):
     at: float  # In units.
 
 
-class Setting(Struct, frozen=True, kw_only=True):
+class SpanningSetting(Struct, frozen=True, kw_only=True):
     graph: Graph
     initiators: tuple[NodeId, ...]
     delay: Literal["unit", "random"] = "unit"
@@ -111,20 +109,16 @@ class Setting(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         known, edges = set(self.graph.nodes), {frozenset(edge) for edge in self.graph.edges}
         for node in self.initiators:
-            if node not in known:
-                raise ConfigError(f"{node} is not a node of the graph", field="initiators")
-        if not self.initiators:
-            raise ConfigError("must name at least one node", field="initiators")
+            need(node in known, "initiators", f"{node} is not a node of the graph")
+        need(bool(self.initiators), "initiators", "must name at least one node")
         for failure in self.failures:
-            shown = f"{'-'.join(failure.who)}@{failure.at:g}"
-            if len(failure.who) == 2 and frozenset(failure.who) not in edges:
-                raise ConfigError(f"{shown}: the graph has no such edge", field=failure.what)
-            if len(failure.who) == 1 and failure.who[0] not in known:
-                raise ConfigError(f"{shown}: the graph has no such node", field=failure.what)
-            if not 0 <= failure.at <= HOPS_MAX:
-                raise ConfigError(f"{shown}: the time must be 0 or more, at most {HOPS_MAX}", field=failure.what)
-        if not 0 <= self.pulse_units <= HOPS_MAX:
-            raise ConfigError(f"{self.pulse_units:g} must be from 4 to {HOPS_MAX} hops; 0: none", field="pulse")
+            who, shown = failure.who, f"{'-'.join(failure.who)}@{failure.at:g}"
+            need(len(who) != 2 or frozenset(who) in edges, failure.what, f"{shown}: the graph has no such edge")
+            need(len(who) != 1 or who[0] in known, failure.what, f"{shown}: the graph has no such node")
+            in_time = 0 <= failure.at <= HOPS_MAX
+            need(in_time, failure.what, f"{shown}: the time must be 0 or more, at most {HOPS_MAX}")
+        pulse = self.pulse_units
+        need(pulse == 0 or 4 <= pulse <= HOPS_MAX, "pulse", f"{pulse:g} must be from 4 to {HOPS_MAX} hops; 0: none")
 
     def config(self) -> SpanningConfig:
         more = {"pulse_interval": round(self.pulse_units * UNIT)} if self.pulse_units else {}
@@ -175,7 +169,7 @@ class Run(Struct, kw_only=True):
 
 
 def simulate(
-    setting: Setting,
+    setting: SpanningSetting,
     seed: int,
     *,
     trace: Trace | None = None,
@@ -191,16 +185,13 @@ def simulate(
 class Experiment:
     """One run, and what is seen of it from outside."""
 
-    def __init__(self, setting: Setting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
+    def __init__(self, setting: SpanningSetting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
         self.setting, self.config = setting, setting.config()
         self.adjacent = setting.graph.neighbours()
         hop = round(UNIT * setting.slowness)
         delay = Delay(mean=hop) if setting.delay == "unit" else Delay(model="uniform", mean=hop // 2, spread=hop // 2)
-        streams = Streams(seed)
-        network = Network(
-            NetworkConfig(delay=delay, fifo=setting.fifo), Topology(len(setting.graph.nodes), None), streams
-        )
-        self.sim = sim = Simulation(network, streams, trace=trace)
+        network = NetworkConfig(delay=delay, fifo=setting.fifo)
+        self.sim = sim = simulation(seed, len(setting.graph.nodes), network, trace)
         sim.filters.append(self._on_send)
         sim.watchers.append(self._on_fact)
         sim.network_changed()

@@ -4,20 +4,21 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 import click
 
-from doyen.cli.options import OutputFile
+from doyen.cli.options import named_by_flag
 from doyen.cli.output import print_json
 from doyen.cli.score.files import read_text
 from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.score.topsis import rows_of
-from doyen_papers.cli.sim.tracing import tracing
-from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, Setting, What, graph, simulate
+from doyen_papers.cli.sim.frame import run_flags, tracing
+from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, SpanningSetting, What, graph, simulate
 
+FAILURES: Final[tuple[What, ...]] = get_args(What)
 _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 
 
@@ -34,52 +35,26 @@ _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 @click.option("--silent", is_flag=True, help="Neighbours are not told of failures: they find out by waiting.")
 @click.option("--co-parent-hops", type=int, default=3, show_default=True, help="Patience for co-parents, in hops.")
 @click.option("--pulse", type=float, default=0.0, metavar="HOPS", help="Neighbours compare so often. [never]")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same run.")
-@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@run_flags(trace=True)
 def command(
     edges: str,
     quality: Path,
     initiators: str,
-    delay: Literal["unit", "random"],
-    fail_link: Sequence[str],
-    heal_link: Sequence[str],
-    fail_node: Sequence[str],
-    recover: Sequence[str],
-    durable: bool,
-    silent: bool,
-    co_parent_hops: int,
     pulse: float,
     seed: int,
     trace_path: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     rated = _quality(quality)
     found = graph(_edges(edges, alone=len(rated) == 1), rated)
-    failures = [
-        *(_failure("fail-link", text, found) for text in fail_link),
-        *(_failure("heal-link", text, found) for text in heal_link),
-        *(_failure("fail-node", text, found) for text in fail_node),
-        *(_failure("recover", text, found) for text in recover),
-    ]
+    failures = [_failure(what, text, found) for what in FAILURES for text in given.pop(what.replace("-", "_"))]
     for back in failures:
         _check_failed_before(back, failures)
     names = tuple(dict.fromkeys(NodeId(name.strip()) for name in initiators.split(",") if name.strip()))
-    try:
-        setting = Setting(
-            graph=found,
-            initiators=names,
-            delay=delay,
-            failures=tuple(failures),
-            silent=silent,
-            durable=durable,
-            co_parent_hops=co_parent_hops,
-            pulse_units=pulse,
-        )
+    with named_by_flag():
+        setting = SpanningSetting(graph=found, initiators=names, failures=tuple(failures), pulse_units=pulse, **given)
         setting.config()
-    except ConfigError as error:
-        flag = {"pulse_interval": "pulse"}.get(error.field or "", error.field or "").replace("_", "-")
-        raise ConfigError(f"--{flag} {error.complaint}" if flag else error.complaint) from None
     with tracing(trace_path) as trace:
         run = simulate(setting, seed, trace=trace)
     if as_json:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import doyen
 from doyen.sim.runs import run_many
-from doyen_papers.studies.ctolerant import TABLE_I, Setting, record
+from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, record
 from doyen_papers.studies.ground import Ground
 
 SIZES: Final = (32, 64, 128, 256)
@@ -70,7 +70,7 @@ def _recorded(point: Point, place: str, seed: int) -> str:
     key = blake2b(f"{point} {point.warmup_s} {point.seconds} {seed} {_code()}".encode(), digest_size=8).hexdigest()
     path = Path(place) / f"{name}-{key}.jsonl"
     if not path.exists():
-        setting = Setting(
+        setting = ChurnSetting(
             topology=point.topology,
             nodes=point.size,
             drop=point.drop,

@@ -11,7 +11,7 @@ from doyen_papers.papers.cells import numbers
 from doyen_papers.papers.item import Made, Measured, Outcome
 from doyen_papers.papers.madm.cells import Results
 from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, SEVEN, SEVEN_QUALITY, TABLES, neighbours, prioritised
-from doyen_papers.studies.spanning import Failure, Run, Setting, What, graph, simulate
+from doyen_papers.studies.spanning import Failure, Run, SpanningSetting, What, graph, simulate
 
 #: Figure 6.2: what fails one hop after the start, when node 3 has got its EIM.
 FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
@@ -75,7 +75,7 @@ def _modification(results: Results) -> Outcome:
 
 def seven(*failures: Failure, best: str | None = None, silent: bool = False) -> Run:
     found = graph(SEVEN, SEVEN_QUALITY | ({best: 0.99} if best else {}))
-    return simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
+    return simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
 
 
 def _walk(results: Results) -> Outcome:

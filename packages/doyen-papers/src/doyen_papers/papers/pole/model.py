@@ -2,12 +2,12 @@
 
 from doyen.core.ids import NodeId
 from doyen.score.oracles import score_all
-from doyen_papers.studies.pole import Setting, oracle_of
+from doyen_papers.studies.pole import ServiceSetting, oracle_of
 from doyen_papers.studies.pole_places import Deployment
 from doyen_papers.studies.service import tcp_bits_per_s
 
 
-def leader_of(setting: Setting) -> NodeId:
+def leader_of(setting: ServiceSetting) -> NodeId:
     """After the crash, with the dead leader's clients in their data centre; its successor's epoch is p1's turn."""
     place = setting.place()
     found = score_all(
@@ -23,19 +23,19 @@ def by_centre(place: Deployment, leader: NodeId) -> dict[str, float]:
     return {name: consensus + place.between(leader, servers[0]) for name, servers in place.centres}
 
 
-def mean(setting: Setting) -> float:
+def mean(setting: ServiceSetting) -> float:
     place = setting.place()
     centres = by_centre(place, leader_of(setting))
     return sum(share * centres[name] for (name, _), share in zip(place.centres, place.shares, strict=True))
 
 
-def worst(setting: Setting) -> float:
+def worst(setting: ServiceSetting) -> float:
     place = setting.place()
     centres = by_centre(place, leader_of(setting))
     return max(centres[name] for (name, _), share in zip(place.centres, place.shares, strict=True) if share > 0)
 
 
-def recovery_s(setting: Setting) -> float:
+def recovery_s(setting: ServiceSetting) -> float:
     """Two data centres: learn from a quorum; who lacks the history also pulls it."""
     place, leader = setting.place(), leader_of(setting)
     rtt = max(place.rtt_ms.values())

@@ -1,0 +1,23 @@
+"""What every study has: a check of its setting, and a network in made-up time to run its machines on."""
+
+from doyen.errors import ConfigError
+from doyen.sim.engine import Simulation
+from doyen.sim.network import Network, NetworkConfig
+from doyen.sim.streams import Streams
+from doyen.sim.topology import Topology
+from doyen.sim.trace import Trace
+
+
+def need(holds: bool, field: str, wanted: str) -> None:
+    """Complain about a field unless something holds."""
+    if not holds:
+        raise ConfigError(wanted, field=field)
+
+
+def simulation(
+    seed: int, nodes: Topology | int, network: NetworkConfig, trace: Trace | None = None, *, wire: bool = False
+) -> Simulation:
+    """Return an empty simulation of so many nodes that are all linked, or of a given topology."""
+    streams = Streams(seed)
+    topology = Topology(nodes, None) if isinstance(nodes, int) else nodes
+    return Simulation(Network(network, topology, streams), streams, trace=trace, wire=wire)
