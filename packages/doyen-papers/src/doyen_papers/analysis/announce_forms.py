@@ -95,7 +95,7 @@ def graded(a: float, b: float, left: int, right: int, order: int = 12) -> list[t
 
 
 def layers(count: float) -> int:
-    """How often to halve so that features of relative width 1/count are seen."""
+    """Return how often panels must halve to show features of relative width 1/count."""
     return ceil(log2(max(count, 1.0))) + 8
 
 
@@ -183,7 +183,7 @@ def sum_over_rounds(f: Callable[[float, float], float], loss: float) -> float:
 
 
 def _seam(term: Callable[[int], float]) -> float:
-    """What Euler-Maclaurin adds to the integral from HEAD_ROUNDS - 1/2 on: F'/24 - 7 F'''/5760, by differences."""
+    """Return the Euler-Maclaurin terms of an integral from HEAD_ROUNDS - 1/2: F'/24 - 7 F'''/5760, by differences."""
     a, b, c, d = (term(HEAD_ROUNDS + i) for i in (-2, -1, 0, 1))
     return (c - b) / 24 - 17 / 5760 * (d - 3 * c + 3 * b - a)
 

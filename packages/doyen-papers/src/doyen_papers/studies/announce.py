@@ -59,7 +59,7 @@ def study(
     extensions: Extensions = Extensions(),  # noqa: B008  (frozen)
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
-    """One cell: many runs of one setting, by the machines or by the kernels."""
+    """Make many runs of one setting, by the machines or by the kernels."""
     refuse(setting, extensions)
     refuse_counts(runs, jobs)
     hashes = None

@@ -51,25 +51,25 @@ RECEIPT_ROUNDS: Final = 50  # After which SUP+AL by receipt is judged.
 
 
 FORGOTTEN: Final = 1e-6  # Chance of a longer run of losses than the settling time covers,
-MEMORY_MAX: Final = 2000  # which is at most so many T_A for it.
+MEMORY_MAX: Final = 2000  # in T_A: the settling time never covers more.
 
 
 class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the chapter leaves to future work (§5.7); all off unless asked for, and known to the machine engine only."""
+    """Future work of the chapter (§5.7): all of it is off by default, and only the machine engine has it."""
 
     leader_count: int = 1  #: k leaders: yield after hearing k better.
     rank_map: RankMap = "none"  #: A better place wakes earlier: perfectly, or likely.
     query_s: float = 0.0  #: T_Q: ask before the first claim; 0 is off.
     bye: bool = False  #: A departing leader says Bye.
     bye_loss: float = 0.0  #: The loss that the number of Byes is made for.
-    ageing_s: float = float("inf")  #: A leader silent for so long yields to any fresh claim.
+    ageing_s: float = float("inf")  #: A leader that was silent for this time yields to any fresh claim.
 
     def __post_init__(self) -> None:
         need(self.query_s >= 0, "query_s", f"{self.query_s} must be 0 (off) or more")
 
 
 class Run(Struct, kw_only=True):
-    """One run's figures."""
+    """The figures of one run."""
 
     tmax: float | None = None
     messages: float | None = None
@@ -86,7 +86,7 @@ class Run(Struct, kw_only=True):
 
 
 def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions(), trace: Trace | None = None) -> Run:  # noqa: B008
-    """One run of the machines."""
+    """Simulate one run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
 
@@ -118,7 +118,7 @@ def refuse(setting: Setting, extensions: Extensions) -> None:
 
 
 class _Experiment:
-    """One run, and who names whom in it."""
+    """One run, and a record of who names whom in it."""
 
     def __init__(self, setting: Setting, seed: int, extensions: Extensions, trace: Trace | None) -> None:
         self.setting, self.extensions = setting, extensions
@@ -292,7 +292,7 @@ class _Experiment:
         return all(leader.name in named for named in self.first_named_at)
 
     def _best(self) -> SimNode:
-        """Who will lead, as far as ranks decide it: the greatest name, or the earliest draw."""
+        """Return the node that will lead as far as ranks decide it: of the greatest name, or of the earliest draw."""
         if self.setting.variant != "le-m":
             return self.members[-1]
         return max(self.members, key=lambda node: self._machine(node).claim)
@@ -312,7 +312,7 @@ class _Experiment:
     def _measured(
         self, begun: Instant, count: int, named_at: list[dict[Named, Instant]], *, winner: SimNode | None = None
     ) -> Run:
-        """Everybody agrees (or names the winner again), since the last change: what did it take since `begun`?"""
+        """Return what it took since `begun` until the last change, after which all agree (or name the winner again)."""
         sent_at = self.changed_by
         result = Run(converged=True, tmax=(sent_at - begun) / 1e9, messages=max(0, self.changed_count - count))
         self._count_leaders(result, sent_at - begun + self.delay)
@@ -330,7 +330,7 @@ class _Experiment:
     # The nodes, and what they do.
 
     def _took(self, result: Run, duration: Duration) -> None:
-        """An event, until it was over: by a message that was heard, or by one that was not."""
+        """Note how long an event took until a message that was heard, or one that was not, ended it."""
         result.reestablishment = duration / 1e9
         result.tmax = result.reestablishment - self.setting.delay_s
         self._count_leaders(result, duration)
@@ -415,7 +415,7 @@ class _Experiment:
 
 
 class _Doubt:
-    """How long, within a window, something was not as it should be."""
+    """Sums up the time within a window in which something was not as it should be."""
 
     def __init__(self, begin: Instant, end: Instant) -> None:
         self.total: Duration = 0

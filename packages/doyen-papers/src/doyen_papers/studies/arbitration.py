@@ -1,7 +1,7 @@
 """Arbitrated membership by simulation: crashes, cuts, partitions, joins and leaves, with every theorem watched.  [ARB]
 
-Times are in units of T_l.  A run begins with a ring that has stood since ever; what is asked for happens at once, at a
-random moment, in each of so many events; between events the ring comes to rest.
+Times are in units of T_l.  A run begins with a ring that has always stood; what is asked for happens at once, at a
+random moment, in each event; between events the ring comes to rest.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
     arbiter_count: int = 5  #: Central arbitrators, outside the ring.
     lease: Duration = seconds(1)  #: T_l.
     arbitration: Duration = ms(500)  #: T_a.
-    events: int = 1  #: So often, with rest in between.
+    events: int = 1  #: How many events there are, with rest in between.
     crash: int = 0  #: Nodes that crash at once in each event.
     adjacent: bool = False  #: They are next to each other.
     crash_arbiters: int = 0  #: Central arbitrators that crash in each event.
@@ -116,7 +116,7 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Run(Struct, kw_only=True):
-    """What one run came to."""
+    """The outcome of one run."""
 
     survivors: int
     forced: int
@@ -138,7 +138,7 @@ class Run(Struct, kw_only=True):
 
 
 class Ring:
-    """One made-up ring, and what may be done to it."""
+    """One simulated ring, and what may be done to it."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Ring:
     # Time.
 
     def rest(self, least: int = 0, most: int = SETTLE_MAX) -> bool:
-        """Runs until nothing is left to be done; at least and at most so many T_l."""
+        """Run until nothing is left to be done, but at least `least` and at most `most` T_l (for each joiner)."""
         lease = self.config.lease
         for passed in range(most * (1 + len(self.joiners))):
             if passed >= least and self.is_settled():
@@ -218,7 +218,7 @@ class Ring:
         return self.watch.is_settled() and not any(j is not None and j.is_joining for j in joining)
 
     def run(self, duration: Duration) -> None:
-        """In pieces, so that doors are looked at."""
+        """Run in pieces, to check between them that nobody serves two joiners at once."""
         end = self.sim.now + duration
         while self.sim.now < end:
             self.sim.run(until=min(end, self.sim.now + self.config.lease // 4))
@@ -300,7 +300,7 @@ class Ring:
         return sum(fact.detail != "by command" for _, fact in self.watch.departures)
 
     def stayed(self) -> int:
-        """Members that were never forced out."""
+        """Return how many members were never forced out."""
         return sum(machine.seat.incarnation == 1 for machine in self.members())
 
 
@@ -390,7 +390,7 @@ class Latency(Struct, frozen=True):
 
 
 class Detection(Struct, frozen=True):
-    """In T_l."""
+    """Times from a crash to a suspicion, in T_l."""
 
     per_monitor: Spread
     all_monitors: Spread

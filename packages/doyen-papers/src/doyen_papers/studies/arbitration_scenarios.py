@@ -123,7 +123,7 @@ def _proposer_dies(seed: int, build: Build) -> None:
 
 
 def _stale_request(seed: int, build: Build) -> None:
-    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
+    """P has upgraded as printed, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
 
     Others may follow Q, if it leaves in the middle of an upgrade of its own.
     """

@@ -68,7 +68,7 @@ CHANNEL: Final = "election"
 FIRST: Final = Incarnation(1)
 HORIZON: Final[Duration] = seconds(240)  # An election that takes longer has failed.
 STEP: Final[Duration] = ms(100)
-ACKS_WITHIN: Final[Duration] = seconds(20)  # The last acks may take for ever where much is lost.
+ACKS_WITHIN: Final[Duration] = seconds(20)  # The last acks may never come where much is lost.
 NEVER_IN_A_RUN: Final[Duration] = seconds(10**7)
 
 #: [CTOL Table I] c by topology, size and drop rate.
@@ -115,7 +115,7 @@ class ChurnSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     trace: str = ""  #: Views from this membership trace; its nodes, places and drop replace those given.
     handicap: bool = False  #: The five lowest hashes lose more of their membership ACKs: 3.5·drop … 1.5·drop per hop.
     handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all membership messages, both ways.
-    warmup_s: float = 60.0  #: Membership runs so long before the election begins.
+    warmup_s: float = 60.0  #: How long membership runs before the election begins.
     notify_retries: int = 3  #: NOTIFYLEADERs repeated before everybody is asked anew; the paper repeats none.
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class ChurnSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ConfigError(error.complaint, field=named) from None
 
     def bound(self) -> int | Literal["auto"]:
-        """c, as given or from Table I."""
+        """Return c, as given or from Table I."""
         if self.missing_max == "table":
             return TABLE_I.get((self.topology, self.nodes, self.drop), "auto")
         return "auto" if self.missing_max == "auto" else int(self.missing_max)
@@ -200,7 +200,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 def study(
     setting: ChurnSetting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> Summary:
-    """Many elections of one setting, each with its own seed, places, views and initiator."""
+    """Hold many elections of one setting, each with its own seed, places, views and initiator."""
     if setting.trace:
         header = read(setting.trace).header  # Complaints before anything runs.
         setting = replace(setting, nodes=len(header.nodes), drop=header.drop, membership=header.membership)
@@ -227,7 +227,7 @@ def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None) ->
 
 
 def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
-    """A trace of the setting's membership: so long, after its warm-up."""
+    """Record a trace of the setting's membership that begins after its warm-up."""
     need(0 < duration_s <= 1e7, "seconds", f"{duration_s:g} must be positive, and at most 10,000,000")
     experiment = _Experiment(setting, seed, None)
     experiment.begin()
@@ -278,7 +278,7 @@ class _Experiment:
     # The script.
 
     def begin(self) -> None:
-        """Everybody is up and has a view."""
+        """Start all nodes, and give each a view."""
         setting = self.setting
         for node in self.nodes:
             self.sim.start(node)
@@ -324,7 +324,7 @@ class _Experiment:
             return False
         if self.settled_at is None:
             self.settled_at, self.unacked = self.sim.now, {node.name for node in up}
-        # Who was held for failed since is told again, and again owes an ack: that is no longer this election.
+        # A node that was held for failed since gets the leader anew and owes an ack anew: that is another election.
         self.unacked &= self._machine(leader).multicast.waiting
         return not self.unacked or self.sim.now >= self.settled_at + ACKS_WITHIN
 
@@ -408,7 +408,7 @@ class _Experiment:
         return view
 
     def _suspicions(self) -> dict[NodeId, int]:
-        """Of the live nodes, summed over live views; the most unhealthy first, ties by hash."""
+        """Return the suspicions of each live node, summed over live views; the most unhealthy first, ties by hash."""
         up = [node for node in self.ranked if node.host is not None]
         sums = dict.fromkeys((node.name for node in up), 0)
         for node in up:
@@ -418,7 +418,7 @@ class _Experiment:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def _sickest(self) -> set[NodeId]:
-        """The y most unhealthy of the whole system; who was never suspected is not among them."""
+        """Return the y most unhealthy of the whole system; a node that was never suspected is not among them."""
         top = list(self._suspicions().items())[: self.setting.unhealthy]
         return {name for name, count in top if count >= 1}
 

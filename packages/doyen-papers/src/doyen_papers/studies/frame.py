@@ -1,4 +1,4 @@
-"""What every study has: a check of its setting, and a network in made-up time to run its machines on."""
+"""Every study needs these: checks of its setting, and a network in made-up time to run its machines on."""
 
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
@@ -17,7 +17,7 @@ def need(holds: bool, field: str, wanted: str) -> None:
 def simulation(
     seed: int, nodes: Topology | int, network: NetworkConfig, trace: Trace | None = None, *, wire: bool = False
 ) -> Simulation:
-    """Return an empty simulation of so many nodes that are all linked, or of a given topology."""
+    """Return a simulation without nodes yet, of a given topology or of a number of nodes that are all linked."""
     streams = Streams(seed)
     topology = Topology(nodes, None) if isinstance(nodes, int) else nodes
     return Simulation(Network(network, topology, streams), streams, trace=trace, wire=wire)

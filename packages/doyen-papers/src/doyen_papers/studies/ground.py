@@ -65,7 +65,7 @@ def draw_places(ground: Ground, size: int, side: float, rng: Stream) -> list[Pla
 
 
 def from_places(places: list[Place]) -> Topology:
-    """Whoever is within reach is linked."""
+    """Link all nodes that are within reach of each other."""
     size = len(places)
     near = [(a, b) for a in range(size) for b in range(a) if dist(places[a], places[b]) <= REACH_M]
     return Topology(size, near, places)

@@ -52,7 +52,7 @@ class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     nodes: int = 49  #: N.
     drop: float = 0.05  #: Chance that a message is lost, on each hop.
     seconds: float = 300.0  #: How long it is watched.
-    crash: int = 1  #: So many nodes crash, a fifth into the time.
+    crash: int = 1  #: How many nodes crash, a fifth into the time.
     warm_up: float = 60.0  #: Seconds that run before.
     handicap: bool = False  #: The five lowest hashes lose more of their ACKs: 3.5·drop … 1.5·drop per hop.
     handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
@@ -178,7 +178,7 @@ class Group:
         return view
 
     def agreed(self, nodes: Sequence[SimNode] | None = None) -> bool:
-        """All of them hold exactly each other for alive."""
+        """Whether all of these nodes hold exactly each other for alive."""
         nodes = self.live() if nodes is None else nodes
         names = {node.name for node in nodes}
         return all(
@@ -186,7 +186,7 @@ class Group:
         )
 
     def missing_counts(self) -> Counter[NodeId]:
-        """In how many live views each live member is missing, where it is in any."""
+        """Count the live views that each live member is missing from; members that are in all views are left out."""
         counts: Counter[NodeId] = Counter()
         for node in self.live():
             counts.update(self.absent[node.index])
@@ -255,7 +255,7 @@ class _Watch:
 
     def __init__(self, group: Group, setting: MembershipSetting, seed: int) -> None:
         self.group, self.setting, self.seed = group, setting, seed
-        self.histogram: Counter[int] = Counter()  # In so many views missing → how often.
+        self.histogram: Counter[int] = Counter()  # By number of views that a member was missing from: how often.
 
     def run(self) -> Summary:
         group, setting = self.group, self.setting

@@ -1,4 +1,4 @@
-"""Where the servers are: the deployments of [POLE §4], and those of a file.
+"""Places of servers: the deployments of [POLE §4], and those of a file.
 
     three data centres  D1 = {p4, p5}, D2 = {p2, p3}, D3 = {p1}      two  D1 = {p1, p2}, D2 = {p3, p4, p5}
 
@@ -53,7 +53,7 @@ class Deployment(Struct, frozen=True, kw_only=True):
         return {a: {b: self.between(a, b) for b in self.servers} for a in self.servers}
 
     def rates(self) -> dict[NodeId, float]:
-        """Requests per second by server, evenly over a data centre's."""
+        """Return the requests per second by server, evenly over those of a data centre."""
         return {
             server: REQUESTS_PER_S * share / len(servers)
             for (_, servers), share in zip(self.centres, self.shares, strict=True)
@@ -61,7 +61,7 @@ class Deployment(Struct, frozen=True, kw_only=True):
         }
 
     def with_share(self, share: float) -> "Deployment":
-        """So much of all requests comes from the data centre in question, the rest evenly from the others."""
+        """Return this deployment with a share of all requests from `shared`, and the rest evenly from the others."""
         need(0 <= share <= 1, "share", f"{share:g} is not a part of all requests: give 0 to 1")
         rest = (1.0 - share) / max(len(self.centres) - 1, 1)
         return replace(self, shares=tuple(share if name == self.shared else rest for name, _ in self.centres))

@@ -43,7 +43,7 @@ KINDS: Final = ("eim", "ack", "agm", "mqfm", "ldm", "request")
 _OF_REQUEST: Final = frozenset({"request", "notyet", "enquire", "state", "reset"})
 CALM_PULSES: Final = 4
 HOPS_MAX: Final = 1_000_000
-ROUNDS_MAX: Final = 200  # So many waits for a declaration after the last failure, and a run counts as never ending.
+ROUNDS_MAX: Final = 200  # Waits for a declaration after the last failure until a run counts as never ending.
 
 
 class Graph(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Graph(Struct, frozen=True):
 
 
 def graph(edges: Iterable[Edge], quality: Mapping[str, float]) -> Graph:
-    """Checked; a node that only `quality` names has no links."""
+    """Return a graph after checks; a node that only `quality` names has no links."""
     seen: dict[tuple[str, ...], Edge] = {}
     for a, b in edges:
         for name in (a, b):
@@ -84,7 +84,7 @@ def graph(edges: Iterable[Edge], quality: Mapping[str, float]) -> Graph:
 
 
 class Failure(Struct, frozen=True):
-    """What the world does, and when."""
+    """A failure or a return, and its time."""
 
     what: What
     who: tuple[NodeId, ...]  # A node, or the two ends of a link.
@@ -96,7 +96,7 @@ class SpanningSetting(Struct, frozen=True, kw_only=True):
     initiators: tuple[NodeId, ...]
     delay: Literal["unit", "random"] = "unit"
     failures: tuple[Failure, ...] = ()
-    silent: bool = False  # Nobody is told of failures.
+    silent: bool = False  # Neighbours are not notified of failures.
     co_parent_hops: int = 3
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
@@ -183,7 +183,7 @@ def simulate(
 
 
 class Experiment:
-    """One run, and what is seen of it from outside."""
+    """One run, and an account of it from outside."""
 
     def __init__(self, setting: SpanningSetting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
         self.setting, self.config = setting, setting.config()
@@ -241,7 +241,7 @@ class Experiment:
         return self.nodes[name].host is not None
 
     def linked(self, name: NodeId) -> list[NodeId]:
-        """Its neighbours, over links that work, as far as both ends live."""
+        """Return the living neighbours of a node, over links that work."""
         return [
             other for other in self.adjacent[name] if self.alive(other) and frozenset((name, other)) not in self.cut
         ]
@@ -339,7 +339,7 @@ class Experiment:
             parents.setdefault(sender, receiver)
 
     def _fall(self, name: NodeId) -> None:
-        """If it still conducts, and nobody lower does."""
+        """Let a node fail if it still conducts, and no lower one does."""
         self.doomed.discard(name)
         machine = self.machine(name)
         if machine is not None and machine.electing and machine.election and machine.election.initiator == name:
@@ -366,7 +366,7 @@ class Experiment:
             self.sim.at(self._looking_at, self._look, "failure detector")
 
     def _look(self) -> None:
-        """One node of each region that believes in a leader who is not there."""
+        """Notify one node of each region that believes in a leader who is not there."""
         if self._looking_at == self.sim.now:
             self._looking_at = -1
         for members in self.regions():

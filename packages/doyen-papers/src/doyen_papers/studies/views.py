@@ -19,7 +19,7 @@ class ToldViews:
         return self._editor(node).view
 
     def set(self, node: SimNode, members: Iterable[Member]) -> None:
-        """Puts these into the node's view, and tells it what changed."""
+        """Put these into the node's view, and notify it of what changed."""
         editor = self._editor(node.name)
         changed = tuple(member.node for member in members if editor.put(member))
         if changed:
@@ -37,7 +37,7 @@ class ToldViews:
         self.sim.tell(node, ViewChanged(self.view(node.name), changed))
 
     def complete(self, nodes: Iterable[SimNode], counts: Mapping[NodeId, Mapping[NodeId, int]] | None = None) -> None:
-        """Everybody knows everybody; `counts` says how often each suspected each."""
+        """Let everybody know everybody; `counts` says how often each suspected each."""
         everybody = list(nodes)
         for node in everybody:
             suspected = (counts or {}).get(node.name, {})

@@ -1,4 +1,4 @@
-"""What the commands of all studies share: flags of their runs, a trace, and an answer."""
+"""The commands of all studies share this: the flags of their runs, a trace, and an answer."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -96,7 +96,7 @@ def _print(run: Run, found: Graph) -> None:
 
 
 def _edges(text: str, *, alone: bool) -> list[Edge]:
-    """`alone`: there is one node, so there need be no edges."""
+    """Read the edges of a file or of a list; with `alone` there is one node, so there need be none."""
     path = Path(text)
     if not _is_file(path):
         if _INLINE.fullmatch(text.strip()):
@@ -154,14 +154,14 @@ def _failure(what: What, text: str, found: Graph) -> Failure:
 
 
 def _ends(text: str, found: Graph) -> tuple[NodeId, ...]:
-    """`a-b`; where names have dashes of their own, the two that are an edge."""
+    """Split `a-b`; where names have dashes of their own, into the two that are an edge."""
     parts, edges = text.split("-"), {frozenset(edge) for edge in found.edges}
     pairs = [(NodeId("-".join(parts[:i])), NodeId("-".join(parts[i:]))) for i in range(1, len(parts))]
     return next((pair for pair in pairs if frozenset(pair) in edges), tuple(NodeId(part) for part in parts))
 
 
 def _check_failed_before(back: Failure, failures: Sequence[Failure]) -> None:
-    """What comes back must have failed."""
+    """Refuse a return of something that has not failed."""
     broke: What | None = {"heal-link": "fail-link", "recover": "fail-node"}.get(back.what)  # type: ignore[assignment]
     if broke and not any(f.what == broke and set(f.who) == set(back.who) and f.at <= back.at for f in failures):
         raise ConfigError(f"--{back.what} {'-'.join(back.who)}@{back.at:g}: it has not failed by then: see --{broke}")

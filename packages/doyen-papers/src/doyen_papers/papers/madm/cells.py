@@ -1,4 +1,4 @@
-"""What the items of [MADM] measure: one task is many runs of one question, each run on a graph of its own."""
+"""The tasks of [MADM]: many runs of one question each, every run on a graph of its own."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -84,7 +84,7 @@ def _worst(found: Graph, seed: int, algorithm: Algorithm) -> dict[str, float | N
 
 
 def _stabilised(rng: Random, seed: int) -> float | None:
-    """The share of its bound that a run from corrupted state needed; None if it never agreed."""
+    """Return the share of its bound that a run from corrupted state needed; None if it never agreed."""
     size = rng.randint(2, 12)
     found = graph(random_edges(rng, size), random_quality(rng, size))
     setting = SpanningSetting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=6.0, unaided=True)

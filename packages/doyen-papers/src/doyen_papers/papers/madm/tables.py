@@ -24,7 +24,7 @@ FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
 
 
 def truncated(value: float, digits: int) -> float:
-    """The tables cut their decimals off."""
+    """Cut decimals off, as the tables do."""
     return float(floor(value * 10**digits + 1e-9) / 10**digits)
 
 
@@ -96,7 +96,10 @@ def _failures(results: Results) -> Outcome:
             leader = float(region.leader) if region.leader is not None else None
             cells.append(Measured(where=f"{name} fails: {{{','.join(region.members)}}}", mean=leader))
     broken = Failure("fail-link", (NodeId("1"), NodeId("2")), 1.0)
-    for how, silent in (("as printed", True), ("with re-parenting", False)):  # Nobody is told: nobody seeks a parent.
+    for how, silent in (
+        ("as printed", True),
+        ("with re-parenting", False),
+    ):  # Unless a node is notified, it seeks no parent.
         declared = seven(broken, best="1", silent=silent).declarations[0].leader
         cells.append(Measured(where=f"node 1 is the best and 1-2 fails, {how}", mean=float(declared)))
     return Outcome(cells=cells)

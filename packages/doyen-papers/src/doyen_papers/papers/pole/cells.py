@@ -18,12 +18,12 @@ SLOW: Final = 4.0  # Requests per second where only exact means are wanted.
 
 
 def exact(**setting: Any) -> Task:
-    """Without jitter one run says it all."""
+    """Return a task of one run: without jitter a second would be the same."""
     return Task(ServiceSetting(requests_per_s=SLOW, **setting), "machine", 1)
 
 
 def jittered(**setting: Any) -> Task:
-    """As the authors did it: [POLE §4.1] means of five runs."""
+    """[POLE §4.1] Return a task of five runs, as the authors did it."""
     return Task(ServiceSetting(jitter=JITTER, **setting), "machine", 5)
 
 

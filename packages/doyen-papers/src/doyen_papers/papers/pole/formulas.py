@@ -32,7 +32,7 @@ def _scores(results: Results) -> Outcome:
 
 
 def _changes_at(name: str) -> float:
-    """From which share on it is the leader of p = 1.  (At p = 0 of Deployment 1, p2, p3 and p4 are equal.)"""
+    """Return the share from which on the leader is that of p = 1.  (At p = 0 of Deployment 1, p2, p3, p4 are equal.)"""
     low, high = 0.0, 1.0
     last = leader_of(ServiceSetting(deployment=name, share=high))
     for _ in range(STEPS):
