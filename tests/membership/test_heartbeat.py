@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.heartbeat import Beat, BeatDue, Beats, Fade, Heartbeat, HeartbeatConfig
@@ -67,7 +68,13 @@ def test_renesse_3_the_greater_counter_is_kept(out: RecordingOut) -> None:
     assert out.take() == []
     machine.on_timer(BeatDue(), 20)
     assert Send(B, Beats((beat(A, 1), beat(C, 1)))) in out.take()
-    assert machine._fresh[B].beat == beat(B, 5)
+    machine.on_message(C, Beats((beat(B, 4), beat(C, 2))), FAIL)
+    machine.on_timer(BeatDue(), FAIL + 10)
+    assert machine.view[B].status is Status.FAILED, "a lesser counter is no sign of life"
+    machine.on_message(C, Beats((beat(B, 5),)), FAIL + 11)
+    assert machine.view[B].status is Status.FAILED
+    machine.on_message(C, Beats((beat(B, 6),)), FAIL + 12)
+    assert machine.view[B].status is Status.ALIVE
 
 
 def test_renesse_3_a_counter_that_stands_still_means_failed(out: RecordingOut) -> None:
@@ -194,7 +201,7 @@ def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
     world = Group(12, build, seed=1, acquainted=False, wire=True)
     world.start()
     assert world.run_until(world.agreed, seconds(30))
-    world.sim.command(world.sim.nodes[5], MEMBERSHIP, "leave")
+    world.sim.tell(world.sim.nodes[5], LeaveGroup(), channel=MEMBERSHIP)
     world.run(seconds(30))
     statuses = {world.view(node)["n005"].status for node in world.live() if node.name != "n005"}  # type: ignore[index]
     assert statuses == {Status.LEFT}

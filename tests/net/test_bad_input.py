@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant, ms
 from doyen.core.codec import DATAGRAM_MAX, REASONS, VERSION, Codec
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
@@ -36,11 +37,23 @@ CONFIG = AnnounceConfig(announce_interval=ms(40), listen_timeout=ms(120), suppre
 class NoSocket(UdpTransport):
     """A transport without a network: what is said is only counted."""
 
-    async def open(self, heard: Heard) -> None:
-        self.address = Address("127.0.0.1", 7005)
+    heard: Heard  #: What the driver hears: call it with a datagram and where it came from.
 
-    def _send(self, data: bytes, sockaddr: Any) -> None:
+    async def open(self, heard: Heard) -> None:
+        self.address, self.heard = Address("127.0.0.1", 7005), heard
+
+    def send(self, data: bytes, to: Address) -> None:
+        super().send(data, to)  # Looks at the address, and finds no socket.
         self.sent_count += 1
+
+    def multicast(self, data: bytes) -> None:
+        self.sent_count += 1
+
+
+def hear(node: Driver, data: bytes, source: Address) -> None:
+    """Let a datagram come to a driver without a network."""
+    assert isinstance(node.transport, NoSocket)
+    node.transport.heard(data, source)
 
 
 def driver(**options: Any) -> Driver:
@@ -140,7 +153,7 @@ def test_a_hundred_thousand_bad_datagrams_leave_the_node_electing() -> None:
                 if i == warm:
                     settled, _ = tracemalloc.get_traced_memory()
                     tracemalloc.reset_peak()
-                node._on_datagram(data, Address("127.0.0.1", 1 + i % 60_000))
+                hear(node, data, Address("127.0.0.1", 1 + i % 60_000))
                 if i % 500 == 0:
                     elected.clear()  # So that the list is not what grows.
                     await asyncio.sleep(0)  # Timers go on meanwhile.
@@ -259,7 +272,7 @@ def test_a_namesake_is_counted_and_never_heard() -> None:
         node = with_election()
         await node.start()
         other = Codec("group").encode(ME, Incarnation(2), "election", Announcement(9, 2**60))
-        node._on_datagram(other, FROM)
+        hear(node, other, FROM)
         assert node.refused["namesake"] == 1
         assert node.received_count == 0
         node.close()
@@ -272,7 +285,7 @@ def test_complaints_about_one_reason_are_logged_once_in_a_while(caplog: pytest.L
         node = with_election()
         await node.start()
         for _ in range(1_000):
-            node._on_datagram(b"\xc1", FROM)
+            hear(node, b"\xc1", FROM)
         node.close()
         assert node.refused["malformed"] == 1_000
 
@@ -289,6 +302,10 @@ class Letter(Struct, frozen=True, array_like=True, tag="L"):
     text: str
 
 
+class Write(Command, frozen=True):
+    text: str
+
+
 class Writer:
     """Says one letter when asked."""
 
@@ -296,6 +313,7 @@ class Writer:
 
     def __init__(self, out: Out) -> None:
         self._out = out
+        out.subscribe(Write, self.write)
 
     def start(self, now: Instant) -> None: ...
 
@@ -303,8 +321,8 @@ class Writer:
 
     def on_timer(self, timer: Any, now: Instant) -> None: ...
 
-    def write(self, text: str, now: Instant) -> None:
-        self._out.multicast(Letter(text))
+    def write(self, command: Write, now: Instant) -> None:
+        self._out.multicast(Letter(command.text))
 
 
 def test_a_message_above_the_limit_is_a_clear_error_for_its_sender() -> None:
@@ -319,11 +337,11 @@ def test_a_message_above_the_limit_is_dropped_loudly_and_the_node_goes_on(caplog
         node = driver()
         node.add("letters", Writer)
         await node.start()
-        node.command("letters", "write", text="x" * 2_000)
+        node.tell(Write("x" * 2_000), channel="letters")
         assert node.refused["too large"] == 1
         assert node.failure is None
         assert node.transport.sent_count == 0
-        node.command("letters", "write", text="x")
+        node.tell(Write("x"), channel="letters")
         assert node.transport.sent_count == 1
         node.close()
 

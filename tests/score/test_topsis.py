@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from doyen.cli import app
 from doyen.errors import ConfigError
-from doyen.score.probes import closeness, degree, modification_time
-from doyen.score.topsis import Attribute, quality, rate, read_attributes, read_table
+from doyen.score.topsis import Attribute, quality
 from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, TABLES, neighbours, prioritised
+from doyen_papers.score.graph import closeness, degree, modification_time
+from doyen_papers.score.table import rate, read_attributes, read_table
 
 
 def truncated(value: float, digits: int) -> str:
@@ -94,7 +95,7 @@ GOOD = {"attribute": [{"name": "x", "min": 0, "max": 1, "weight": 1.0, "kind": "
     [
         ({"min": 1}, "min 1 of x must be less than max"),
         ({"min": 2}, "max"),
-        ({"weight": 1.5}, "weight 1.5 of x"),
+        ({"weight": 1.5}, "weight 1.5 is out of range: give 0 to 1"),
         ({"kind": "good"}, "one of benefit, cost"),
         ({"max": "much"}, "max"),
         ({"colour": 1}, "colour"),

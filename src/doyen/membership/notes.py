@@ -15,7 +15,9 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.commands import ChangeNote
+from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NAME_MAX, Incarnation, NodeId
@@ -32,15 +34,9 @@ _encode = Encoder().encode
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    interval: Duration = seconds(5)  #: One member is asked whether it knows the same.  Long: who missed news waits.
-    fan_out: int = 3  #: News are told on to so many.  1: most miss them.  High: traffic.
-
-    def __post_init__(self) -> None:
-        if not 0 < self.interval < FOREVER:
-            raise ConfigError("must be positive and finite", field="interval")
-        if not 1 <= self.fan_out <= 64:
-            raise ConfigError("must be 1 to 64", field="fan_out")
+class NotesConfig(Config, frozen=True, kw_only=True):
+    interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
+    fan_out: Annotated[Several, Doc("How many members news are told on to. 1: most miss them.")] = 3
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -102,6 +98,8 @@ class Notes:
         self._sum = 0
         self._view: MembershipView | None = None
         self._keep(own)
+        out.subscribe(ViewChanged, self.on_view_changed)
+        out.subscribe(ChangeNote, self.on_change_note)
 
     @property
     def own(self) -> Note:
@@ -112,26 +110,19 @@ class Notes:
     def start(self, now: Instant) -> None:
         self._out.set_timer(AskDue(), now + int(self._rng.random() * self.config.interval))
 
-    def say(
-        self,
-        now: Instant,
-        *,
-        score: float | None = None,
-        eligible: bool | None = None,
-        words: Mapping[str, str] | None = None,
-    ) -> None:
-        """A command: what is given replaces what was said; what is not stays."""
+    def on_change_note(self, command: ChangeNote, now: Instant) -> None:
+        """Replace what the command gives, and tell the others."""
         own = self.own
-        if words is not None:
-            check_words(words)
+        if command.words is not None:
+            check_words(command.words)
         said = Note(
             self.me,
             own.incarnation,
             own.version + 1,
-            own.score if score is None else score,
-            own.eligible if eligible is None else eligible,
+            own.score if command.score is None else command.score,
+            own.eligible if command.eligible is None else command.eligible,
             own.software,
-            own.words if words is None else dict(words),
+            own.words if command.words is None else dict(command.words),
         )
         self._keep(said)
         self._tell_on((said,))

@@ -47,8 +47,8 @@ def boot_time_ns() -> Instant:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-class Tap(World, Protocol):
-    """What stands between a driver and its machines: it takes every input, and is the world of the host."""
+class Tap(Protocol):
+    """Stands between a driver and its machines, and takes every input."""
 
     def start(self, now: Instant) -> None: ...
     def start_late(self, port: Port, now: Instant) -> None: ...
@@ -56,7 +56,6 @@ class Tap(World, Protocol):
     def on_message(self, channel: str, sender: NodeId, message: Any, now: Instant) -> None: ...
     def on_timer(self, port: Port, timer: Any, now: Instant) -> None: ...
     def on_durable(self, port: Port, now: Instant) -> None: ...
-    def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None: ...
     def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None: ...
 
 
@@ -111,11 +110,12 @@ class Driver:
             self._step(self._inputs.start_late, port)
         return port.machine
 
-    def interpose(self, tap: Tap) -> None:
-        """Put a tap between this driver and its machines, before any machine is added."""
+    def interpose(self, tap: Tap, world: World) -> None:
+        """Let a tap take all inputs of the machines, and a world all effects, before any machine is added."""
         if self.host.ports:
             raise LocalProtocolError(f"{self.host.node} has machines already: a tap must come before them")
-        self.host.world = self._tap = self._inputs = tap
+        self._tap = self._inputs = tap
+        self.host.world = world
 
     def watch(self, observer: Observer) -> None:
         """Add an observer, which is notified of every fact."""
@@ -157,19 +157,12 @@ class Driver:
             raise
         self._set_alarm()
 
-    def command(self, channel: str, name: str, **arguments: Any) -> None:
-        self._check_running(name)
-        self._inputs.command(channel, name, self.clock(), **arguments)
-        self._set_alarm()
-
     def tell(self, fact: Any, *, channel: str | None = None) -> None:
-        self._check_running(f"{type(fact).__name__} for it")
+        """Give a fact or a command to the machine on that channel, or to all that hear it."""
+        if not self._running:
+            raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {fact}: start it first")
         self._inputs.tell(fact, self.clock(), channel=channel)
         self._set_alarm()
-
-    def _check_running(self, what: str) -> None:
-        if not self._running:
-            raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {what}: start it first")
 
     def close(self) -> None:
         """Fall silent for good; timers and messages of the machines are dropped from here on."""

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import msgspec
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
+from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
 from doyen.core.rank import shortest
@@ -339,7 +340,7 @@ class Node:
         check_words(meta)
         if NOTES not in self.agent.stack.machines:
             raise LocalProtocolError("no membership carries it: join with membership='swim'")
-        self.agent.driver.command(NOTES, "say", words=dict(meta))
+        self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
 
     def events(self) -> AsyncGenerator[Event, None]:
         """From now on, until the node stops; a reader that is too slow loses the oldest, and is told how many."""
@@ -372,7 +373,8 @@ class Node:
         return self._campaigns[name]
 
     @property
-    def _own(self) -> Campaign:
+    def own_election(self) -> Campaign:
+        """Return the group's own election, the one without a name; raises `LocalProtocolError` where there is none."""
         if "" not in self._campaigns:
             has = ", ".join(self.agent.config.named_elections()) or "none yet"
             raise LocalProtocolError(f"this node has no election of its own: name one ({has}), node.election(NAME)")
@@ -380,23 +382,23 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        return "" in self._campaigns and self._own.is_leader
+        return "" in self._campaigns and self.own_election.is_leader
 
     def leader(self) -> str | None:
-        return self._own.leader()
+        return self.own_election.leader()
 
     @property
     def term(self) -> TermId | None:
-        return self._own.term
+        return self.own_election.term
 
     def lead(self, timeout: str | float | None = None) -> Leading:
-        return self._own.lead(timeout)
+        return self.own_election.lead(timeout)
 
     def terms(self) -> AsyncGenerator[Term, None]:
-        return self._own.terms()
+        return self.own_election.terms()
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
-        await self._own.resign(cooldown, to)
+        await self.own_election.resign(cooldown, to)
 
     # For campaigns.
 
@@ -444,7 +446,7 @@ class Node:
         for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
             self.agent.give_score(reign.channel, 0, shortest(value))
         if NOTES in self.agent.stack.machines:
-            driver.command(NOTES, "say", score=value)
+            driver.tell(ChangeNote(score=value), channel=NOTES)
 
     def _answer_score(self, channel: str, number: int, value: float) -> None:
         self.agent.give_score(channel, number, value)

@@ -9,9 +9,10 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from math import isfinite
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -147,6 +148,18 @@ class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
+NAMES: Final[Mapping[type[Any], str]] = {  # For whoever counts messages.
+    Eim: "eim",
+    Ack: "ack",
+    Agm: "agm",
+    Mqfm: "mqfm",
+    Ldm: "ldm",
+    Request: "request",
+    NotYet: "notyet",
+    Enquire: "enquire",
+    State: "state",
+    Reset: "reset",
+}
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 

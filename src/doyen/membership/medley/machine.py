@@ -82,8 +82,9 @@ class Medley:
             payload_max=payload_max,
             targets=make_targets,
         )
-        self.start, self.on_message, self.leave = self.swim.start, self.swim.on_message, self.swim.leave
-        self.on_link_broken, self.on_seeds_changed = self.swim.on_link_broken, self.swim.on_seeds_changed
+        self.start, self.on_message = self.swim.start, self.swim.on_message
+        out.subscribe(LeaderElected, self.on_leader_elected)
+        out.subscribe(LeaderLost, self.on_leader_lost)
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
         self.targets.favour(fact.term.leader)

@@ -23,6 +23,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
@@ -57,7 +58,7 @@ from doyen.membership.swim.messages import (
     Updates,
     Word,
 )
-from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
+from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
 from doyen.membership.swim.roundtrip import RoundTrips
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
@@ -72,7 +73,6 @@ class Swim:
         "_address_of_seed",
         "_changed",
         "_fading",
-        "_feedback",
         "_greeted_at",
         "_left",
         "_out",
@@ -112,7 +112,6 @@ class Swim:
         me = Member(node=node, incarnation=self.incarnation, address=address)
         self._roster = roster = Roster(me, config, known)
         self._targets = targets([n for n in roster.view.members if n != node], rng)
-        self._feedback: Feedback | None = self._targets if hasattr(self._targets, "hurry") else None  # type: ignore[assignment]
         self.health = LocalHealth(config)
         self._post = Post(
             config,
@@ -131,6 +130,9 @@ class Swim:
         self._greeted_at: Instant = -FOREVER
         self._reap_at: Instant = FOREVER  # When the next timer for it comes.
         self._fading = self._left = False
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(SeedsChanged, self.on_seeds_changed)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -150,14 +152,13 @@ class Swim:
         if kind is Ping:
             if message.target != self.node:
                 self.misdirected_count += 1
-            elif self._feedback is None:
+            elif not (waited_ms := self._targets.on_pinged(now)):
                 self._post.reply(sender, Ack, message.ping_no)
             else:
-                waited_ms = self._feedback.on_pinged(now)
                 self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
         elif kind is Ack:
-            if message.waited_ms and self._feedback is not None:
-                self._feedback.on_waited(sender, message.waited_ms)
+            if message.waited_ms:
+                self._targets.on_waited(sender, message.waited_ms)
             self._prober.on_ack(sender, message, now)
         elif self._left:
             pass
@@ -168,8 +169,7 @@ class Swim:
         elif kind is Nack:
             self._prober.on_nack(sender, message)
         elif kind is PingMe:
-            if self._feedback is not None:
-                self._feedback.hurry(sender)
+            self._targets.hurry(sender)
         elif kind is Digest:
             self._sync.on_digest(sender, message)
         elif kind is Entries:

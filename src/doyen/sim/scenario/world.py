@@ -10,9 +10,9 @@ from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
 from doyen.election.announce import Announce
-from doyen.election.baselines import SuppressThenAnnounce
+from doyen.election.announce.sup_al import SuppressThenAnnounce
+from doyen.election.announce.wakeup import Place
 from doyen.election.pole.config import PoleConfig
-from doyen.election.wakeup import Place
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode

@@ -1,49 +1,36 @@
 """The setting of an announce-listen experiment: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
 
 from math import inf
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
-from doyen.errors import ConfigError
+from doyen.core.config import Amount, Config, Doc, Probability, Scale
 
 Variant = Literal["le-a", "le-s", "le-m", "sup", "al", "sup-al-receipt", "sup-al-redraw", "sup-al-spread"]
 LossModel = Literal["none", "correlated", "uncorrelated", "load"]
 Timer = Literal["uniform", "exponential"]
 Event = Literal["start", "leader-departs", "false-departure", "joiner-better", "joiner-worse"]
 
-NODES_MAX = 1_000_000
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+Endless: TypeAlias = Annotated[float, Meta(gt=0)]  # Infinity included.
 
 
-class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Setting(Config, frozen=True, kw_only=True):
     """One cell of Chapter 5: a variant, a group, a network and what happens to it.  Times are seconds."""
 
     variant: Variant = "le-s"
-    nodes: int = 10  #: N.  Incumbents, where a joiner comes; the departing leader included, where it leaves.
-    loss: float = 0.0  #: l, the chance that one announcement (or one delivery of it) is lost.
+    nodes: Annotated[Nodes, Doc("N. Incumbents, where a joiner comes; the leader included, where it leaves.")] = 10
+    loss: Annotated[Probability, Doc("l, the chance that one announcement (or one delivery of it) is lost.")] = 0.0
     loss_model: LossModel = "uncorrelated"
-    timer: Timer = "uniform"  #: Distribution of the wake-up time in [0, suppress_s).
-    announce_s: float = 1.0  #: T_A.
-    listen_s: float = inf  #: T_L.
-    suppress_s: float = 1.0  #: T_S; counts as 0 for le-a and al.
-    delay_s: float = 0.1  #: Δ, the same for every delivery.
+    timer: Annotated[Timer, Doc("Distribution of the wake-up time in [0, suppress_s).")] = "uniform"
+    announce_s: Annotated[Scale, Doc("T_A.")] = 1.0
+    listen_s: Annotated[Endless, Doc("T_L.")] = inf
+    suppress_s: Annotated[Amount, Doc("T_S; counts as 0 for le-a and al.")] = 1.0
+    delay_s: Annotated[Amount, Doc("Δ, the same for every delivery.")] = 0.1
     event: Event = "start"
-    load_capacity: float = 2000.0  #: Load model: messages that together add one more chance `loss` of being lost.
-    load_window_s: float = 0.1  #: Load model: messages sent within this time arrive "together".
-
-    def __post_init__(self) -> None:
-        for field, given, holds, wanted in (
-            ("nodes", self.nodes, 1 <= self.nodes <= NODES_MAX, f"is out of range: give 1 to {NODES_MAX}"),
-            ("loss", self.loss, 0 <= self.loss <= 1, "is not a probability: give a number from 0 to 1"),
-            ("announce_s", self.announce_s, 0 < self.announce_s < inf, "must be positive and finite"),
-            ("listen_s", self.listen_s, self.listen_s > 0, "must be positive (inf: never)"),
-            ("suppress_s", self.suppress_s, 0 <= self.suppress_s < inf, "must be 0 or more, and finite"),
-            ("delay_s", self.delay_s, 0 <= self.delay_s < inf, "must be 0 or more, and finite"),
-            ("load_capacity", self.load_capacity, self.load_capacity > 0, "must be positive"),
-            ("load_window_s", self.load_window_s, self.load_window_s >= 0, "must be 0 or more"),
-        ):
-            if not holds:
-                raise ConfigError(f"{given} {wanted}", field=field)
+    load_capacity: Annotated[Endless, Doc("Load model: messages that together add one more chance `loss`.")] = 2000.0
+    load_window_s: Annotated[Amount, Doc("Load model: messages sent within this time arrive together.")] = 0.1
 
     @property
     def loss_prob(self) -> float:

@@ -3,12 +3,12 @@
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from doyen.core.config import load
+from doyen.core.config import Config, Doc, load
 
 Engine = Literal["kernel", "machine"]
 
@@ -92,13 +92,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     plot: Plot | None = None
 
 
-class Text(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Text(Config, frozen=True, kw_only=True):
     """One figure or table, as `items.toml` describes it to a reader."""
 
-    id: str  #: "le/fig5.8".
-    title: str  #: What it shows.
-    caption: str  #: What to look for, in a sentence or two.
-    shown_x: tuple[float, ...] = ()  #: Which points of its curves the small table shows; () is all.
+    id: Annotated[str, Doc("le/fig5.8")]
+    title: Annotated[str, Doc("What it shows.")]
+    caption: Annotated[str, Doc("What to look for, in a sentence or two.")]
+    shown_x: Annotated[tuple[float, ...], Doc("Which points of its curves the small table shows; none: all.")] = ()
 
 
 #: What is measured of an item: its tasks, and what is made of their results.

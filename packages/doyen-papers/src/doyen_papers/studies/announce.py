@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from doyen.core.config import need
 from doyen.sim.runs import Figure, figure, refuse_counts, run_many
 from doyen.sim.trace import combined_hash
 from doyen_papers.analysis.setting import Setting
 from doyen_papers.studies.announce_run import Extensions, Run, refuse, simulate
-from doyen_papers.studies.frame import need
 
 __all__ = ["Engine", "Extensions", "FirstRound", "Summary", "refuse", "simulate", "study"]
 

@@ -23,23 +23,26 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from math import ceil, log
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import LeaveGroup
+from doyen.core.config import Config, Doc, need
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Machine
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
-from doyen.election.baselines import AnnounceListen, Form, Suppression, SuppressThenAnnounce
-from doyen.election.wakeup import Place, RankMap
+from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
+from doyen.election.announce.wakeup import Place, RankMap
 from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
-from doyen_papers.studies.frame import need, simulation
+from doyen_papers.studies.baselines import AnnounceListen, Suppression
+from doyen_papers.studies.frame import simulation
 
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
@@ -54,18 +57,15 @@ FORGOTTEN: Final = 1e-6  # Chance of a longer run of losses than the settling ti
 MEMORY_MAX: Final = 2000  # in T_A: the settling time never covers more.
 
 
-class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Extensions(Config, frozen=True, kw_only=True):
     """Future work of the chapter (§5.7): all of it is off by default, and only the machine engine has it."""
 
-    leader_count: int = 1  #: k leaders: yield after hearing k better.
-    rank_map: RankMap = "none"  #: A better place wakes earlier: perfectly, or likely.
-    query_s: float = 0.0  #: T_Q: ask before the first claim; 0 is off.
-    bye: bool = False  #: A departing leader says Bye.
-    bye_loss: float = 0.0  #: The loss that the number of Byes is made for.
-    ageing_s: float = float("inf")  #: A leader that was silent for this time yields to any fresh claim.
-
-    def __post_init__(self) -> None:
-        need(self.query_s >= 0, "query_s", f"{self.query_s} must be 0 (off) or more")
+    leader_count: Annotated[int, Doc("k leaders: yield after hearing k better.")] = 1
+    rank_map: Annotated[RankMap, Doc("A better place wakes earlier: perfectly, or likely.")] = "none"
+    query_s: Annotated[float, Meta(ge=0), Doc("T_Q: ask before the first claim; 0 is off.")] = 0.0
+    bye: Annotated[bool, Doc("A departing leader says Bye.")] = False
+    bye_loss: Annotated[float, Doc("The loss that the number of Byes is made for.")] = 0.0
+    ageing_s: Annotated[float, Doc("How long a leader is silent before it yields to any fresh claim.")] = float("inf")
 
 
 class Run(Struct, kw_only=True):
@@ -89,6 +89,10 @@ def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions
     """Simulate one run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
+
+
+def _announces(machine: Machine) -> bool:
+    return machine.announcing if isinstance(machine, SuppressThenAnnounce) else True
 
 
 def refuse(setting: Setting, extensions: Extensions) -> None:
@@ -178,7 +182,7 @@ class _Experiment:
         self.sim.run(until=max(self.config.suppress_interval, rounds * self.interval if variant != "sup" else 0))
         last = max((times[-1] for times in self.sent_at if times), default=0)
         result = Run(converged=True, rounds=rounds, tmax=last / 1e9, messages=self.sim.message_count)
-        announcing = [node.name for node in self.members if getattr(self._machine(node), "announcing", True)]
+        announcing = [node.name for node in self.members if _announces(self._machine(node))]
         result.leaders = len(announcing) if variant != "sup" else self.sim.message_count
         if variant == "sup-al-receipt":
             named = {self._machine(node).leader for node in self.members}
@@ -219,7 +223,7 @@ class _Experiment:
         self.living -= 1
         self.counts[self.names[leader.index]] -= 1
         if self.extensions.bye:
-            self.sim.command(leader, CHANNEL, "leave")
+            self.sim.tell(leader, LeaveGroup(), channel=CHANNEL)
         self.sim.crash(leader)
         if self.living == 0:
             return Run(converged=True, tmax=0.0, messages=0, rounds=0, reestablishment=0.0)
@@ -374,7 +378,8 @@ class _Experiment:
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if message.__class__ is Announcement:
             times = self.sent_at[node.index]
-            if not times and getattr(self._machine(node), "_election_no", 1) == 1:
+            machine = self._machine(node)
+            if not times and (not isinstance(machine, Announce) or machine.election_no == 1):
                 self.first_senders.append(node.index)
             times.append(now)
 

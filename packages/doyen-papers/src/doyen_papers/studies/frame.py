@@ -1,17 +1,10 @@
-"""Every study needs these: checks of its setting, and a network in made-up time to run its machines on."""
+"""Every study needs a network in made-up time to run its machines on."""
 
-from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Network, NetworkConfig
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
-
-
-def need(holds: bool, field: str, wanted: str) -> None:
-    """Complain about a field unless something holds."""
-    if not holds:
-        raise ConfigError(wanted, field=field)
 
 
 def simulation(

@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean, median
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms, seconds
+from doyen.core.config import Config, Count, Doc, Share, need
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -29,46 +30,53 @@ from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.trace import Trace
-from doyen_papers.studies.frame import need, simulation
+from doyen_papers.studies.frame import simulation
 from doyen_papers.studies.ground import Ground, build_ground, radio
 from doyen_papers.studies.memstats import spread
-from doyen_papers.studies.underlay import CONFIGS, Config, Handicap, HandicapOut, Protocol, acquaint, handicaps, member
+from doyen_papers.studies.underlay import (
+    CONFIGS,
+    Handicap,
+    HandicapOut,
+    MemberConfig,
+    Protocol,
+    acquaint,
+    handicaps,
+    member,
+)
 from doyen_papers.studies.underlay import MEMBERSHIP as CHANNEL
 
 Preset = Literal["auto", "paper", "lan", "wan"]
 
-NODES_MAX: Final = 100_000
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
 LIVES: Final = 1 << 20  # Incarnations between two starts of a node.
 
 
-class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MembershipSetting(Config, frozen=True, kw_only=True):
     """One cell."""
 
-    protocol: Protocol = "swim"  #: Whose machines run.
-    preset: Preset = "auto"  #: Their timers; auto: as published on radio topologies, lan where all are linked.
-    topology: Ground = "grid"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
-    nodes: int = 49  #: N.
-    drop: float = 0.05  #: Chance that a message is lost, on each hop.
-    seconds: float = 300.0  #: How long it is watched.
-    crash: int = 1  #: How many nodes crash, a fifth into the time.
-    warm_up: float = 60.0  #: Seconds that run before.
-    handicap: bool = False  #: The five lowest hashes lose more of their ACKs: 3.5·drop … 1.5·drop per hop.
-    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
+    protocol: Annotated[Protocol, Doc("Whose machines run.")] = "swim"
+    preset: Annotated[Preset, Doc("Their timers; auto: as published on radio topologies, else lan.")] = "auto"
+    topology: Annotated[Ground, Doc("Who is linked: within 4 m on a grid, at random, in crowds; or all.")] = "grid"
+    nodes: Annotated[Nodes, Doc("N.")] = 49
+    drop: Annotated[Share, Doc("Chance that a message is lost, on each hop.")] = 0.05
+    seconds: Annotated[float, Meta(gt=0, le=1e7), Doc("How long it is watched.")] = 300.0
+    crash: Annotated[Count, Doc("How many nodes crash, a fifth into the time.")] = 1
+    warm_up: Annotated[float, Meta(ge=0, le=1e7), Doc("Seconds that run before.")] = 60.0
+    handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
+    handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
 
-    def __post_init__(self) -> None:
-        need(1 <= self.nodes <= NODES_MAX, "nodes", f"{self.nodes} is out of range: give 1 to {NODES_MAX}")
-        need(0 <= self.drop < 1, "drop", f"{self.drop} is not a probability: give a number from 0 to below 1")
-        need(0 < self.seconds <= 1e7, "seconds", f"{self.seconds} must be positive, and at most 10,000,000")
-        need(0 <= self.warm_up <= 1e7, "warm_up", f"{self.warm_up} must be 0 or more, and at most 10,000,000")
+    def check(self) -> None:
         need(not self.handicap or 3.5 * self.drop < 1, "handicap", "multiplies drop by 3.5: that is too much loss")
-        need(0 <= self.crash < self.nodes, "crash", f"{self.crash} must be 0 or more, and leave somebody alive")
+        need(self.crash < self.nodes, "crash", f"{self.crash} must leave somebody alive")
 
-    def config(self) -> Config:
+    def config(self) -> MemberConfig:
         kind = CONFIGS[self.protocol]
         preset = ("lan" if self.topology == "complete" else "paper") if self.preset == "auto" else self.preset
-        made: Config = kind.paper() if preset == "paper" else (kind.lan if preset == "lan" else kind.wan)(self.nodes)
+        made: MemberConfig = (
+            kind.paper() if preset == "paper" else (kind.lan if preset == "lan" else kind.wan)(self.nodes)
+        )
         return made
 
 
@@ -213,7 +221,7 @@ def first_incarnation(start: int) -> Incarnation:
     return Incarnation(start * LIVES)
 
 
-def builder(config: Config, *, seeds: Sequence[Address] = ()) -> Build:
+def builder(config: MemberConfig, *, seeds: Sequence[Address] = ()) -> Build:
     """Return what builds the machines of the protocol that the configuration belongs to."""
 
     def build(group: Group, node: SimNode, out: Out) -> Any:

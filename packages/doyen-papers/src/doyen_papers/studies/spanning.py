@@ -19,19 +19,21 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import Initiate
+from doyen.core.config import need
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId, node_id
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.messages import Ack, Eim, Mqfm
+from doyen.election.spanning.messages import NAMES, Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
-from doyen.score.probes import distances, regions
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Trace
-from doyen_papers.studies.frame import need, simulation
+from doyen_papers.score.graph import distances, regions
+from doyen_papers.studies.frame import simulation
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]
@@ -212,7 +214,7 @@ class Experiment:
         for node in self.nodes.values():
             sim.start(node)
         for name in sorted(setting.initiators, key=order):
-            sim.at(0, partial(sim.command, self.nodes[name], CHANNEL, "initiate"), f"{name} initiates")
+            sim.at(0, partial(sim.tell, self.nodes[name], Initiate(), channel=CHANNEL), f"{name} initiates")
         for failure in setting.failures:
             when = round(failure.at * UNIT)
             sim.at(when, partial(self._apply, failure), f"{failure.what} {'-'.join(failure.who)}")
@@ -314,7 +316,7 @@ class Experiment:
     def _on_send(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
         if receiver.name not in self.adjacent[sender.name]:
             raise InvariantViolated(f"{sender.name} speaks to {receiver.name}, which is not its neighbour: {message}")
-        kind = message.__class__.__name__.lower()
+        kind = NAMES[message.__class__]
         self.kinds[kind] += 1
         size = 8 * len(encode(message))
         if size > self.bits.get(kind, 0):

@@ -14,14 +14,14 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
 from doyen.errors import InvariantViolated
 from doyen.sim.node import SimNode
-from doyen_papers.studies.comparators import FloodMax, Vkt
+from doyen_papers.studies.comparators import BeginRound, FloodMax, Vkt
 from doyen_papers.studies.spanning import CHANNEL, UNIT, Experiment, Failure, Graph, SpanningSetting, simulate
 
 Algorithm = Literal["spanning", "flooding", "vkt"]
@@ -76,6 +76,9 @@ class _Comparison(Experiment):
         build = _MACHINES[self.algorithm]
         host.add(CHANNEL, lambda out: build(node.name, out, standing=standing, neighbours=neighbours))
 
+    def _on_send(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
+        return 0  # The simulation counts messages, whatever they are.
+
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         self.named[node.name] = fact.term.leader
         self.told.append(now)
@@ -85,7 +88,7 @@ class _Comparison(Experiment):
     def _conduct(self, name: NodeId) -> None:
         self.round_no += 1
         self.conducting.add(name)
-        self.sim.command(self.nodes[name], CHANNEL, "initiate", round_no=self.round_no)
+        self.sim.tell(self.nodes[name], BeginRound(self.round_no), channel=CHANNEL)
         if self.setting.unstable and name != self.setting.graph.nodes[-1]:
             self.sim.at(self.sim.now + UNIT, partial(self._fall, name), f"{name} is unstable")
 

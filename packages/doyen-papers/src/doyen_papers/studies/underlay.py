@@ -14,7 +14,7 @@ from doyen.membership.swim.messages import Ack, HelperAck
 from doyen.sim.node import SimNode
 
 Protocol = Literal["swim", "medley", "heartbeat"]
-Config = SwimConfig | MedleyConfig | HeartbeatConfig
+MemberConfig = SwimConfig | MedleyConfig | HeartbeatConfig
 Handicap = Literal["acks", "traffic"]
 
 MEMBERSHIP: Final = "membership"
@@ -31,7 +31,7 @@ def acquaint(names: Iterable[NodeId], incarnation: Incarnation) -> Acquaintances
 
 
 def member(
-    config: Config,
+    config: MemberConfig,
     node: SimNode,
     out: Out,
     *,
@@ -83,7 +83,7 @@ class HandicapOut:
         self._every = form == "traffic" or protocol == "heartbeat"  # Heartbeats have no acks: all of them count.
         self._worse = worse  # By node: the share of what survives the network that survives the handicap, per hop.
         self._rng = node.rng("handicap")
-        self.multicast, self.set_timer = out.multicast, out.set_timer
+        self.subscribe, self.multicast, self.set_timer = out.subscribe, out.multicast, out.set_timer
         self.emit, self.persist = out.emit, out.persist
 
     def send(self, to: NodeId | Address, message: Any) -> None:

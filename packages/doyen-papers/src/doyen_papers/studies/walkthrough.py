@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
 from doyen.core.config import load
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
@@ -119,7 +120,7 @@ class _Walk:
         rows = zip(self.nodes, self.example.counts, strict=False)
         counts = {node.name: {o.name: n for o, n in zip(self.nodes, row, strict=True)} for node, row in rows}
         ToldViews(self.sim).complete(self.nodes, counts)
-        self.sim.command(self.nodes[self.example.initiator], CHANNEL, "initiate")
+        self.sim.tell(self.nodes[self.example.initiator], Initiate(), channel=CHANNEL)
         self.sim.run(until=seconds(5))
         machines: list[Any] = [node.ports[CHANNEL].machine for node in self.nodes]
         return Walk(

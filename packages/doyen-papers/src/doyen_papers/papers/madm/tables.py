@@ -4,13 +4,14 @@ from math import floor
 from typing import Final
 
 from doyen.core.ids import NodeId
-from doyen.score.experts import Expert, Panel, weigh
-from doyen.score.probes import closeness, degree, modification_time
-from doyen.score.topsis import quality, rate
+from doyen.score.topsis import quality
 from doyen_papers.papers.cells import numbers
 from doyen_papers.papers.item import Made, Measured, Outcome
 from doyen_papers.papers.madm.cells import Results
 from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, SEVEN, SEVEN_QUALITY, TABLES, neighbours, prioritised
+from doyen_papers.score.experts import Expert, Panel, weigh
+from doyen_papers.score.graph import closeness, degree, modification_time
+from doyen_papers.score.table import rate
 from doyen_papers.studies.spanning import Failure, Run, SpanningSetting, What, graph, simulate
 
 #: Figure 6.2: what fails one hop after the start, when node 3 has got its EIM.

@@ -3,11 +3,12 @@
 from typing import Final
 
 from doyen.core.ids import NodeId
-from doyen.score.oracles import CONSENSUS, LATENCY, ORACLES, WORST_CASE, score_all
+from doyen.score.oracles import CONSENSUS, LATENCY, ORACLES, WORST_CASE
 from doyen_papers.papers.cells import curve
 from doyen_papers.papers.item import Made, Mark, Measured, Outcome, Panel, Plot
 from doyen_papers.papers.pole.cells import Results
 from doyen_papers.papers.pole.model import leader_of
+from doyen_papers.score.oracles import score_all
 from doyen_papers.studies.pole import ServiceSetting
 from doyen_papers.studies.pole_places import TABLE_2, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
