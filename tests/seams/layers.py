@@ -89,7 +89,7 @@ LAYERS = {
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
-    "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec"),
+    "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.kernels doyen_papers.score",

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
-from doyen.cli.output import print_json
+from doyen.cli.nodeflags import NodeCommand, chosen_node
+from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
@@ -34,8 +34,7 @@ class Finding(Struct, frozen=True):
     cls=NodeCommand,
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@node_flags
+@json_flag
 def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
     findings = [*_machine(), *check_configuration(config_file, given), *check_nodes(given.get("group"))]
     wrong = sum(finding.verdict == "wrong" for finding in findings)

@@ -48,7 +48,6 @@ HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
 OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
 _ASKING_BYTES: Final = len(MARK) + 2 * TOKEN_BYTES
 HANDSHAKE_BYTES: Final = OVERHEAD + _ASKING_BYTES
-REASONS: Final = ("key", "seal", "addressee", "replay", "unproven", "clear", "handshake")
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.

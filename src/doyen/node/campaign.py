@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
@@ -77,9 +76,7 @@ class Term:
             self._stop(self.reason)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         task, self._task = self._task, None
         assert task is not None
         stopped = self._cancelled and kind is asyncio.CancelledError
@@ -141,11 +138,9 @@ class Leading:
         self._term._raises = True
         return await self._term.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         assert self._term is not None
-        return await self._term.__aexit__(kind, error, trace)
+        return await self._term.__aexit__(kind)
 
 
 class Campaign:

@@ -34,7 +34,7 @@ _ROUTING = {"ipv4/ip_forward": 1, "ipv4/conf/all/rp_filter": 0, "ipv4/conf/defau
 
 
 class HopCounters(Struct, frozen=True):
-    """What one tenant's packets did on the mesh, summed over routers: a packet over three hops counts three times."""
+    """Counts one tenant's packets on the mesh, summed over routers: a packet over three hops counts three times."""
 
     packets: int
     bytes: int
@@ -169,7 +169,7 @@ class Mesh:
 
 
 class Guests(Network):
-    """One tenant's guests, as a network of their own; the mesh itself is entered and left by whoever made it."""
+    """One tenant's guests, as a network of their own; its maker enters and leaves the mesh itself."""
 
     def __init__(self, mesh: Mesh, tenant: str) -> None:
         self.mesh, self.tenant, self.nodes = mesh, tenant, mesh.guests[tenant]

@@ -24,7 +24,7 @@ WITNESS = (sys.executable, "-m", "doyen_lab.proving.witness")
 
 
 class WitnessPlan(Struct, frozen=True, kw_only=True):
-    """What one witness is told."""
+    """The arguments of one witness."""
 
     join: dict[str, Any]  # The arguments of `doyen.join`.
     act_every_s: float = 0.02
