@@ -110,7 +110,7 @@ LAYERS = {
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.testing "
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
         "doyen_lab.contest doyen_papers.score",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
@@ -144,6 +144,7 @@ FILES = {
     ),
     "doyen/core/lazy.py": Extra(Layer(outside="importlib", world="dynamic"), "packages whose names load when used"),
     "doyen/core/config.py": Extra(Layer(outside="sys"), "the largest float there is"),
+    "doyen/core/rank.py": Extra(Layer(outside="sys"), "the largest float there is"),
     "doyen/score/probes.py": Extra(
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
@@ -155,7 +156,6 @@ FILES = {
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
     "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),
-    "doyen_papers/score/files.py": Extra(Layer(outside="pathlib", world="files"), "it reads tables of scores"),
     "doyen_papers/papers/arb/cells.py": Extra(
         Layer("doyen_lab", typing="doyen_lab"), "figures of real processes, where the lab is installed"
     ),
