@@ -314,10 +314,14 @@ class Campaign:
         """Something was told: terms that are over end, whoever waits looks again."""
         if self._active and not self.is_leader:
             why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
-            for term in tuple(self._active):
-                term.end(why)
+            self.end_terms(why)
         self.wake()
         self._watch_lease()
+
+    def end_terms(self, reason: str) -> None:
+        """Stop every body that acts on this leadership."""
+        for term in tuple(self._active):
+            term.end(reason)
 
     def wake(self) -> None:
         """Whoever waits looks again."""

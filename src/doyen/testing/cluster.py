@@ -251,7 +251,6 @@ class Cluster:
         config = network.config
         loss = Loss(model="uncorrelated" if prob else "none", prob=prob)
         network.config = NetworkConfig(delay=config.delay, loss=loss, duplicate_prob=config.duplicate_prob)
-        network._refresh()
         self.sim.network_changed()
 
     def step_clock(self, name: str, by: str | float) -> None:
