@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
 from doyen.core.commands import ChangeNote
+from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NAME_MAX, Incarnation, NodeId
@@ -33,15 +34,9 @@ _encode = Encoder().encode
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    interval: Duration = seconds(5)  #: One member is asked whether it knows the same.  Long: who missed news waits.
-    fan_out: int = 3  #: News are told on to so many.  1: most miss them.  High: traffic.
-
-    def __post_init__(self) -> None:
-        if not 0 < self.interval < FOREVER:
-            raise ConfigError("must be positive and finite", field="interval")
-        if not 1 <= self.fan_out <= 64:
-            raise ConfigError("must be 1 to 64", field="fan_out")
+class NotesConfig(Config, frozen=True, kw_only=True):
+    interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
+    fan_out: Annotated[Several, Doc("How many members news are told on to. 1: most miss them.")] = 3
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────

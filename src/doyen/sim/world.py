@@ -365,7 +365,7 @@ class World:
     def _score_of(self, node: SimNode) -> Standing:
         """Return what a node answers when an election asks for its score."""
         if self._is_rated:
-            from doyen.node.quality import own_quality, rating_of
+            from doyen.score.rating import own_quality, rating_of
 
             return own_quality(rating_of(self.config.attributes, self.config.measures))
         score = self._scores.get(node.index, self._configured[node.index])
