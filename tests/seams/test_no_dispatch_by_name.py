@@ -8,9 +8,11 @@ from layers import PACKAGES
 
 ROOT = PACKAGES["doyen"]
 LOOKUPS = {"getattr", "hasattr", "setattr", "delattr", "getattr_static", "attrgetter", "methodcaller"}
+CHECKS = ("__post_init__", "check")  # Methods in which a Struct checks its own fields.
 FIELDS = "reads the fields of a Struct, whose names it has from the Struct or from a table beside it"
 ALLOWED = {  # By module and function, with the reason.  An entry that nothing needs fails, too.
     "__init__.__getattr__": "a public name loads its module when it is used",
+    "core.config._limited": "reads the limits in a field's type",
     "core.config.field_docs": "finds the text of a Struct's class, for the comments beside its fields",
     "core.config.is_duration": "reads what a type says of its unit",
     "core.lazy.find": "a package's name loads its module when it is used",
@@ -48,7 +50,7 @@ def _asks_itself(node: ast.AST) -> bool:
 def lookups(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
     """Yield (module and function, what) for each lookup by name.
 
-    What a Struct's `__post_init__` asks of itself are its own fields, and a name within an f-string is a text.
+    What a Struct asks of itself when it checks itself are its own fields, and a name within an f-string is a text.
     """
 
     def walk(node: ast.AST, where: str, within: tuple[ast.AST, ...]) -> Iterator[tuple[str, str]]:
@@ -60,7 +62,7 @@ def lookups(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
                     yield f"{module}.{node.name}", child.name
             match child:
                 case ast.Name(id=name) | ast.Attribute(attr=name) if name in LOOKUPS:
-                    if not (where == "__post_init__" and _asks_itself(node)):
+                    if not (where in CHECKS and _asks_itself(node)):
                         yield f"{module}.{where}".rstrip("."), name
                 case ast.Attribute(attr="__name__" | "__qualname__" as name):
                     if not any(isinstance(outer, ast.JoinedStr) for outer in within):

@@ -7,8 +7,8 @@ machine it is meant for, and carries facts between machines, which never call ea
     input ─▶ machine step ─▶ effects leave through the port
                    └─ emit ─▶ queue ─▶ after the step, same `now`: the handlers of every other subscriber ─▶ …
 
-A machine subscribes to facts in its constructor: `out.subscribe(ViewChanged, self.on_view_changed)`.  Whatever the
-world tells it (an answer, news, a command) while facts are being carried waits until they all are.
+A machine subscribes to facts in its constructor (decision 4): `out.subscribe(ViewChanged, self.on_view_changed)`.
+Whatever the world tells it (an answer, news, a command) while facts are being carried waits until they all are.
 
 `persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
 messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
