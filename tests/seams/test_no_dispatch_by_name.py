@@ -13,7 +13,6 @@ FIELDS = "reads the fields of a Struct, whose names it has from the Struct or fr
 ALLOWED = {  # By module and function, with the reason.  An entry that nothing needs fails, too.
     "__init__.__getattr__": "a public name loads its module when it is used",
     "core.config._limited": "reads the limits in a field's type",
-    "core.config.field_docs": "finds the text of a Struct's class, for the comments beside its fields",
     "core.config.is_duration": "reads what a type says of its unit",
     "core.lazy.find": "a package's name loads its module when it is used",
     "net.aead.load": "asks a C library whether it is recent enough",
