@@ -14,6 +14,7 @@ from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
+OracleStanding: TypeAlias = tuple[float, ...]  # Greater is better; () is below every measured one.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 

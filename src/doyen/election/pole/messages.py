@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId
+from doyen.core.rank import OracleStanding
 
 PARTS_MAX: Final = 8  # The most numbers in a standing.
 
-Standing: TypeAlias = tuple[float, ...]  # Greater is better; () is below every measured one.
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,7 +28,7 @@ class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
     """⟨P, e, (θ, i)⟩: proposes the best that the sender knows of in this epoch."""
 
     epoch: int
-    standing: Standing
+    standing: OracleStanding
     node: NodeId
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     """Answers a `ScoreQuery` with its number."""
 
     number: int
-    standing: Standing
+    standing: OracleStanding
 
     def __post_init__(self) -> None:
         _check_standing(self.standing)
@@ -185,7 +185,7 @@ def _check_epoch(epoch: int) -> None:
     _check(0 < epoch <= TERM_NUMBER_MAX, "epoch")
 
 
-def _check_standing(standing: Standing) -> None:
+def _check_standing(standing: OracleStanding) -> None:
     _check(len(standing) <= PARTS_MAX and all(isfinite(part) for part in standing), "standing")
 
 
