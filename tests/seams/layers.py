@@ -18,7 +18,7 @@ PACKAGES = {
 PURE = frozenset(
     """
     abc base64 bisect collections contextlib csv difflib enum errno fnmatch fractions functools hashlib heapq hmac html
-    io ipaddress itertools json math re shlex stat statistics struct tomllib types typing weakref zlib
+    io ipaddress itertools json math operator re shlex stat statistics struct tomllib types typing weakref zlib
     """.split()  # noqa: SIM905
 )  #: Modules of the standard library that compute, and touch nothing: every folder may import them.
 
@@ -65,15 +65,14 @@ LAYERS = {
         "asyncio ctypes msgspec os pathlib select signal sys time",
         "clock console environment files",
     ),
-    "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node", "gc msgspec"),
+    "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
     "doyen.testing": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
         "asyncio msgspec os pathlib pytest signal sys",
         "files",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.score doyen.sim "
-        "doyen.testing",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
         "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -88,31 +87,32 @@ LAYERS = {
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # The wheel `doyen-papers`.
-    "doyen_papers.analysis": Layer("doyen.errors", "msgspec"),
+    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
+    "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.kernels",
+        "doyen_papers.analysis doyen_papers.kernels doyen_papers.score",
         "msgspec pathlib",
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen_papers.analysis doyen_papers.studies",
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
+        "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib tempfile",
         "files",
     ),
     "doyen_papers.cli": Layer(
         "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.papers doyen_papers.studies",
+        "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab.contest",
-        "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal socket subprocess sys tempfile "
-        "time",
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
+        "doyen_lab.contest doyen_papers.score",
+        "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
     ),
     "doyen_lab.proving": Layer(
@@ -122,13 +122,12 @@ LAYERS = {
     ),
     "doyen_lab.contest": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab doyen_lab.proving",
+        "doyen_lab doyen_lab.proving doyen_papers.score",
         "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
-        "doyen.core doyen.election doyen.membership doyen.sim "
-        "doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
+        "doyen.core doyen.election doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
         "gc msgspec os platform simpy time",
     ),
     "doyen_lab.cli": Layer(
@@ -144,7 +143,6 @@ FILES = {
         Layer(outside="_blake2 _sha3"), "hashlib loads OpenSSL, which costs a node megabytes"
     ),
     "doyen/core/lazy.py": Extra(Layer(outside="importlib", world="dynamic"), "packages whose names load when used"),
-    "doyen/core/config.py": Extra(Layer(outside="sys", world="files"), "a field's help is the comment beside it"),
     "doyen/score/probes.py": Extra(
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),

@@ -6,15 +6,18 @@ from (an address, a load, an oracle, a quality factor) is not their business.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
-OracleStanding: TypeAlias = tuple[float, ...]  # Greater is better; () is below every measured one.
+FINITE_MAX: Final = 1.7976931348623157e308  # No float is greater but infinity.
+Finite: TypeAlias = Annotated[float, Meta(ge=-FINITE_MAX, le=FINITE_MAX)]  # In a message: no nan either.
+ORACLE_PARTS_MAX: Final = 8
+OracleStanding: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=ORACLE_PARTS_MAX)]  # () is the least.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 

@@ -6,8 +6,7 @@ from math import isfinite
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.core.rank import OracleStanding, ScoreGiven, ScoreWanted
-from doyen.election.pole.messages import PARTS_MAX
+from doyen.core.rank import ORACLE_PARTS_MAX, OracleStanding, ScoreGiven, ScoreWanted
 
 #: `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
 Score = Callable[[int, NodeId | None], OracleStanding | None]
@@ -55,4 +54,4 @@ def sound(standing: OracleStanding) -> OracleStanding:
         parts = tuple(float(part) for part in standing)
     except (TypeError, ValueError, OverflowError):
         return ()
-    return parts if len(parts) <= PARTS_MAX and all(map(isfinite, parts)) else ()
+    return parts if len(parts) <= ORACLE_PARTS_MAX and all(map(isfinite, parts)) else ()
