@@ -52,7 +52,7 @@ class VectorsChanged(Struct, frozen=True):
     peer_count: int
 
 
-#: [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
+# [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
 RANKS: Final[dict[str, Callable[[Vitals], Standing]]] = {
     "address": lambda vitals: 0,  # All alike: the greatest name wins.
     "load": lambda vitals: -vitals.load,

@@ -149,7 +149,7 @@ ROTATING: Final = Oracle("rotating", (Part(rotating_score, True, 1.0),))
 ORACLES: Final[dict[str, Oracle]] = {
     oracle.name: oracle for oracle in (HISTORY, REQUEST, CONSENSUS, LATENCY, WORST_CASE, ROTATING)
 }
-#: Which of them compare what pings measure.
+# Which of them compare what pings measure.
 MEASURED: Final = frozenset({"consensus", "latency", "worst-case"})
 
 

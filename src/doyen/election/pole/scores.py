@@ -8,7 +8,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.rank import ORACLE_PARTS_MAX, OracleStanding, ScoreGiven, ScoreWanted
 
-#: `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
+# `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
 Score = Callable[[int, NodeId | None], OracleStanding | None]
 
 
