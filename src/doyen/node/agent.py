@@ -61,7 +61,7 @@ class Agent:
             self.udp.check_peer(seed)
         check(config)
         self.attached = Attachments()
-        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None

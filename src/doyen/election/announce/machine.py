@@ -50,7 +50,7 @@ from doyen.election.announce.messages import (
     Status,
     WakeUp,
 )
-from doyen.election.announce.wakeup import Place, draw
+from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
@@ -95,7 +95,7 @@ class Announce(NoLease):
         rng: Random,
         *,
         standing: Standing | None = 0,  # None: not eligible.
-        place: Place | None = None,
+        place: RankedPlace | None = None,
         common_seed: int = 0,
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:

@@ -27,7 +27,7 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
-from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.rank import OracleStanding, ScoreGiven, VectorsChanged
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.grants import Grants
@@ -50,7 +50,6 @@ from doyen.election.pole.messages import (
     ScoreQuery,
     ScoreReply,
     Selected,
-    Standing,
     Vote,
     WaitEnds,
     epoch_of,
@@ -258,7 +257,7 @@ class Pole:
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
             self.out.set_timer(ScoreOverdue(epoch), self.scores.patient_until)
 
-    def _measured(self, standing: Standing, now: Instant) -> None:
+    def _measured(self, standing: OracleStanding, now: Instant) -> None:
         """Take part, as the own score is known."""
         self._become(Status.ELECTING, None)
         self.ballot.offer(standing, self.me)
