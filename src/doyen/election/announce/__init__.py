@@ -1,7 +1,8 @@
 """Announce-listen elections: LE-A, LE-S and LE-M.  Begin with `machine.py`."""
 
 from doyen.election.announce.config import BYE_COUNT_MAX, LEADER_COUNT_MAX, AnnounceConfig, bye_count
-from doyen.election.announce.machine import Announce, Heard
+from doyen.election.announce.leaders import Heard
+from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import (
     STANDING_MAX,
     AnnounceDue,
