@@ -9,18 +9,16 @@ from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
 from doyen.core.kinds import (
-    ADVICE,
     PRESET,
-    WEAK,
     Around,
     ElectionChoice,
     ElectionKind,
-    Network,
     Place,
-    Promise,
     Table,
     Time,
     WorstCase,
+    presets,
+    weak,
 )
 from doyen.core.rank import shortest
 from doyen.core.reasons import Account, Reasons, first
@@ -67,31 +65,24 @@ class AnnounceEarliest(Announce, frozen=True, kw_only=True):
     kind = "le-m"
 
 
-def preset(network: Network, group_size: int) -> AnnounceConfig:
-    match network:
-        case "local":
-            return AnnounceConfig(
-                announce_interval=ms(200),
-                listen_timeout=ms(600),
-                suppress_interval=ms(150),
-                group_size=group_size,
-            )
-        case "lan":
-            return AnnounceConfig.lan(group_size)
-        case "wan":
-            return AnnounceConfig.wan(group_size)
-        case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
-            return AnnounceConfig(
-                announce_interval=seconds(5),
-                listen_timeout=seconds(25),
-                suppress_interval=seconds(3),
-                group_size=group_size,
-                bye_loss=0.1,
-            )
+preset = presets(
+    AnnounceConfig,
+    local=lambda size: AnnounceConfig(
+        announce_interval=ms(200), listen_timeout=ms(600), suppress_interval=ms(150), group_size=size
+    ),
+    # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
+    iot=lambda size: AnnounceConfig(
+        announce_interval=seconds(5),
+        listen_timeout=seconds(25),
+        suppress_interval=seconds(3),
+        group_size=size,
+        bye_loss=0.1,
+    ),
+)
 
 
 class Announced(Account):
-    """What was heard decides; the machine has it all."""
+    """The claims that were heard decide, and the machine has them all."""
 
     def reasons(self, machine: Any, term: Term) -> Reasons:
         claims = {node: f"{standing:g}" for standing, node in machine.claims}
@@ -102,9 +93,7 @@ class Announced(Account):
 
 
 def worst_case(config: AnnounceConfig, around: Around) -> WorstCase:
-    patience = (
-        config.listen_timeout if config.listen_timeout < FOREVER else 0
-    )  # Nobody is given up: nothing to wait for.
+    patience = config.listen_timeout if config.listen_timeout < FOREVER else 0  # FOREVER: no leader is given up.
     failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
     return WorstCase(
         detection=config.listen_timeout + around.delay,
@@ -158,7 +147,7 @@ def _kind(
         choice=choice,
         check=check,
         build=build,
-        promise=lambda config, rank: Promise(in_short=f"{WEAK} {ADVICE}", because=because),
+        promise=lambda config, rank: weak(because),
         worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
         account=Announced,
         stands_again=True,

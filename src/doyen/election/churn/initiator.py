@@ -49,26 +49,6 @@ class Role(Enum):
 class Initiator:
     """Conducts one election at a time, in as many attempts as it takes."""
 
-    __slots__ = (
-        "_asked_count",
-        "_chosen",
-        "_deadline",
-        "_heard_sequence",
-        "_needed",
-        "_out",
-        "_point",
-        "_rng",
-        "_sequence",
-        "_tally",
-        "_tries",
-        "_x",
-        "_y",
-        "attempt",
-        "election",
-        "role",
-        "shortage",
-    )
-
     def __init__(self, point: Standpoint, out: Out, rng: Random) -> None:
         self._point, self._out, self._rng = point, out, rng
         self.role = Role.IDLE

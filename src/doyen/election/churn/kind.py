@@ -1,7 +1,4 @@
-"""Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, which elects without a word.
-
-[CTOL §IV]
-"""
+"""Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, without messages.  [CTOL §IV]"""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -14,17 +11,17 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import (
     ADVICE,
     PRESET,
-    WEAK,
     Around,
     ElectionChoice,
     ElectionKind,
     Needs,
-    Network,
     Place,
     Promise,
     Table,
     Time,
     WorstCase,
+    presets,
+    weak,
 )
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
@@ -82,33 +79,28 @@ class Local(_Churn, frozen=True, kw_only=True):
     kind = "local"
 
 
-def preset(network: Network, group_size: int) -> CTolerantConfig:
-    match network:
-        case "local":
-            return CTolerantConfig(
-                response_timeout=ms(50),
-                resend_interval=ms(50),
-                final_timeout=seconds(1),
-                begin_spread=ms(50),
-                bootstrap_after=ms(500),
-                ask_interval=seconds(5),
-            )
-        case "lan":
-            return CTolerantConfig.lan(group_size)
-        case "wan":
-            return CTolerantConfig.wan(group_size)
-        case "iot":
-            return CTolerantConfig(
-                response_timeout=seconds(2),
-                resend_interval=seconds(1),
-                final_timeout=seconds(30),
-                begin_spread=seconds(2),
-                bootstrap_after=seconds(10),
-            )
+preset = presets(
+    CTolerantConfig,
+    local=lambda size: CTolerantConfig(
+        response_timeout=ms(50),
+        resend_interval=ms(50),
+        final_timeout=seconds(1),
+        begin_spread=ms(50),
+        bootstrap_after=ms(500),
+        ask_interval=seconds(5),
+    ),
+    iot=lambda size: CTolerantConfig(
+        response_timeout=seconds(2),
+        resend_interval=seconds(1),
+        final_timeout=seconds(30),
+        begin_spread=seconds(2),
+        bootstrap_after=seconds(10),
+    ),
+)
 
 
 class Counted(Account):
-    """The initiator counts answers; the other members take its word."""
+    """The initiator counts answers; the other members rely on it."""
 
     def note(self, fact: Any) -> Remark | None:
         from doyen.election.churn.messages import AttemptBegan, CannotElect, LeaderHeld, ResponseCounted
@@ -213,7 +205,7 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> Ele
 
     def promise(config: CTolerantConfig, rank: str) -> Promise:
         what = "best score" if rank == "score" else "lowest hash"
-        return Promise(in_short=f"{WEAK} {ADVICE}", because=f"it has the {what} of {among} that took part")
+        return weak(f"it has the {what} of {among} that took part")
 
     return ElectionKind(
         name=variant,

@@ -8,7 +8,7 @@ the lowest of all, and notifies it; that node announces itself to everybody.  Fo
     preferred   answers also list the y most unhealthy members, who are not elected
     hybrid      both
 
-Every node is a member: it answers, accepts the greatest LEADER (`acceptance`), and watches that what was begun ends.
+Every node is a member: it answers, accepts the greatest LEADER (`supersedes`), and watches that what was begun ends.
 An election is initiated by a node whose view says that the leader is gone, by one that hears of no leader after its
 start, or by an operator (`initiate`).  This is a weak election: two sides of a partition have a leader
 each, and heal by term.
@@ -36,7 +36,6 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, 
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
-from doyen.election.churn.acceptance import supersedes
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import (
@@ -46,7 +45,6 @@ from doyen.election.churn.messages import (
     BackOffEnds,
     BeginDue,
     BootstrapDue,
-    CannotElect,
     Confirm,
     ConfirmAgain,
     ConfirmOverdue,
@@ -147,7 +145,8 @@ class CTolerant(NoLease):
             case NotifyLeader():
                 self._on_notify(sender, message, now)
             case Confirm():
-                self._on_confirm(sender, message, now)
+                self._confirmed = (sender, message)  # It may have overtaken its LEADER.
+                self._heed_confirmation(now)
             case Ask():
                 self._on_ask(sender, message)
 
@@ -162,7 +161,8 @@ class CTolerant(NoLease):
             case BackOffEnds():
                 self.initiator.on_back_off_ends(timer, now)
             case FinalOverdue():
-                self._on_final_overdue(timer, now)
+                if self._awaited == timer.election:
+                    self.initiate(now)
             case ConfirmAgain():
                 self._on_confirm_again(timer, now)
             case ConfirmOverdue():
@@ -254,11 +254,6 @@ class CTolerant(NoLease):
     def final(self) -> bool:
         return self._told is not None and self.held is not None and self.held.final
 
-    @property
-    def shortage(self) -> CannotElect | None:
-        """Return why no election can be held now; None if one can."""
-        return self.initiator.shortage
-
     # The member's part.
 
     def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
@@ -334,10 +329,6 @@ class CTolerant(NoLease):
         elif message.number and self.held != record:
             self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
 
-    def _on_confirm(self, sender: NodeId, confirm: Confirm, now: Instant) -> None:
-        self._confirmed = (sender, confirm)  # It may have overtaken its LEADER.
-        self._heed_confirmation(now)
-
     def _heed_confirmation(self, now: Instant) -> None:
         held = self.held
         if held is not None and self._confirmed is not None:
@@ -370,7 +361,7 @@ class CTolerant(NoLease):
     # LEADER acceptance.
 
     def accepts(self, record: Record) -> bool:
-        return record.election.number >= self._floor and supersedes(record, self.held)
+        return record.election.number >= self._floor and record.supersedes(self.held)
 
     def ends(self, record: Record) -> bool:
         """Whether the election of a record is over, and is no longer waited for."""
@@ -429,10 +420,6 @@ class CTolerant(NoLease):
         if self.initiator.role is Role.IDLE or election != self.initiator.election:
             patience = self.config.final_timeout
             self._out.set_timer(FinalOverdue(election), now + patience + self._some(patience // 2))
-
-    def _on_final_overdue(self, timer: FinalOverdue, now: Instant) -> None:
-        if self._awaited == timer.election:
-            self.initiate(now)
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
         """Plan to begin an election within `spread`, unless another node does first."""

@@ -86,6 +86,20 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
     def term(self) -> Term:
         return Term(self.election.number, self.leader)
 
+    def supersedes(self, held: "Record | None") -> bool:
+        """Whether a node goes over from the record that it holds to this one; never back, as the order is total.
+
+        [CTOL Alg. 1, line 24, and §IV-B], decision 20.
+        Ambiguity [CTOL]: the pseudo-code overwrites, so that a late LEADER undoes a newer one; the text keeps the
+          lowest hash, so that Hybrid keeps a leader that it has rejected since.  Neither is safe.  Here the greatest
+          (term, lower initiator, later incarnation of it, sequence) counts, whatever arrives in which order.
+        """
+        if held is None:
+            return True
+        if self.election != held.election:
+            return self.election.outranks(held.election)
+        return self.sequence > held.sequence
+
 
 class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
     """Announces a leader: sent by the leader itself, or passed on by a member that holds the record."""

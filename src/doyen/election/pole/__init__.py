@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from doyen.election.pole.messages import NotVoting as NotVoting
     from doyen.election.pole.messages import QuorumProposed as QuorumProposed
     from doyen.election.pole.messages import Selected as Selected
+    from doyen.election.pole.messages import Status as Status
     from doyen.election.pole.promise import Promise as Promise
-    from doyen.election.pole.status import Status as Status
 
 __getattr__ = lazy(
     __name__,
@@ -24,6 +24,6 @@ __getattr__ = lazy(
         "QuorumProposed": "messages",
         "Selected": "messages",
         "Promise": "promise",
-        "Status": "status",
+        "Status": "messages",
     },
 )

@@ -14,12 +14,12 @@ from doyen.core.kinds import (
     ElectionChoice,
     ElectionKind,
     Needs,
-    Network,
     Place,
     Promise,
     Table,
     Time,
     WorstCase,
+    presets,
 )
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.pole.config import PoleConfig
@@ -42,20 +42,17 @@ class Pole(ElectionChoice, frozen=True, kw_only=True):
     cool_down: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> PoleConfig:
-    match network:
-        case "local":
-            return PoleConfig(election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5))
-        case "lan":
-            return PoleConfig.lan(group_size)
-        case "wan":
-            return PoleConfig.wan(group_size)
-        case "iot":
-            return PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3))
+preset = presets(
+    PoleConfig,
+    local=lambda size: PoleConfig(
+        election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5)
+    ),
+    iot=lambda size: PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3)),
+)
 
 
 class Granted(Account):
-    """A majority grants; whoever proposed is known where the choice was made."""
+    """A majority grants the epoch; the proposers are known where the choice was made."""
 
     def note(self, fact: Any) -> Remark | None:
         from doyen.election.pole.messages import EpochPromised, NotVoting, Selected
@@ -67,7 +64,7 @@ class Granted(Account):
                 return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
             case EpochPromised():
                 return Remark("begun", f"epoch {fact.epoch} begun")
-            case NotVoting():  # Nothing but a person's word can end it.
+            case NotVoting():  # Only a person can end it.
                 return Remark("shortage", str(fact), needs_a_person=True)
         return None
 

@@ -23,13 +23,13 @@ from doyen.core.clock import Instant
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.grants import Grants
-from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
     MESSAGES,
     ComparisonDue,
@@ -49,6 +49,7 @@ from doyen.election.pole.messages import (
     ScoreReply,
     Selected,
     Standing,
+    Status,
     Vote,
     WaitEnds,
     epoch_of,
@@ -56,11 +57,10 @@ from doyen.election.pole.messages import (
 from doyen.election.pole.promise import Promise, Voter
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
-from doyen.election.pole.status import Status
 from doyen.errors import ConfigError, LocalProtocolError
 
 
-class Pole:
+class Pole(NoLease):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = MESSAGES
@@ -112,14 +112,6 @@ class Pole:
         return self.leader
 
     @property
-    def stage(self) -> str:
-        return ""
-
-    @property
-    def leader_count(self) -> int:
-        return 1
-
-    @property
     def is_leader(self) -> bool:
         return self.status is Status.LEADING
 
@@ -129,13 +121,9 @@ class Pole:
         return self.status is Status.LEADING and lease is not None and now < lease.until
 
     def lease_until(self) -> Instant | None:
+        """Return when the lease of the present reign ends, by which a watchdog outside must act."""
         lease = self.reign.lease
         return None if lease is None else int(lease.until)
-
-    @property
-    def lease(self) -> Lease | None:
-        """Return the lease of the present reign, by whose end a watchdog outside must act."""
-        return self.reign.lease
 
     # Inputs.
 

@@ -9,6 +9,7 @@
 Ours beside P and V: heartbeats, their acks, and everything about resignation.
 """
 
+from enum import Enum
 from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Meta, Struct
@@ -164,3 +165,19 @@ class NotVoting(Struct, frozen=True):
             "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
             "group, start it once with --newcomer; if its files are lost, it must come back under another name"
         )
+
+
+# ── States ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Status(Enum):
+    """What a process does in its epoch."""
+
+    MEASURING = "measuring"  # An election has begun, and the own score is not known yet.
+    ELECTING = "electing"
+    CHOSEN = "chosen"  # It chose another, which does not act yet, as far as it knows.
+    CLAIMING = "claiming"  # It chose itself, and waits for a majority's grants.
+    LEADING = "leading"
+    FOLLOWING = "following"
+    OBSERVING = "observing"  # No vote: its file is lost.
+    LEFT = "left"

@@ -7,19 +7,17 @@ from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
 from doyen.core.kinds import (
-    ADVICE,
     PRESET,
-    WEAK,
     Around,
     ElectionChoice,
     ElectionKind,
     Needs,
-    Network,
     Place,
-    Promise,
     Table,
     Time,
     WorstCase,
+    presets,
+    weak,
 )
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Account, Reasons
@@ -40,16 +38,11 @@ class Spanning(ElectionChoice, frozen=True, kw_only=True):
     pulse_interval: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> SpanningConfig:
-    match network:
-        case "local":
-            return SpanningConfig(hop_delay=ms(20), diameter_max=max(1, min(group_size, 64)), pulse_interval=ms(500))
-        case "lan":
-            return SpanningConfig.lan(group_size)
-        case "wan":
-            return SpanningConfig.wan(group_size)
-        case "iot":
-            return SpanningConfig(hop_delay=seconds(1), diameter_max=max(1, group_size - 1), pulse_interval=seconds(10))
+preset = presets(
+    SpanningConfig,
+    local=lambda size: SpanningConfig(hop_delay=ms(20), diameter_max=max(1, min(size, 64)), pulse_interval=ms(500)),
+    iot=lambda size: SpanningConfig(hop_delay=seconds(1), diameter_max=max(1, size - 1), pulse_interval=seconds(10)),
+)
 
 
 class Measured(Account):
@@ -98,10 +91,7 @@ SPANNING = ElectionKind(
         why="it speaks to its neighbours, and somebody must find them; give swim, medley or heartbeat",
     ),
     build=build,
-    promise=lambda config, rank: Promise(
-        in_short=f"{WEAK} {ADVICE}",
-        because="it has the greatest quality of those that took part (ties: the lowest name)",
-    ),
+    promise=lambda config, rank: weak("it has the greatest quality of those that took part (ties: the lowest name)"),
     worst_case=worst_case,
     account=Measured,
     stands_again=True,

@@ -104,7 +104,6 @@ class Spanning(NoLease):
         self.leader: Candidate | None = None
         self.sequence_max = restored or 0  # The highest seen anywhere.
         self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
-        self.stranger_count = 0  # Messages dropped because their senders are no neighbours.
 
     @property
     def status(self) -> Status:
@@ -182,10 +181,7 @@ class Spanning(NoLease):
             self._lose(fact.peer, now)
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if sender not in self.links.peers:
-            self.stranger_count += 1
-            return
-        if self.phase is Phase.RESETTING:
+        if sender not in self.links.peers or self.phase is Phase.RESETTING:
             return
         if isinstance(message, Eim | Ack | Agm | Mqfm | NotYet):
             self.patience.hear(sender, message.election)
