@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from doyen.core import FOREVER, Emit, Host, Multicast, NodeId, Persist, Send, SetTimer, Term, ms, seconds
+from doyen.core.commands import Initiate, Resign
 from doyen.core.ids import Incarnation
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
@@ -585,7 +586,7 @@ class Group:
         return machine  # type: ignore[no-any-return]
 
     def initiate(self, i: int) -> None:
-        self.sim.command(self.nodes[i], "election", "initiate")
+        self.sim.tell(self.nodes[i], Initiate(), channel="election")
 
     def run(self, span: int) -> None:
         self.sim.run(until=self.sim.now + span)
@@ -699,7 +700,7 @@ def test_a_leader_that_resigns_is_passed_over_for_a_while(variant: str) -> None:
     group.initiate(4)
     group.run(seconds(3))
     assert group.leaders() == [0] * 5
-    group.sim.command(group.nodes[0], "election", "resign")
+    group.sim.tell(group.nodes[0], Resign(), channel="election")
     group.run(seconds(3))
     assert group.leaders() == [1] * 5
     assert ("0", LeaderLost(Term(1, NodeId("0")), "resigned")) in group.facts
@@ -727,10 +728,10 @@ def test_members_that_decline_do_not_choose_each_other_for_ever(variant: str) ->
     group.run(seconds(3))
     for leader, following in ((0, 1), (1, 2)):  # In the order of their ranks: the best has resigned already.
         assert group.leaders() == [leader] * 3
-        group.sim.command(group.nodes[leader], "election", "resign")
+        group.sim.tell(group.nodes[leader], Resign(), channel="election")
         group.run(seconds(3))
         assert group.leaders() == [following] * 3
-    group.sim.command(group.nodes[2], "election", "resign", to=NodeId("0"))  # Nobody wishes to: somebody must.
+    group.sim.tell(group.nodes[2], Resign(NodeId("0")), channel="election")  # Nobody wishes to: somebody must.
     group.run(seconds(3))
     assert len(set(group.leaders())) == 1 and None not in group.leaders()
     assert max(fact.record.election.number for _, fact in group.facts if isinstance(fact, LeaderHeld)) <= 10

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core import Address, Incarnation, NodeId, Status, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.host import Port
 from doyen.core.view import ViewChanged
 from doyen.membership.heartbeat import HeartbeatConfig
@@ -269,7 +270,7 @@ def test_a_leave_is_known_to_all_and_is_no_failure() -> None:
     world.start()
     world.run(seconds(5))
     leaver = world.sim.nodes[7]
-    world.sim.command(leaver, CHANNEL, "leave")
+    world.sim.tell(leaver, LeaveGroup(), channel=CHANNEL)
     world.run(seconds(1))
     world.crash(leaver)
     world.run(seconds(20))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
@@ -200,7 +201,7 @@ def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
     world = World(12, build, seed=1, acquainted=False, wire=True)
     world.start()
     assert world.run_until(world.agreed, seconds(30))
-    world.sim.command(world.sim.nodes[5], CHANNEL, "leave")
+    world.sim.tell(world.sim.nodes[5], LeaveGroup(), channel=CHANNEL)
     world.run(seconds(30))
     statuses = {world.view(node)["n005"].status for node in world.live() if node.name != "n005"}  # type: ignore[index]
     assert statuses == {Status.LEFT}

@@ -14,7 +14,8 @@ import pytest
 from net_nodes import PATIENT, Node, until
 
 from doyen.core.clock import ms, seconds
-from doyen.core.effects import Emit, Multicast, Send, SetTimer
+from doyen.core.commands import LeaveGroup
+from doyen.core.effects import Emit, Multicast, Out, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
@@ -38,8 +39,9 @@ class Told:
 
     MESSAGES: Any = Announcement
 
-    def __init__(self) -> None:
+    def __init__(self, out: Out) -> None:
         self.facts: list[LinkBroken] = []
+        out.subscribe(LinkBroken, self.on_link_broken)
 
     def start(self, now: int) -> None: ...
     def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
@@ -54,7 +56,7 @@ async def pair(
 ) -> tuple[Node, LeaderLink, Node, LeaderLink, Told]:
     """A leader, and a member that follows it and is connected to it if it can be."""
     member = Node("member")
-    told: Told = member.driver.add("told", lambda port: Told())
+    told: Told = member.driver.add("told", Told)
     await member.driver.start()
     leader = Node("leader", standing=9, seeds=(member.address,), incarnation=5)
     await leader.driver.start()
@@ -124,7 +126,7 @@ def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
     async def main() -> None:
         leader, its, member, link, told = await pair()
         await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
-        leader.driver.command("election", "leave")
+        leader.driver.tell(LeaveGroup(), channel="election")
         leader.driver.close()
         await member.until(lambda: member.election.is_leader)
         await until(lambda: not link.connected())

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.pole import Pole, Promise, Status
+from doyen.election.pole import Pole, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
@@ -117,7 +117,7 @@ class PromiseNotDurable(Pole):
     """Votes again after a restart, as if it had never promised anything."""
 
     def start(self, now: Instant) -> None:
-        self.voter.promise = Promise(0)
+        self.voter.promise = VoterRecord(0)
         self.voting, self.status = True, Status.ELECTING
         self.ballot = Ballot(0, len(self.voters))
         super().start(now)

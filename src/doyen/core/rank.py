@@ -44,6 +44,12 @@ class ScoreGiven(Struct, frozen=True):
     value: Standing
 
 
+class VectorsChanged(Struct, frozen=True):
+    """What scores are computed from has changed: round trips to this many peers are known."""
+
+    peer_count: int
+
+
 #: [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
 RANKS: Final[dict[str, Callable[[Vitals], Standing]]] = {
     "address": lambda vitals: 0,  # All alike: the greatest name wins.

@@ -15,16 +15,16 @@ from collections import deque
 from functools import lru_cache
 from math import ceil, comb
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.config import Config, Doc, Fraction, Period, Several, need
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
 from doyen.core.view import MembershipView, ViewChanged
-from doyen.errors import ConfigError
 
 ENTRY_BYTES: Final = 4
 ENTRIES_MAX: Final = 256  # In one digest; larger views are sent in slices.
@@ -34,27 +34,18 @@ VIEWS_MIN: Final = 3  # Fewer views, the node's own included, show nothing.
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class MissingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MissingConfig(Config, frozen=True, kw_only=True):
     """How often digests are sent and compared, and how sure the bound is to be."""
 
-    interval: Duration = seconds(10)  #: Between digests, and between observations.  Short: traffic.  Long: few of them.
-    fan_out: int = 2  #: Digests sent per interval.  Low: coarse.  High: traffic, 4 bytes a member each.
-    fresh: Duration = seconds(30)  #: How long a digest counts.  Short: few views.  Long: views of different times.
-    window: int = 360  #: Observations remembered: an hour of them.
-    quantile: float = 0.99  #: Share of the time in which c is to be enough.
-    confidence: float = 0.95  #: That the bound is one; the estimate carries the confidence that is reached.
+    interval: Annotated[Period, Doc("The time between digests, and of observations. Short: traffic.")] = seconds(10)
+    fan_out: Annotated[Several, Doc("Digests sent per interval, with 4 bytes a member each.")] = 2
+    fresh: Annotated[Period, Doc("How long a digest counts. Short: few views. Long: stale ones.")] = seconds(30)
+    window: Annotated[int, Meta(ge=1, le=100_000), Doc("Observations remembered: an hour of them.")] = 360
+    quantile: Annotated[Fraction, Doc("The share of the time in which c is to be enough.")] = 0.99
+    confidence: Annotated[Fraction, Doc("How sure the bound is to be; the estimate carries what is reached.")] = 0.95
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        need(0 < self.interval < FOREVER, "interval", "must be positive and finite")
-        need(self.interval <= self.fresh < FOREVER, "fresh", "must be interval or more, and finite")
-        need(1 <= self.fan_out <= 64, "fan_out", "must be 1 to 64")
-        need(1 <= self.window <= 100_000, "window", "must be 1 to 100000")
-        need(0 < self.quantile < 1, "quantile", "must be between 0 and 1")
-        need(0 < self.confidence < 1, "confidence", "must be between 0 and 1")
+    def check(self) -> None:
+        need(self.interval <= self.fresh, "fresh", "must be interval or more")
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,6 +87,7 @@ class MissingEstimator:
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
         self._out, self._rng = out, rng
+        out.subscribe(ViewChanged, self.on_view_changed)
         self._view: MembershipView | None = None
         self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each member.
         self._observed: deque[int] = deque(maxlen=config.window)

@@ -31,6 +31,7 @@ class Neighbours:
     def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
         self.me, self._out, self._each_side = me, out, each_side
         self.links: frozenset[NodeId] = frozenset()
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     def start(self, now: Instant) -> None:
         pass

@@ -15,7 +15,9 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.commands import ChangeNote
+from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Count, Incarnation, Name, NodeId
@@ -32,17 +34,11 @@ _encode = Encoder().encode
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NotesConfig(Config, frozen=True, kw_only=True):
     """How often members compare notes, and to how many they pass one on."""
 
-    interval: Duration = seconds(5)  #: Between questions whether a member knows the same.  Long: lost news come late.
-    fan_out: int = 3  #: Members to whom news are passed on.  1: most miss them.  High: traffic.
-
-    def __post_init__(self) -> None:
-        if not 0 < self.interval < FOREVER:
-            raise ConfigError("must be positive and finite", field="interval")
-        if not 1 <= self.fan_out <= 64:
-            raise ConfigError("must be 1 to 64", field="fan_out")
+    interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
+    fan_out: Annotated[Several, Doc("How many members news are passed on to. 1: most miss them.")] = 3
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,6 +103,8 @@ class Notes:
         self._sum = 0
         self._view: MembershipView | None = None
         self._keep(own)
+        out.subscribe(ViewChanged, self.on_view_changed)
+        out.subscribe(ChangeNote, self.on_change_note)
 
     @property
     def own(self) -> Note:
@@ -117,26 +115,19 @@ class Notes:
     def start(self, now: Instant) -> None:
         self._out.set_timer(SumIsSent(), now + int(self._rng.random() * self.config.interval))
 
-    def say(
-        self,
-        now: Instant,
-        *,
-        score: float | None = None,
-        eligible: bool | None = None,
-        words: Mapping[str, str] | None = None,
-    ) -> None:
-        """Replace what is given in this member's own note, and pass it on; the rest stays."""
+    def on_change_note(self, command: ChangeNote, now: Instant) -> None:
+        """Replace what the command gives in this member's own note, and pass it on; the rest stays."""
         own = self.own
-        if words is not None:
-            check_words(words)
+        if command.words is not None:
+            check_words(command.words)
         said = Note(
             self.me,
             own.incarnation,
             own.version + 1,
-            own.score if score is None else score,
-            own.eligible if eligible is None else eligible,
+            own.score if command.score is None else command.score,
+            own.eligible if command.eligible is None else command.eligible,
             own.software,
-            own.words if words is None else dict(words),
+            own.words if command.words is None else dict(command.words),
         )
         self._keep(said)
         self._pass_on((said,))

@@ -12,9 +12,10 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
+from doyen.core.commands import Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost, LocalProtocolError
@@ -224,8 +225,8 @@ class Campaign:
             await self.stop_acting()
             if self._node.running and self._reign.mine is not None:
                 keeps_time = self._reign.kind.keeps_cool_down
-                how: dict[str, Any] = {"to": to, "cool_down": wait} if keeps_time else {"to": to}
-                self._node.agent.driver.command(self._reign.channel, "resign", **how)
+                command = Resign(to, wait if keeps_time else None)
+                self._node.agent.driver.tell(command, channel=self._reign.channel)
                 if self._reign.kind.stands_again:
                     self._cool_down(wait)
             while self._node.running and self._reign.mine is not None:
@@ -252,7 +253,7 @@ class Campaign:
 
     def _stand(self) -> None:
         if self._node.running:
-            self._node.agent.driver.command(self._reign.channel, "stand")
+            self._node.agent.driver.tell(Stand(), channel=self._reign.channel)
 
     # For the node and its terms.
 

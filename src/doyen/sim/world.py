@@ -22,9 +22,11 @@ from msgspec.msgpack import decode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, to_seconds
+from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Machine
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.election.spanning import Spanning
@@ -107,15 +109,13 @@ class WatchedSimulation(Simulation):
 class Overheard:
     """A machine, and somebody who hears what it hears."""
 
-    def __init__(self, machine: Any, hear: Callable[[NodeId, Any], None]) -> None:
+    def __init__(self, machine: Machine, hear: Callable[[NodeId, Any], None]) -> None:
         self._machine, self._hear = machine, hear
+        self.MESSAGES, self.start, self.on_timer = machine.MESSAGES, machine.start, machine.on_timer
 
     def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
         self._hear(sender, message)
         self._machine.on_message(sender, message, now)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._machine, name)
 
 
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
@@ -185,8 +185,8 @@ class World:
         host = node.host
         if node.state in ("up", "slow") and host is not None:
             for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
-                if hasattr(host.ports[channel].machine, "leave"):
-                    host.command(channel, "leave", node.now())
+                if LeaveGroup in host.ports[channel].handlers:
+                    host.tell(LeaveGroup(), node.now(), channel=channel)
         self.sim.crash(node)
 
     def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
@@ -197,7 +197,7 @@ class World:
             self.machine(node).check_heir(to)
         except LocalProtocolError:
             return False
-        self.sim.command(node, ELECTION, "resign", to=to)
+        self.sim.tell(node, Resign(to), channel=ELECTION)
         if self.kind.stands_again:
             self.standings[node.index] = None
         return True
@@ -206,7 +206,7 @@ class World:
         """Have a node that resigned stand for election again."""
         if self.kind.stands_again and node.host is not None:
             self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
-            self.sim.command(node, ELECTION, "stand")
+            self.sim.tell(node, Stand(), channel=ELECTION)
 
     def set_score(self, node: SimNode, score: Standing) -> None:
         """What the node's application says that it is worth, now and whenever it is asked."""
@@ -215,7 +215,7 @@ class World:
             if not self._is_rated:
                 self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
             if NOTES in node.host.ports:
-                self.sim.command(node, NOTES, "say", score=float(score))
+                self.sim.tell(node, ChangeNote(score=float(score)), channel=NOTES)
 
     def corrupt(self, node: SimNode, rng: Random) -> bool:
         """Draw anew all that a node's election remembers; whether that kind is to bear it."""
@@ -365,7 +365,7 @@ class World:
     def _score_of(self, node: SimNode) -> Standing:
         """Return what a node answers when an election asks for its score."""
         if self._is_rated:
-            from doyen.node.quality import own_quality, rating_of
+            from doyen.score.rating import own_quality, rating_of
 
             return own_quality(rating_of(self.config.attributes, self.config.measures))
         score = self._scores.get(node.index, self._configured[node.index])

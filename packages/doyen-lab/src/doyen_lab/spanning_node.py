@@ -19,11 +19,14 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.core.codec import Codec
+from doyen.core.commands import Initiate
+from doyen.core.effects import Fact, Handler
 from doyen.core.host import Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.election.spanning import Spanning, SpanningConfig
+from doyen.election.spanning.messages import NAMES
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
@@ -60,11 +63,23 @@ class Tap:
         self._port, self._kinds = port, kinds
 
     def send(self, to: NodeId | Address, message: Any) -> None:
-        self._kinds[type(message).__name__.lower()] += 1
+        self._kinds[NAMES[type(message)]] += 1
         self._port.send(to, message)
 
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._port, verb)
+    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
+        self._port.subscribe(kind, handle)
+
+    def multicast(self, message: Any) -> None:
+        self._port.multicast(message)
+
+    def set_timer(self, timer: Any, at: Instant) -> None:
+        self._port.set_timer(timer, at)
+
+    def emit(self, fact: Any) -> None:
+        self._port.emit(fact)
+
+    def persist(self, record: Any) -> None:
+        self._port.persist(record)
 
 
 class MeshNode:
@@ -100,7 +115,7 @@ class MeshNode:
         await self.driver.start()
         loop.add_signal_handler(signal.SIGTERM, done.set)
         loop.add_signal_handler(signal.SIGINT, done.set)
-        loop.add_signal_handler(signal.SIGUSR1, self.driver.command, ELECTION, "initiate")
+        loop.add_signal_handler(signal.SIGUSR1, lambda: self.driver.tell(Initiate(), channel=ELECTION))
         loop.add_signal_handler(signal.SIGUSR2, self.tell, "status")
         self.tell("started", pid=os.getpid(), address=str(self.plan.bind))
         await done.wait()

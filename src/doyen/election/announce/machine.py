@@ -28,6 +28,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import LeaveGroup, Resign, Stand
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
@@ -60,7 +61,6 @@ class Announce(NoLease):
         "_announce_no",
         "_claim",
         "_durable",
-        "_election_no",
         "_floor",
         "_leaders",
         "_lift",
@@ -74,6 +74,7 @@ class Announce(NoLease):
         "_wait_no",
         "common_seed",
         "config",
+        "election_no",
         "me",
         "place",
         "standing",
@@ -108,10 +109,15 @@ class Announce(NoLease):
         self._leaders = Leaders(config.leader_count)  # Itself included while it contends.
         self._passed_over: Heard = NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
-        self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
+        self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
         self._lift = False
         self._silence = Deadline()  # When the leader that was silent for longest is dropped.
         self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
+        out.subscribe(ScoreGiven, self.on_score_given)
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(Resign, self.resign)
+        out.subscribe(Stand, lambda command, now: self.stand(now))
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -205,9 +211,9 @@ class Announce(NoLease):
                 self._out.multicast(Bye(self.term_number))
         self._become_absent()
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Stop leading and go on as a follower: say Bye, and claim nothing until `stand`."""
-        self.check_heir(to)
+        self.check_heir(command.to)
         if self.status is Status.LEADING:
             retired = self.standing
             self.leave(now)
@@ -282,7 +288,7 @@ class Announce(NoLease):
         assert self.status in (Status.ABSENT, Status.FOLLOWING) and self.standing is not None
         self.status = Status.WAITING
         self._wait_no += 1
-        self._election_no += 1
+        self.election_no += 1
         wake_at = now + self._draw(spread)
         # [LE §5.4.3] LE-M: the instant is the claim, and never better than one heard.
         standing = self.standing if self.config.leader_is == "best" else min(-wake_at, self._floor - 1)
@@ -320,7 +326,7 @@ class Announce(NoLease):
             self._become_follower("left")
         self.status = Status.ABSENT
         self._leaders.clear()
-        self._election_no = 0
+        self.election_no = 0
 
     # Steps.
 
@@ -334,7 +340,7 @@ class Announce(NoLease):
 
     def _wake(self, now: Instant) -> None:
         # [LE §5.7] Query only at the outset; a process that lost its leader knows that there is none.
-        if self.config.query_timeout and self._election_no == 1:
+        if self.config.query_timeout and self.election_no == 1:
             self._become_asking(now)
         else:
             self._become_leader(now)

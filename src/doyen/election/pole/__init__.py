@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from doyen.election.pole.messages import QuorumProposed as QuorumProposed
     from doyen.election.pole.messages import Selected as Selected
     from doyen.election.pole.messages import Status as Status
-    from doyen.election.pole.promise import Promise as Promise
+    from doyen.election.pole.promise import VoterRecord as VoterRecord
 
 __getattr__ = lazy(
     __name__,
@@ -23,7 +23,7 @@ __getattr__ = lazy(
         "NotVoting": "messages",
         "QuorumProposed": "messages",
         "Selected": "messages",
-        "Promise": "promise",
+        "VoterRecord": "promise",
         "Status": "messages",
     },
 )

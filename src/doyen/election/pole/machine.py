@@ -20,13 +20,14 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import Instant
+from doyen.core.commands import LeaveGroup, Resign
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.core.rank import ScoreGiven
+from doyen.core.rank import ScoreGiven, VectorsChanged
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.grants import Grants
@@ -54,7 +55,7 @@ from doyen.election.pole.messages import (
     WaitEnds,
     epoch_of,
 )
-from doyen.election.pole.promise import Promise, Voter
+from doyen.election.pole.promise import Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.errors import ConfigError, LocalProtocolError
@@ -64,7 +65,7 @@ class Pole(NoLease):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = MESSAGES
-    RECORD: ClassVar[Any] = Promise
+    RECORD: ClassVar[Any] = VoterRecord
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Pole(NoLease):
         *,
         voters: Iterable[NodeId],
         score: Score | None = None,
-        restored: Promise | None = None,
+        restored: VoterRecord | None = None,
         newcomer: bool = False,  # The operator asserts that nobody of this name ever voted.
         durable: bool = True,  # False: promises are kept in memory only; for tests.
     ) -> None:
@@ -95,6 +96,11 @@ class Pole(NoLease):
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
+        out.subscribe(ScoreGiven, self.on_score_given)
+        out.subscribe(VectorsChanged, self.on_vectors_changed)
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(Resign, self.resign)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -193,7 +199,7 @@ class Pole(NoLease):
         if self.status is Status.MEASURING and fact.number == self.epoch:
             self._measured(standing, now)
 
-    def on_vectors_changed(self, fact: Any, now: Instant) -> None:
+    def on_vectors_changed(self, fact: VectorsChanged, now: Instant) -> None:
         """Look again for a score that is waited for, as round trips to more members are known."""
         self._look(now)
         if self.status is Status.MEASURING:
@@ -201,12 +207,12 @@ class Pole(NoLease):
             if standing is not None:
                 self._measured(standing, now)
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Stop acting at once, and hand over: to that voter, or to the best of the others."""
         self._look(now)
-        self.check_heir(to)
+        self.check_heir(command.to)
         if self.status is Status.LEADING:
-            self._hand_over(to, now)
+            self._hand_over(command.to, now)
 
     def check_heir(self, to: NodeId | None) -> None:
         """Raise what a resignation would raise."""

@@ -9,8 +9,9 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -63,50 +64,45 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Eim(Struct, frozen=True, gc=False, array_like=True, tag="E"):
-    """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
+class OfElection(Struct, frozen=True, gc=False, array_like=True):
+    """A message of one election."""
 
     election: ElectionId
+
+
+class Eim(OfElection, frozen=True, tag="E"):
+    """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
+
     depth: Hops  # The sender's, the initiator's being 0: the deeper a node, the shorter it waits for reports.
 
 
-class Ack(Struct, frozen=True, gc=False, array_like=True, tag="A"):
+class Ack(OfElection, frozen=True, tag="A"):
     """ACK: the receiver is the sender's parent."""
 
-    election: ElectionId
 
-
-class Agm(Struct, frozen=True, gc=False, array_like=True, tag="G"):
+class Agm(OfElection, frozen=True, tag="G"):
     """AGM: the sender has another parent already, so sender and receiver are co-parents."""
 
-    election: ElectionId
 
-
-class Mqfm(Struct, frozen=True, gc=False, array_like=True, tag="M"):
+class Mqfm(OfElection, frozen=True, tag="M"):
     """MQFM, maximum quality factor: the best candidate that the sender knows of."""
 
-    election: ElectionId
     best: Candidate
     up: bool  # To the parent, with what co-parents reported; else to a co-parent, without.
 
 
-class Ldm(Struct, frozen=True, gc=False, array_like=True, tag="L"):
+class Ldm(OfElection, frozen=True, tag="L"):
     """LDM, leader declaration: the election is over."""
 
-    election: ElectionId
     leader: Candidate
 
 
-class Request(Struct, frozen=True, gc=False, array_like=True, tag="R"):
+class Request(OfElection, frozen=True, tag="R"):
     """The receiver's MQFM is overdue."""
 
-    election: ElectionId
 
-
-class NotYet(Struct, frozen=True, gc=False, array_like=True, tag="N"):
+class NotYet(OfElection, frozen=True, tag="N"):
     """The sender is still gathering; the receiver is to wait on."""
-
-    election: ElectionId
 
 
 class Enquire(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
@@ -134,47 +130,57 @@ class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
+NAMES: Final[Mapping[type[Any], str]] = {  # For whoever counts messages.
+    Eim: "eim",
+    Ack: "ack",
+    Agm: "agm",
+    Mqfm: "mqfm",
+    Ldm: "ldm",
+    Request: "request",
+    NotYet: "notyet",
+    Enquire: "enquire",
+    State: "state",
+    Reset: "reset",
+}
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class AnswersOverdue(Struct, frozen=True, gc=False):
-    """Neighbours that have not answered the EIM are given up for this election."""
+class ElectionTimer(Struct, frozen=True, gc=False):
+    """A timer of one election."""
 
     election: ElectionId
+
+
+class AnswersOverdue(ElectionTimer, frozen=True):
+    """Neighbours that have not answered the EIM are given up for this election."""
+
     round_no: int
 
 
-class ReportsOverdue(Struct, frozen=True, gc=False):
+class ReportsOverdue(ElectionTimer, frozen=True):
     """Children that have not reported are asked."""
 
-    election: ElectionId
     wait_no: int
 
 
-class RequestsOverdue(Struct, frozen=True, gc=False):
+class RequestsOverdue(ElectionTimer, frozen=True):
     """Children that have not answered the request are given up."""
 
-    election: ElectionId
     wait_no: int
 
 
-class CoParentsOverdue(Struct, frozen=True, gc=False):
+class CoParentsOverdue(ElectionTimer, frozen=True):
     """Co-parents are waited for no longer."""
 
-    election: ElectionId
 
-
-class DeclarationOverdue(Struct, frozen=True, gc=False):
+class DeclarationOverdue(ElectionTimer, frozen=True):
     """The node initiates another election, as this one was not declared in time."""
 
-    election: ElectionId
 
-
-class ParentOverdue(Struct, frozen=True, gc=False):
+class ParentOverdue(ElectionTimer, frozen=True):
     """The node asks its own children for a parent, as no other neighbour offered to be one."""
 
-    election: ElectionId
     seek_no: int
 
 

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final
 from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import SeedsChanged
@@ -113,6 +114,8 @@ class Heartbeat:
         self._left = False
         self._changed: list[NodeId] = []
         self._initial = known
+        out.subscribe(SeedsChanged, self.on_seeds_changed)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 

@@ -58,7 +58,9 @@ class Medley(Swim):
     ) -> None:
         others = [member for member in known.members if member != node] if known is not None else []
         self.targets = NearFirst(others, rng, config, distance)
-        super().__init__(node, config.swim(), out, rng, known=known, feedback=self.targets, **more)
+        super().__init__(node, config.swim(), out, rng, known=known, targets=self.targets, **more)
+        out.subscribe(LeaderElected, self.on_leader_elected)
+        out.subscribe(LeaderLost, self.on_leader_lost)
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
         self.targets.favour(fact.term.leader)

@@ -23,6 +23,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -58,7 +59,7 @@ from doyen.membership.swim.messages import (
     Updates,
     Word,
 )
-from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
+from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
 
@@ -81,15 +82,14 @@ class Swim:
         known: Acquaintances | None = None,  # Members from the start.
         payload_max: int = PAYLOAD_MAX,  # Bytes of a message; `dissemination.payload_max` knows how many.
         round_trips_max: int = 0,  # Members whose own round trip is remembered.
-        feedback: Feedback | None = None,  # Targets that learn from acks; None: members take turns.
+        targets: Targets | None = None,  # None: members take turns.
     ) -> None:
         self.node, self.config, self.incarnation = node, config, Incarnation(incarnation)
         self.misdirected_count = 0  # Pings for others that came here: two members share an address.
         self._out, self._rng = out, rng
         me = Member(node=node, incarnation=self.incarnation, address=address)
         self._roster = roster = Roster(me, config, known)
-        self._feedback = feedback
-        self._targets: Targets = feedback or RoundRobin([n for n in roster.view.members if n != node], rng)
+        self._targets = targets or RoundRobin([n for n in roster.view.members if n != node], rng)
         self.health = LocalHealth(config)
         self._post = Post(
             config,
@@ -109,6 +109,9 @@ class Swim:
         self._greeted_at: Instant = -FOREVER
         self._reaps = Deadline()  # When the next absent member is forgotten.
         self._left = False
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(SeedsChanged, self.on_seeds_changed)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -128,14 +131,13 @@ class Swim:
         if kind is Ping:
             if message.target != self.node:
                 self.misdirected_count += 1
-            elif self._feedback is None:
+            elif not (waited_ms := self._targets.on_pinged(now)):
                 self._post.reply(sender, Ack, message.ping_no)
             else:
-                waited_ms = self._feedback.on_pinged(now)
                 self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
         elif kind is Ack:
-            if message.waited_ms and self._feedback is not None:
-                self._feedback.on_waited(sender, message.waited_ms)
+            if message.waited_ms:
+                self._targets.on_waited(sender, message.waited_ms)
             self._prober.on_ack(sender, message, now)
         elif self._left:
             pass
@@ -146,8 +148,7 @@ class Swim:
         elif kind is Nack:
             self._prober.on_nack(sender, message)
         elif kind is PingMe:
-            if self._feedback is not None:
-                self._feedback.hurry(sender)
+            self._targets.hurry(sender)
         elif kind is Digest:
             self._sync.on_digest(sender, message)
         elif kind is Entries:

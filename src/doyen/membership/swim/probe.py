@@ -41,18 +41,14 @@ class Targets(Protocol):
 
     def next(self) -> NodeId | None: ...
 
-
-class Feedback(Targets, Protocol):
-    """Targets that learn from the members that are pinged.  [MEDLEY]"""
-
     def on_pinged(self, now: Instant) -> int:
-        """Note a ping to this node; return for how many milliseconds there was none."""
+        """Return for how many milliseconds nobody had pinged this node, now that somebody does; 0: do not tell."""
 
     def on_waited(self, node: NodeId, waited_ms: int) -> None:
-        """Take from an ack for how long nobody had pinged its sender."""
+        """Take note of how long that member had not been pinged, as its ack says."""
 
     def hurry(self, node: NodeId) -> None:
-        """Probe a member next, as it asks for a ping."""
+        """Ping that member soon: it asks for it."""
 
 
 class RoundRobin:
@@ -93,6 +89,15 @@ class RoundRobin:
             self._at += 1
             if node not in self._gone:
                 return node
+
+    def on_pinged(self, now: Instant) -> int:
+        return 0
+
+    def on_waited(self, node: NodeId, waited_ms: int) -> None:
+        """Do nothing: everybody has its turn."""
+
+    def hurry(self, node: NodeId) -> None:
+        """Do nothing: everybody has its turn."""
 
 
 class Prober:

@@ -23,11 +23,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from math import ceil, log
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import LeaveGroup
+from doyen.core.config import Config, Doc
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -58,19 +60,15 @@ FORGOTTEN: Final = 1e-6  # Chance of a longer run of losses than the settling ti
 MEMORY_MAX: Final = 2000  # which is at most so many T_A for it.
 
 
-class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Extensions(Config, frozen=True, kw_only=True):
     """What the chapter leaves to future work (§5.7); all off unless asked for, and known to the machine engine only."""
 
-    leader_count: int = 1  #: k leaders: yield after hearing k better.
-    rank_map: RankMap = "none"  #: A better place wakes earlier: perfectly, or likely.
-    query_s: float = 0.0  #: T_Q: ask before the first claim; 0 is off.
-    bye: bool = False  #: A departing leader says Bye.
-    bye_loss: float = 0.0  #: The loss that the number of Byes is made for.
-    ageing_s: float = float("inf")  #: A leader silent for so long yields to any fresh claim.
-
-    def __post_init__(self) -> None:
-        if self.query_s < 0:
-            raise ConfigError(f"{self.query_s} must be 0 (off) or more", field="query_s")
+    leader_count: Annotated[int, Doc("k leaders: yield after hearing k better.")] = 1
+    rank_map: Annotated[RankMap, Doc("A better place wakes earlier: perfectly, or likely.")] = "none"
+    query_s: Annotated[float, Meta(ge=0), Doc("T_Q: ask before the first claim; 0 is off.")] = 0.0
+    bye: Annotated[bool, Doc("A departing leader says Bye.")] = False
+    bye_loss: Annotated[float, Doc("The loss that the number of Byes is made for.")] = 0.0
+    ageing_s: Annotated[float, Doc("How long a leader is silent before it yields to any fresh claim.")] = float("inf")
 
 
 class Run(Struct, kw_only=True):
@@ -94,6 +92,10 @@ def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions
     """One run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
+
+
+def _announces(machine: Machine) -> bool:
+    return machine.announcing if isinstance(machine, SuppressThenAnnounce) else True
 
 
 def refuse(setting: Setting, extensions: Extensions) -> None:
@@ -181,7 +183,7 @@ class _Experiment:
         self.sim.run(until=max(self.config.suppress_interval, rounds * self.interval if variant != "sup" else 0))
         last = max((times[-1] for times in self.sent_at if times), default=0)
         result = Run(converged=True, rounds=rounds, tmax=last / 1e9, messages=self.sim.message_count)
-        announcing = [node.name for node in self.members if getattr(self._machine(node), "announcing", True)]
+        announcing = [node.name for node in self.members if _announces(self._machine(node))]
         result.leaders = len(announcing) if variant != "sup" else self.sim.message_count
         if variant == "sup-al-receipt":
             named = {self._machine(node).leader for node in self.members}
@@ -222,7 +224,7 @@ class _Experiment:
         self.living -= 1
         self.counts[self.names[leader.index]] -= 1
         if self.extensions.bye:
-            self.sim.command(leader, CHANNEL, "leave")
+            self.sim.tell(leader, LeaveGroup(), channel=CHANNEL)
         self.sim.crash(leader)
         if self.living == 0:
             return Run(converged=True, tmax=0.0, messages=0, rounds=0, reestablishment=0.0)
@@ -377,7 +379,8 @@ class _Experiment:
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if message.__class__ is Announcement:
             times = self.sent_at[node.index]
-            if not times and getattr(self._machine(node), "_election_no", 1) == 1:
+            machine = self._machine(node)
+            if not times and (not isinstance(machine, Announce) or machine.election_no == 1):
                 self.first_senders.append(node.index)
             times.append(now)
 

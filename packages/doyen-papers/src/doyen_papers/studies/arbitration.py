@@ -6,11 +6,13 @@ random moment, in each of so many events; between events the ring comes to rest.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, format_duration, ms, seconds
+from doyen.core.commands import LeaveGroup
+from doyen.core.config import Config, Count, Doc, Positive, Share, need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
@@ -37,59 +39,46 @@ ELECTION: Final = "leader"
 Build = Callable[..., Arbitration]
 
 
-class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    mode: Literal["paper", "practical"] = "practical"  #: As printed, or so that it can be used.
-    arbiters: Literal["central", "pairwise"] = "pairwise"  #: One group for all, or one for each pair.
-    nodes: int = 32  #: N.
-    neighbours: int = 3  #: k, on each side.
-    arbiter_count: int = 5  #: Central arbitrators, outside the ring.
-    lease: Duration = seconds(1)  #: T_l.
-    arbitration: Duration = ms(500)  #: T_a.
-    events: int = 1  #: So often, with rest in between.
-    crash: int = 0  #: Nodes that crash at once in each event.
-    adjacent: bool = False  #: They are next to each other.
-    crash_arbiters: int = 0  #: Central arbitrators that crash in each event.
-    cut_link: bool = False  #: The link between two neighbours carries nothing any more.
-    partition: str = ""  #: Sizes of the sides: 16/16.
-    arcs: bool = False  #: Sides are arcs of the ring; else drawn at random.
-    joins: int = 0  #: Nodes that join at once.
-    leave: int = 0  #: Nodes that leave by command.
-    loss: float = 0.0  #: Share of messages lost.
-    drift: float = 0.0  #: Clocks run at 1 ± this.
-    delay: Duration = 0  #: One way.
-    seconds: float = 0.0  #: How long a run lasts; 0: until the ring is at rest.
-    behaviour: Literal["default", "collapse", "majority", "split"] = "default"  #: Of a partition, in practical mode.
-    leader: bool = False  #: Elect the owner of a key, too.
-    rejoin: bool = True  #: Who was forced out comes back, in practical mode.
-    equal_phases: bool = False  #: All leases begin at once.
+Behaviour = Literal["default", "collapse", "majority", "split"]
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= 100_000:
-            raise ConfigError(f"{self.nodes} must be from 1 to 100000", field="nodes")
-        for name in ("events", "crash", "crash_arbiters", "joins", "leave", "arbiter_count"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{getattr(self, name)} must be 0 or more", field=name)
-        if not self.events:
-            raise ConfigError("must be 1 or more", field="events")
-        for name, wanted in (("adjacent", "crash"), ("arcs", "partition")):
-            if getattr(self, name) and not getattr(self, wanted):
-                raise ConfigError(f"says how of --{wanted}: give that, too", field=name)
-        if self.leave > self.nodes:
-            raise ConfigError(f"{self.leave} is more than there are nodes", field="leave")
-        if self.events * self.crash + self.leave > self.nodes:
-            raise ConfigError(f"{self.crash} in {self.events} events is more than there are nodes", field="crash")
-        if self.crash_arbiters and self.arbiters != "central":
-            raise ConfigError("needs central arbiters: there are none to crash", field="crash_arbiters")
-        if self.crash_arbiters * self.events > self.arbiter_count:
-            raise ConfigError(f"{self.crash_arbiters} is more than there are", field="crash_arbiters")
-        if self.arbiters == "central" and not self.arbiter_count:
-            raise ConfigError("must be at least 1 with central arbiters", field="arbiter_count")
-        if not 0 <= self.loss < 1:
-            raise ConfigError(f"{self.loss} is not a probability below 1", field="loss")
-        if not 0 <= self.seconds < 1e9:
-            raise ConfigError(f"{self.seconds} must be 0 or more, and finite", field="seconds")
-        if self.cut_link and self.nodes < 2:
-            raise ConfigError("needs two nodes", field="cut_link")
+
+class ArbitrationSetting(Config, frozen=True, kw_only=True):
+    mode: Annotated[Literal["paper", "practical"], Doc("As printed, or so that it can be used.")] = "practical"
+    arbiters: Annotated[Literal["central", "pairwise"], Doc("One group for all, or one for each pair.")] = "pairwise"
+    nodes: Annotated[int, Meta(ge=1, le=100_000), Doc("N.")] = 32
+    neighbours: Annotated[int, Doc("k, on each side.")] = 3
+    arbiter_count: Annotated[Count, Doc("Central arbitrators, outside the ring.")] = 5
+    lease: Annotated[Duration, Doc("T_l.")] = seconds(1)
+    arbitration: Annotated[Duration, Doc("T_a.")] = ms(500)
+    events: Annotated[Positive, Doc("How often, with rest in between.")] = 1
+    crash: Annotated[Count, Doc("Nodes that crash at once in each event.")] = 0
+    adjacent: Annotated[bool, Doc("They are next to each other.")] = False
+    crash_arbiters: Annotated[Count, Doc("Central arbitrators that crash in each event.")] = 0
+    cut_link: Annotated[bool, Doc("The link between two neighbours carries nothing any more.")] = False
+    partition: Annotated[str, Doc("Sizes of the sides: 16/16.")] = ""
+    arcs: Annotated[bool, Doc("Sides are arcs of the ring; else drawn at random.")] = False
+    joins: Annotated[Count, Doc("Nodes that join at once.")] = 0
+    leave: Annotated[Count, Doc("Nodes that leave by command.")] = 0
+    loss: Annotated[Share, Doc("Share of messages lost.")] = 0.0
+    drift: Annotated[float, Doc("Clocks run at 1 ± this.")] = 0.0
+    delay: Annotated[Duration, Doc("One way.")] = 0
+    seconds: Annotated[float, Meta(ge=0, lt=1e9), Doc("How long a run lasts; 0: until the ring is at rest.")] = 0.0
+    behaviour: Annotated[Behaviour, Doc("What a partition does, in practical mode.")] = "default"
+    leader: Annotated[bool, Doc("Elect the owner of a key, too.")] = False
+    rejoin: Annotated[bool, Doc("Who was forced out comes back, in practical mode.")] = True
+    equal_phases: Annotated[bool, Doc("All leases begin at once.")] = False
+
+    def check(self) -> None:
+        need(not self.adjacent or self.crash > 0, "adjacent", "says how of --crash: give that, too")
+        need(not self.arcs or bool(self.partition), "arcs", "says how of --partition: give that, too")
+        need(self.leave <= self.nodes, "leave", f"{self.leave} is more than there are nodes")
+        enough = self.events * self.crash + self.leave <= self.nodes
+        need(enough, "crash", f"{self.crash} in {self.events} events is more than there are nodes")
+        central, dying = self.arbiters == "central", self.crash_arbiters
+        need(central or not dying, "crash_arbiters", "needs central arbiters: there are none to crash")
+        need(dying * self.events <= self.arbiter_count, "crash_arbiters", f"{dying} is more than there are")
+        need(not central or self.arbiter_count > 0, "arbiter_count", "must be at least 1 with central arbiters")
+        need(not self.cut_link or self.nodes > 1, "cut_link", "needs two nodes")
         if self.partition:
             self.sides()
         if 2 * self.delay >= self.arbitration:
@@ -313,7 +302,7 @@ class Ring:
     def leave(self) -> None:
         living = sorted(machine.seat for machine in self.members())
         if living:
-            self.sim.command(self.sim.by_name[self.rng.choice(living).node], CHANNEL, "leave")
+            self.sim.tell(self.sim.by_name[self.rng.choice(living).node], LeaveGroup(), channel=CHANNEL)
 
     # What came of it.
 

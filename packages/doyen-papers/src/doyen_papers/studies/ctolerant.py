@@ -22,12 +22,14 @@ its initiator crashes or there are several: views err all the time, and each err
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
+from doyen.core.config import Config, Doc, Positive, Share, need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
@@ -97,40 +99,35 @@ FIGURES: Final = (
 )
 
 
-class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+Minute: TypeAlias = Annotated[float, Meta(gt=0, lt=60)]
+Hour: TypeAlias = Annotated[float, Meta(ge=0, le=3600)]
+
+
+class Setting(Config, frozen=True, kw_only=True):
     """One cell of the evaluation."""
 
-    variant: Variant = "hybrid"  #: local: each node takes the lowest hash of its own view, without messages.
-    topology: Ground = "random"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
-    nodes: int = 49  #: N.
-    drop: float = 0.05  #: Loss per hop; 0: no loss, and complete views.
-    missing_max: str = (
-        "table"  #: c: a number, `auto` (estimated), or `table`: Table I where it has the cell, else auto.
-    )
-    failure_max: int = 0  #: f.
-    candidates: int = 5  #: x.
-    unhealthy: int = 5  #: y.
-    timeout_s: float = 0.5  #: TIMEOUT.
-    exclusion: Exclusion = "union"  #: Of all unhealthy lists; `top`: the y greatest sums, as in the authors' figures.
-    initiators: int = 1  #: How many begin at once.
-    crash_initiator: bool = False  #: The (first) initiator dies right after its first NOTIFYLEADER.
-    membership: Protocol = "medley"  #: What makes the views, where something is dropped.
-    trace: str = ""  #: Views from this membership trace; its nodes, places and drop replace those given.
-    handicap: bool = False  #: The five lowest hashes lose more of their membership ACKs: 3.5·drop … 1.5·drop per hop.
-    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all membership messages, both ways.
-    warmup_s: float = 60.0  #: Membership runs so long before the election begins.
-    notify_retries: int = 3  #: NOTIFYLEADERs repeated before everybody is asked anew; the paper repeats none.
+    variant: Annotated[Variant, Doc("local: each node takes the lowest hash of its own view.")] = "hybrid"
+    topology: Annotated[Ground, Doc("Who is linked: within 4 m on a grid, at random, in crowds; or all.")] = "random"
+    nodes: Annotated[Nodes, Doc("N.")] = 49
+    drop: Annotated[Share, Doc("Loss per hop; 0: no loss, and complete views.")] = 0.05
+    missing_max: Annotated[str, Doc("c: a number, `auto` (estimated), or `table`: Table I, else auto.")] = "table"
+    failure_max: Annotated[int, Doc("f.")] = 0
+    candidates: Annotated[int, Doc("x.")] = 5
+    unhealthy: Annotated[int, Doc("y.")] = 5
+    timeout_s: Annotated[Minute, Doc("TIMEOUT.")] = 0.5
+    exclusion: Annotated[Exclusion, Doc("union: all on any unhealthy list; top: the y greatest sums.")] = "union"
+    initiators: Annotated[Positive, Doc("How many begin at once.")] = 1
+    crash_initiator: Annotated[bool, Doc("The (first) initiator dies right after its first NOTIFYLEADER.")] = False
+    membership: Annotated[Protocol, Doc("What makes the views, where something is dropped.")] = "medley"
+    trace: Annotated[str, Doc("Views from this membership trace; its nodes, places and drop replace those given.")] = ""
+    handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
+    handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
+    warmup_s: Annotated[Hour, Doc("How long membership runs before the election begins.")] = 60.0
+    notify_retries: Annotated[int, Doc("NOTIFYLEADERs repeated before everybody is asked anew; 0: as printed.")] = 3
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        need(1 <= self.nodes <= 10_000, "nodes", f"must be 1 to 10000, not {self.nodes}")
-        need(0 <= self.drop < 1, "drop", f"{self.drop} is not a loss rate: give a number from 0 to below 1")
-        need(1 <= self.initiators <= self.nodes, "initiators", f"must be 1 to nodes ({self.nodes})")
-        need(0 < self.timeout_s < 60, "timeout_s", "must be above 0 and below a minute")
-        need(0 <= self.warmup_s <= 3600, "warmup_s", "must be 0 to 3600 s")
+    def check(self) -> None:
+        need(self.initiators <= self.nodes, "initiators", f"must be 1 to nodes ({self.nodes})")
         text = self.missing_max
         need(
             text in ("auto", "table") or (text.isascii() and text.isdigit()),
@@ -312,7 +309,7 @@ class _Experiment:
         top = self._sickest()
         bound = self._machine(initiators[0]).point.missing_max()
         for node in initiators:
-            self.sim.command(node, CHANNEL, "initiate")
+            self.sim.tell(node, Initiate(), channel=CHANNEL)
         while not self._done() and self.sim.now < self.began + HORIZON:
             self.sim.run(until=self.sim.now + STEP)
         result = self._measured(top)

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean, median
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, ms, seconds
+from doyen.core.config import Config, Count, Doc, Share, need
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, NodeId
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
-from doyen.errors import ConfigError
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Distance, Medley, MedleyConfig
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
@@ -39,7 +39,7 @@ Protocol = Literal["swim", "medley", "heartbeat"]
 Preset = Literal["auto", "paper", "lan", "wan"]
 
 CHANNEL: Final = "membership"
-NODES_MAX: Final = 100_000
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 GROUP: Final = "sim"
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
@@ -47,33 +47,23 @@ FAR: Final = 64.0  # Hops to a member that cannot be reached just now.
 LIVES: Final = 1 << 20  # Incarnations between two lives of a node.
 
 
-class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MembershipSetting(Config, frozen=True, kw_only=True):
     """One cell."""
 
-    protocol: Protocol = "swim"  #: Whose machines run.
-    preset: Preset = "auto"  #: Their timers; auto: as published on radio topologies, lan where all are linked.
-    topology: Ground = "grid"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
-    nodes: int = 49  #: N.
-    drop: float = 0.05  #: Chance that a message is lost, on each hop.
-    seconds: float = 300.0  #: How long it is watched.
-    crash: int = 1  #: So many nodes crash, a fifth into the time.
-    warm_up: float = 60.0  #: Seconds that run before.
-    handicap: bool = False  #: The five lowest hashes lose more of their ACKs: 3.5·drop … 1.5·drop per hop.
-    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
+    protocol: Annotated[Protocol, Doc("Whose machines run.")] = "swim"
+    preset: Annotated[Preset, Doc("Their timers; auto: as published on radio topologies, else lan.")] = "auto"
+    topology: Annotated[Ground, Doc("Who is linked: within 4 m on a grid, at random, in crowds; or all.")] = "grid"
+    nodes: Annotated[Nodes, Doc("N.")] = 49
+    drop: Annotated[Share, Doc("Chance that a message is lost, on each hop.")] = 0.05
+    seconds: Annotated[float, Meta(gt=0, le=1e7), Doc("How long it is watched.")] = 300.0
+    crash: Annotated[Count, Doc("How many nodes crash, a fifth into the time.")] = 1
+    warm_up: Annotated[float, Meta(ge=0, le=1e7), Doc("Seconds that run before.")] = 60.0
+    handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
+    handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= NODES_MAX:
-            raise ConfigError(f"{self.nodes} is out of range: give 1 to {NODES_MAX}", field="nodes")
-        if not 0 <= self.drop < 1:
-            raise ConfigError(f"{self.drop} is not a probability: give a number from 0 to below 1", field="drop")
-        if not 0 < self.seconds <= 1e7:
-            raise ConfigError(f"{self.seconds} must be positive, and at most 10,000,000", field="seconds")
-        if not 0 <= self.warm_up <= 1e7:
-            raise ConfigError(f"{self.warm_up} must be 0 or more, and at most 10,000,000", field="warm_up")
-        if self.handicap and 3.5 * self.drop >= 1:
-            raise ConfigError("multiplies drop by 3.5: that is too much loss", field="handicap")
-        if not 0 <= self.crash < self.nodes:
-            raise ConfigError(f"{self.crash} must be 0 or more, and leave somebody alive", field="crash")
+    def check(self) -> None:
+        need(not self.handicap or 3.5 * self.drop < 1, "handicap", "multiplies drop by 3.5: that is too much loss")
+        need(self.crash < self.nodes, "crash", f"{self.crash} must leave somebody alive")
 
 
 class Detection(Struct, frozen=True):
@@ -318,7 +308,12 @@ def builder(setting: MembershipSetting) -> Build:
 
 
 def _preset(kind: Any, preset: str, count: int) -> Any:
-    return kind.paper() if preset == "paper" else getattr(kind, preset)(count)
+    match preset:
+        case "lan":
+            return kind.lan(count)
+        case "wan":
+            return kind.wan(count)
+    return kind.paper()
 
 
 def simulate(setting: MembershipSetting, seed: int, *, trace: Trace | None = None) -> Summary:

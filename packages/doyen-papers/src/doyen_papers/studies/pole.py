@@ -20,10 +20,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.config import need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
-from doyen.election.pole import Pole, PoleConfig, Promise
+from doyen.election.pole import Pole, PoleConfig, VoterRecord
 from doyen.election.pole.messages import Standing
 from doyen.errors import ConfigError
 from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle
@@ -38,7 +39,16 @@ from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
 from doyen_papers.score.oracles import composite, preference
 from doyen_papers.studies.pole_places import REQUESTS_PER_S, RTT_MAX_MS, Deployment, deployment
-from doyen_papers.studies.service import NIC_BITS_PER_S, Recovered, Replica, Served, State, tcp_bits_per_s
+from doyen_papers.studies.service import (
+    NIC_BITS_PER_S,
+    ComeBack,
+    Recovered,
+    Replica,
+    Request,
+    Served,
+    State,
+    tcp_bits_per_s,
+)
 
 ELECTION: Final = "election"
 PINGS: Final = "oracle"
@@ -81,10 +91,6 @@ class Setting(Struct, frozen=True, kw_only=True):
     rtt_ms: float | None = None  # Between all data centres, instead of the deployment's.
 
     def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
         oracle_of(self.oracle)
         need(0 <= self.jitter <= 0.2, "jitter", f"{self.jitter:g} must be from 0 to 20%")
         need(0 <= self.snapshot_bytes <= SNAPSHOT_MAX, "snapshot", "must be 0 to 1 TB")
@@ -237,7 +243,7 @@ class _Experiment:
         crashed = sim.by_name[before or self.place.leader]
         sent = {name: traffic.messages for name, traffic in sim.traffic.items()}
         for server in self.place.outdated:
-            sim.command(sim.by_name[server], SERVICE, "back")
+            sim.tell(sim.by_name[server], ComeBack(), channel=SERVICE)
         sim.crash(crashed)
         sim.run(until=END_AT)
         return self._result(before, sent)
@@ -301,7 +307,7 @@ class _Experiment:
                 return  # Sessions take long to expire; nobody could serve it anyway.
             node = self.sim.by_name[self._home(server)]
         self.request_no += 1
-        self.sim.command(node, SERVICE, "request", number=self.request_no)
+        self.sim.tell(node, Request(self.request_no), channel=SERVICE)
 
     def _home(self, dead: NodeId) -> NodeId:
         alive = [server for server in self.place.servers if self.sim.by_name[server].host is not None]
@@ -361,7 +367,7 @@ class _Experiment:
                 node.rng(ELECTION),
                 voters=servers,
                 score=score,
-                restored=Promise(FIRST_EPOCH - 1),
+                restored=VoterRecord(FIRST_EPOCH - 1),
             ),
         )
 

@@ -9,12 +9,12 @@ import tomllib
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from doyen.core.config import load
+from doyen.core.config import Config, Doc, load
 from doyen.core.ids import NodeId, node_id
 from doyen.core.order import order
 from doyen.errors import ConfigError
@@ -109,23 +109,23 @@ def _deployment(
 NAMES: Final = ("1", "2", "3", "two-dc", "recovery")
 
 
-class _Centre(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: str  #: of the data centre
-    servers: tuple[str, ...]  #: its servers
-    share: float | None = None  #: its part of all requests; all or none have one
+class _Centre(Config, frozen=True, kw_only=True):
+    name: Annotated[str, Doc("of the data centre")]
+    servers: Annotated[tuple[str, ...], Doc("its servers")]
+    share: Annotated[float | None, Doc("its part of all requests; all or none have one")] = None
 
 
-class _Link(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    between: tuple[str, str]  #: two data centres
-    rtt_ms: float  #: round trip in ms
+class _Link(Config, frozen=True, kw_only=True):
+    between: Annotated[tuple[str, str], Doc("two data centres")]
+    rtt_ms: Annotated[float, Doc("round trip in ms")]
 
 
-class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    leader: str  #: who leads first, and crashes
-    centre: tuple[_Centre, ...]  #: one [[centre]] each
-    link: tuple[_Link, ...] = ()  #: one [[link]] per pair of data centres
-    shared: str = ""  #: whose part `--share` means; the last one's by default
-    outdated: tuple[str, ...] = ()  #: servers without the history
+class _File(Config, frozen=True, kw_only=True):
+    leader: Annotated[str, Doc("who leads first, and crashes")]
+    centre: Annotated[tuple[_Centre, ...], Doc("one [[centre]] each")]
+    link: Annotated[tuple[_Link, ...], Doc("one [[link]] per pair of data centres")] = ()
+    shared: Annotated[str, Doc("whose part `--share` means; the last one's by default")] = ""
+    outdated: Annotated[tuple[str, ...], Doc("servers without the history")] = ()
 
 
 def deployment(name: str) -> Deployment:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, ms
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -80,6 +81,16 @@ class Serving(Struct, frozen=True, array_like=True, tag="v"):
     epoch: int
 
 
+class Request(Command, frozen=True):
+    """Serve that request of a client."""
+
+    number: int
+
+
+class ComeBack(Command, frozen=True):
+    """Take part again after a crash."""
+
+
 class LearnAgain(Struct, frozen=True):
     epoch: int
 
@@ -119,6 +130,10 @@ class Replica:
         self._learned: dict[NodeId, int] = {}
         self._in_sync: set[NodeId] = set()
         self._pulling = False
+        out.subscribe(Request, self.on_request)
+        out.subscribe(ComeBack, self.on_come_back)
+        out.subscribe(LeaderElected, self.on_leader_elected)
+        out.subscribe(LeaderLost, self.on_leader_lost)
 
     @property
     def quorum(self) -> int:
@@ -129,12 +144,11 @@ class Replica:
     def start(self, now: Instant) -> None:
         pass
 
-    def request(self, now: Instant, number: int) -> None:
-        """From a client."""
-        self._waiting[number] = now
-        self._forward(number, now)
+    def on_request(self, command: Request, now: Instant) -> None:
+        self._waiting[command.number] = now
+        self._forward(command.number, now)
 
-    def back(self, now: Instant) -> None:
+    def on_come_back(self, command: ComeBack, now: Instant) -> None:
         """[POLE §4.4] Killed, and started again when the leader is about to crash."""
         self.away = False
 

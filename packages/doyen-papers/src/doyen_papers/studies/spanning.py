@@ -19,13 +19,14 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import Initiate
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId, node_id
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.messages import Ack, Eim, Mqfm
+from doyen.election.spanning.messages import NAMES, Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -221,7 +222,7 @@ class Experiment:
         for node in self.nodes.values():
             sim.start(node)
         for name in sorted(setting.initiators, key=order):
-            sim.at(0, partial(sim.command, self.nodes[name], CHANNEL, "initiate"), f"{name} initiates")
+            sim.at(0, partial(sim.tell, self.nodes[name], Initiate(), channel=CHANNEL), f"{name} initiates")
         for failure in setting.failures:
             when = round(failure.at * UNIT)
             sim.at(when, partial(self._apply, failure), f"{failure.what} {'-'.join(failure.who)}")
@@ -323,7 +324,7 @@ class Experiment:
     def _on_send(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
         if receiver.name not in self.adjacent[sender.name]:
             raise InvariantViolated(f"{sender.name} speaks to {receiver.name}, which is not its neighbour: {message}")
-        kind = message.__class__.__name__.lower()
+        kind = NAMES[message.__class__]
         self.kinds[kind] += 1
         size = 8 * len(encode(message))
         if size > self.bits.get(kind, 0):

@@ -20,7 +20,7 @@ from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
-from doyen.election.spanning.comparators import FloodMax, Vkt
+from doyen.election.spanning.comparators import BeginRound, FloodMax, Vkt
 from doyen.errors import InvariantViolated
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -93,7 +93,7 @@ class _Comparison:
     def _conduct(self, name: NodeId) -> None:
         self.round_no += 1
         self.conducting.add(name)
-        self.sim.command(self.nodes[name], CHANNEL, "initiate", round_no=self.round_no)
+        self.sim.tell(self.nodes[name], BeginRound(self.round_no), channel=CHANNEL)
         if self.unstable and name != self.graph.nodes[-1]:
             self.sim.at(self.sim.now + UNIT, partial(self._fall, name), f"{name} is unstable")
 

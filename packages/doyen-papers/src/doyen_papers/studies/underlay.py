@@ -13,6 +13,7 @@ from doyen.election.churn.standpoint import hash_rank
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Medley, MedleyConfig
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
+from doyen.membership.swim.messages import Ack, HelperAck
 from doyen.sim.node import SimNode
 
 Protocol = Literal["swim", "medley", "heartbeat"]
@@ -22,7 +23,7 @@ MEMBERSHIP: Final = "membership"
 GROUP: Final = "sim"
 FIRST: Final = Incarnation(1)
 HANDICAPS: Final = (3.5, 3.0, 2.5, 2.0, 1.5)  # Times the drop rate, from the lowest hash on.
-ACKS: Final = ("Ack", "HelperAck")
+ACKS: Final = (Ack, HelperAck)
 
 
 class Underlay(Struct, frozen=True):
@@ -39,11 +40,11 @@ class HandicapOut:
         self._out, self._node, self._form, self._every = out, node, form, every
         self._worse = worse  # By node: the share of what survives the network that survives the handicap, per hop.
         self._rng = node.rng("handicap")
-        self.multicast, self.set_timer = out.multicast, out.set_timer
+        self.subscribe, self.multicast, self.set_timer = out.subscribe, out.multicast, out.set_timer
         self.emit, self.persist = out.emit, out.persist
 
     def send(self, to: NodeId | Address, message: Any) -> None:
-        if self._every or message.__class__.__name__ in ACKS:
+        if self._every or isinstance(message, ACKS):
             survives = self._worse.get(self._node.name, 1.0)
             if self._form == "traffic":
                 survives *= self._worse.get(NodeId(str(to)), 1.0)

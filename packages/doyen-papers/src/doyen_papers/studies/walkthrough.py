@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.churn.config import CTolerantConfig, Variant
@@ -137,7 +138,7 @@ class _Walk:
         names = {i: NodeId(str(i)) for i in range(len(self.nodes))}
         counts = {names[i]: {names[j]: n for j, n in row.items()} for i, row in self.example.counts.items()}
         ToldViews(self.sim).complete(self.nodes, counts)
-        self.sim.command(self.nodes[self.example.initiator], CHANNEL, "initiate")
+        self.sim.tell(self.nodes[self.example.initiator], Initiate(), channel=CHANNEL)
         self.sim.run(until=seconds(5))
         leaders = {node.host.ports[CHANNEL].machine.leader for node in self.nodes if node.host}  # type: ignore[attr-defined]
         return Walk(
