@@ -193,7 +193,7 @@ def test_joining_an_election_is_losing_the_leader_and_freezes_quality() -> None:
     machine.on_message(B, Eim(ElectionId(2, B), 0), 2 * S)
     machine.on_score_given(ScoreGiven(2, 0.9), S)
     machine.on_score_given(ScoreGiven(3, float("nan")), S)
-    assert machine.standing == 0.9
+    assert machine.quality.value == 0.9
     effects = out.take()
     assert effects[0] == Emit(LeaderLost(Term(1, A), "election"))
     assert Send(B, Mqfm(ElectionId(2, B), Candidate(0.7, A), True)) in effects

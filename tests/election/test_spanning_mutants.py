@@ -188,7 +188,7 @@ class ForgetsToFreeze(Spanning):
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         super().on_score_given(fact, now)
         if self.gathering is not None:
-            self.gathering.mine = Candidate(self.standing, self.me)
+            self.gathering.mine = Candidate(self.quality.value, self.me)
 
 
 class NeverGivesUp(Spanning):
@@ -246,7 +246,7 @@ class UsurpsOnReturn(Spanning):
         self.usurp(returning, now)
 
     def usurp(self, returning: bool, now: Instant) -> None:
-        if returning and self.leader is not None and Candidate(self.standing, self.me).beats(self.leader):
+        if returning and self.leader is not None and Candidate(self.quality.value, self.me).beats(self.leader):
             self.initiate(now)
 
 

@@ -20,7 +20,7 @@ Deviation [LE Prog. 5.1, 5.2]: equality refreshes the listen timer (as printed o
 Deviation [LE §5.4.3]: in LE-M an announcement carries its wake-up instant as a value, and a process lifts its own
   above any it has heard, so that a late joiner or a slow clock cannot usurp a stable leader.
 Deviation: announcements carry a term.  Rank decides, not the term; a leader that hears an equal or a higher one
-  lifts its own above it at its next scheduled announcement.
+  lifts its own above it at its next scheduled announcement (decision 3).
 Extension [LE §5.7]: Bye, Query, suppress-then-Query, k leaders, gradual ageing; all off by default.
 """
 
@@ -59,7 +59,6 @@ class Announce(NoLease):
 
     __slots__ = (
         "_announce_no",
-        "_claim",
         "_durable",
         "_floor",
         "_leaders",
@@ -72,6 +71,7 @@ class Announce(NoLease):
         "_rng",
         "_silence",
         "_wait_no",
+        "claim",
         "common_seed",
         "config",
         "election_no",
@@ -104,7 +104,7 @@ class Announce(NoLease):
         self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
-        self._claim: Claim | None = None  # This process's own, while it contends or leads.
+        self.claim: Claim | None = None  # This process's own, while it contends or leads.
         self._mine: Announcement | None = None  # What this process announces, while it leads.
         self._leaders = Leaders(config.leader_count)  # Itself included while it contends.
         self._passed_over: Heard = NOTHING  # The best of those that claimed lately and were no better.
@@ -147,9 +147,7 @@ class Announce(NoLease):
         else:
             self._hear_worse(sender, message, now)
 
-    def on_timer(
-        self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | AnnouncementOverdue, now: Instant
-    ) -> None:
+    def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
             case AnnounceDue() if timer.reign_no == self._reign_no:
                 self._announce(now)
@@ -179,7 +177,7 @@ class Announce(NoLease):
         if self.config.leader_is == "earliest":  # Only whether it may lead counts.
             if not self._leaders.full:
                 self._take_back(now, self.config.suppress_interval)
-        elif self._claim is None:
+        elif self.claim is None:
             self._prefer_myself(now)
         else:
             self._replace(self.me, (self.standing, self.me))
@@ -244,11 +242,6 @@ class Announce(NoLease):
         return tuple(self._leaders.claims)
 
     @property
-    def claim(self) -> Claim | None:
-        """Return this process's own claim, while it contends or leads."""
-        return self._claim
-
-    @property
     def leaders(self) -> tuple[NodeId, ...]:
         return tuple(node for _, node in self._leaders.claims)
 
@@ -274,13 +267,13 @@ class Announce(NoLease):
     def contradiction(self) -> str | None:
         """Return what in this machine's state contradicts itself, for checkers; None if nothing does."""
         mine = self._mine
-        if (self.status in (Status.WAITING, Status.ASKING, Status.LEADING)) != (self._claim is not None):
+        if (self.status in (Status.WAITING, Status.ASKING, Status.LEADING)) != (self.claim is not None):
             return "it contends and has no claim, or the other way round"
         if self.is_leader != (mine is not None):
             return "it leads and has nothing to announce, or the other way round"
         if mine is not None and mine.term > self.term_number:
             return "it acts under a term above the greatest it has seen"
-        return self._leaders.contradiction(self._claim)
+        return self._leaders.contradiction(self.claim)
 
     # Transitions: each the sole writer of its state.
 
@@ -299,9 +292,9 @@ class Announce(NoLease):
             self._out.set_timer(WakeUp(self._wait_no), wake_at)
 
     def _become_asking(self, now: Instant) -> None:
-        assert self.status is Status.WAITING and self._claim is not None
+        assert self.status is Status.WAITING and self.claim is not None
         self.status = Status.ASKING
-        self._out.multicast(Query(self.term_number, self._claim[0]))
+        self._out.multicast(Query(self.term_number, self.claim[0]))
         self._out.set_timer(AnswerOverdue(self._wait_no), now + self.config.query_timeout)
 
     def _become_leader(self, now: Instant) -> None:
@@ -316,7 +309,7 @@ class Announce(NoLease):
         self.status = Status.FOLLOWING
         self._wait_no += 1
         self._reign_no += 1
-        self._claim = None
+        self.claim = None
         if self._mine is not None:
             self._out.emit(LeaderLost(Term(self._mine.term, self.me), reason))
             self._mine = None
@@ -334,8 +327,6 @@ class Announce(NoLease):
         if spread == 0:
             return 0
         config, seed = self.config, self.common_seed + self.term_number  # The same on all that lost one leader.
-        if config.rank_map == "none" and config.timer == "uniform":
-            return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)
 
     def _wake(self, now: Instant) -> None:
@@ -346,11 +337,11 @@ class Announce(NoLease):
             self._become_leader(now)
 
     def _announce(self, now: Instant) -> None:
-        assert self._claim is not None
+        assert self.claim is not None
         if self._lift or self._mine is None:
             self._lift = False
             self.term_number = min(self.term_number + 1, TERM_NUMBER_MAX)
-            self._mine = Announcement(self.term_number, self._claim[0])
+            self._mine = Announcement(self.term_number, self.claim[0])
             if self._durable:
                 self._out.persist(self.term_number)
             self._out.emit(LeaderElected(Term(self.term_number, self.me)))
@@ -435,7 +426,7 @@ class Announce(NoLease):
             self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _note_term(self, term: int) -> None:
-        """Note a term; a leader lifts its own above it, at its next scheduled announcement."""
+        """Note a term; a leader lifts its own above it, at its next scheduled announcement (decision 3)."""
         if self.term_number <= term <= self.term_number + TERM_LEAP_MAX:
             self.term_number = term
             self._lift = self._mine is not None
@@ -443,7 +434,7 @@ class Announce(NoLease):
     def _note_wake_up(self, standing: Standing) -> None:
         """LE-M: a process heard before this one has announced woke earlier, whatever the clocks say."""
         self._floor = min(self._floor, standing)
-        if self._claim is not None and self._mine is None and self._claim[0] >= self._floor:
+        if self.claim is not None and self._mine is None and self.claim[0] >= self._floor:
             self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
 
     def _prefer_myself(self, now: Instant) -> None:
@@ -485,7 +476,7 @@ class Announce(NoLease):
 
     def _enter(self, claim: Claim) -> None:
         if claim[1] == self.me:
-            self._claim = claim
+            self.claim = claim
         self._leaders.enter(claim)
 
     def _replace(self, node: NodeId, claim: Claim) -> None:

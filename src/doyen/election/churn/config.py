@@ -65,7 +65,7 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
             variant=variant,
             missing_max=missing_max,
             notify_retry_max=0,
-            resend_interval=ms(500),
+            resend_interval=ms(500),  # TIMEOUT (decision 44).
             ask_interval=FOREVER,
             bootstrap_after=FOREVER,
         )

@@ -4,7 +4,7 @@
 
 Deviation [CTOL Alg. 1–4]: every message carries the election it belongs to, (term, initiator, incarnation); queries
   and responses also an attempt, NOTIFYLEADER and LEADER a sequence and whether it is final.  Without them a late
-  message of an earlier attempt, election or incarnation counts as news.
+  message of an earlier attempt, election or incarnation counts as news (decision 2).
 """
 
 from typing import Annotated, Any, Final, TypeAlias
@@ -80,7 +80,7 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
     sequence: int
     final: bool
     leader: Name
-    leader_incarnation: int  # The one that was notified; a later incarnation does not lead.
+    leader_incarnation: int  # The one that was notified; a later incarnation does not lead (decision 20).
 
     @property
     def term(self) -> Term:

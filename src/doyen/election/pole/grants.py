@@ -1,4 +1,4 @@
-"""Answers heartbeats for a voter: the first answer in an epoch is its grant, durable before it leaves.
+"""Answers heartbeats for a voter: the first answer in an epoch is its grant, durable before it leaves (decision 30).
 
 A heartbeat may come too early: from a node that is not chosen here yet, or while the voter is still bound to another.
 The last such heartbeat is kept, and answered when its time has come.

@@ -1,7 +1,7 @@
 """The lease of a leader: it may act as long as a majority is bound to it, by its own monotonic clock.
 
 Each ack names the heartbeat that it answers, and counts from when that one was *sent*, so that no voter is bound for
-less.  So a lease ends, in true time, before the voters that made it may turn to another.
+less (decision 30).  So a lease ends, in true time, before the voters that made it may turn to another.
 """
 
 from doyen.core.clock import Duration, Instant

@@ -158,7 +158,7 @@ class Selected(Struct, frozen=True):
 
 
 class NotVoting(Struct, frozen=True):
-    """This process has lost its durable file, or never had one: it follows, and has no vote."""
+    """This process has lost its durable file, or never had one: it follows, and has no vote (decisions 31, 83)."""
 
     def __str__(self) -> str:
         return (

@@ -51,7 +51,7 @@ class Measured(Account):
     def reasons(self, machine: Any, term: Term) -> Reasons:
         best = machine.leader
         found = {} if best is None else {best.node: f"{best.quality:g}"}
-        return Reasons("greatest quality in reach", found | {machine.me: f"{machine.standing:g}"} | found)
+        return Reasons("greatest quality in reach", found | {machine.me: f"{machine.quality.value:g}"} | found)
 
 
 def build(place: Place) -> Callable[[Out], Any]:
