@@ -49,8 +49,11 @@ class Voter:
                 self._out.emit(EpochPromised(epoch))
 
     def wake(self, now: Instant, guard: Duration) -> None:
-        """Wait, as an earlier incarnation may have answered its leader just now (decision 31).  If it led itself, it leads no more,
-        but what it began, such as a command under a watchdog, has until the lease ends (decision 94)."""
+        """Wait, as an earlier incarnation may have answered its leader just now (decision 31).
+
+        If it led itself, it leads no more, but what it began, such as a command under a watchdog, has until the lease
+        ends (decision 94).
+        """
         self.bound_until = now if self.bound_to is None else now + guard
 
     def free_at(self, leader: NodeId) -> Instant:

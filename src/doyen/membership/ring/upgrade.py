@@ -119,7 +119,8 @@ class Upgrades:
         """Whether all have answered; unless as printed, whether the votes still to come cannot change the outcome.
 
         A member that died stays in a group until it is upgraded, and never answers: a proposer that waited for all
-        votes would need T_a for each upgrade after a failure, collide with its neighbours' and begin again (decision 53).
+        votes would need T_a for each upgrade after a failure, collide with its neighbours' and begin anew.
+        Decision 53 has the figures.
         """
         electorate = self._electorate
         asked = electorate.of(proposal.group, now)
