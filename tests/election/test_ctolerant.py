@@ -844,7 +844,7 @@ def test_a_restarted_leader_leads_again_only_under_a_new_term() -> None:
     group.sim.crash(group.nodes[0])
     group.run(ms(100))  # Too short for anybody to notice.
     group.sim.start(group.nodes[0])
-    group.views.tell_again(group.nodes[0])
+    group.views.tell(group.nodes[0], tuple(group.views.view(group.nodes[0].name).members))
     group.run(seconds(20))
     assert group.leaders() == [0] * 4
     assert {group.machine(i).held.election.number for i in range(4)} == {2}  # type: ignore[union-attr]

@@ -14,7 +14,8 @@ from doyen.membership.heartbeat import Beat, Beats, Heartbeat, HeartbeatConfig, 
 from doyen.membership.heartbeat import machine as heartbeat
 from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.testing import RecordingOut
-from doyen_papers.studies.membership import CHANNEL, World, heartbeat_builder
+from doyen_papers.studies.membership import Group, builder
+from doyen_papers.studies.underlay import MEMBERSHIP
 
 A, B, C, D = (NodeId(name) for name in "abcd")
 CONFIG = HeartbeatConfig(period=seconds(1), fail_periods=8.0, fail_periods_log=0.0, reconnect_periods=0)
@@ -187,7 +188,7 @@ def test_messages_do_not_grow_with_the_group(out: RecordingOut) -> None:
 
 
 def test_members_beyond_one_message_do_not_hold_each_other_for_failed() -> None:
-    world = World(100, heartbeat_builder(HeartbeatConfig.lan(100)), seed=1)
+    world = Group(100, builder(HeartbeatConfig.lan(100)), seed=1)
     world.start()
     world.run(seconds(40))
     assert not world.false_positives
@@ -197,11 +198,11 @@ def test_members_beyond_one_message_do_not_hold_each_other_for_failed() -> None:
 
 
 def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
-    build = heartbeat_builder(HeartbeatConfig.lan(12), seeds=[Address("n000", 0)])
-    world = World(12, build, seed=1, acquainted=False, wire=True)
+    build = builder(HeartbeatConfig.lan(12), seeds=[Address("n000", 0)])
+    world = Group(12, build, seed=1, acquainted=False, wire=True)
     world.start()
     assert world.run_until(world.agreed, seconds(30))
-    world.sim.tell(world.sim.nodes[5], LeaveGroup(), channel=CHANNEL)
+    world.sim.tell(world.sim.nodes[5], LeaveGroup(), channel=MEMBERSHIP)
     world.run(seconds(30))
     statuses = {world.view(node)["n005"].status for node in world.live() if node.name != "n005"}  # type: ignore[index]
     assert statuses == {Status.LEFT}

@@ -25,6 +25,17 @@ class Address(Struct, frozen=True, gc=False, order=True):
     host: str
     port: int
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the host is an IP address, which needs no looking up."""
+        from ipaddress import ip_address  # Only nodes on real networks ask.
+
+        try:
+            ip_address(self.host)
+        except ValueError:
+            return False
+        return True
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
