@@ -8,9 +8,9 @@ import pytest
 
 from doyen.core import FOREVER, Emit, Multicast, NodeId, Persist, ScoreGiven, Send, SetTimer, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import (
-    Announce,
-    AnnounceConfig,
+from doyen.election.announce.config import AnnounceConfig, bye_count
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import (
     AnnounceDue,
     Announcement,
     AnnouncementOverdue,
@@ -20,7 +20,6 @@ from doyen.election.announce import (
     ReplyDue,
     Status,
     WakeUp,
-    bye_count,
 )
 from doyen.errors import ConfigError
 from doyen.testing import RecordingOut

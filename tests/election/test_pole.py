@@ -17,9 +17,10 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.election.pole import Pole, PoleConfig, QuorumProposed, Selected, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot
+from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.lease import Beats, Lease
+from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionEnds,
@@ -29,15 +30,19 @@ from doyen.election.pole.messages import (
     NotVoting,
     PromiseEnds,
     Propose,
+    QuorumProposed,
     Resigned,
     RetryDue,
     ScoreOverdue,
     ScoreQuery,
     ScoreReply,
+    Selected,
     Standing,
+    Status,
     Vote,
     WaitEnds,
 )
+from doyen.election.pole.promise import VoterRecord
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.score.oracles import HISTORY

@@ -12,21 +12,25 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.election.spanning import Candidate, ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
-from doyen.election.spanning import Status as Standing
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
 from doyen.election.spanning.messages import (
     SEQUENCE_MAX,
     Ack,
     Agm,
     AnswersOverdue,
+    Candidate,
     CoParentsOverdue,
     DeclarationOverdue,
     Eim,
+    ElectionId,
     Enquire,
     Ldm,
+    LeaderUnreachable,
     Message,
     Mqfm,
     NotYet,
+    Phase,
     ReportsOverdue,
     Request,
     RequestsOverdue,
@@ -34,6 +38,7 @@ from doyen.election.spanning.messages import (
     State,
     newer,
 )
+from doyen.election.spanning.messages import Status as Standing
 from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.testing import RecordingOut
 

@@ -15,17 +15,21 @@ from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
-from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, links, machine, returning
+from doyen.election.spanning import links, machine, returning
 from doyen.election.spanning.gathering import Gathering
+from doyen.election.spanning.machine import Spanning
 from doyen.election.spanning.messages import (
     Ack,
     Agm,
+    Candidate,
     CoParentsOverdue,
     DeclarationOverdue,
     Eim,
+    ElectionId,
     Ldm,
     Message,
     Mqfm,
+    Phase,
     PulseDue,
     Timer,
     message_count,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import doyen
-from doyen.election.announce import Bye
+from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError, TransportError
 from doyen.node import scoring
 from doyen.node.events import Subscription

@@ -11,8 +11,9 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.host import Port
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import Announce, AnnounceConfig, Announcement, Bye, Status
-from doyen.election.announce.messages import AnnouncementOverdue, AnswerOverdue, WakeUp
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement, AnnouncementOverdue, AnswerOverdue, Bye, Status, WakeUp
 from doyen.sim.checkers import CHECKERS
 from doyen.sim.churn import ChurnConfig, ChurnEvent, RandomChurn
 from doyen.sim.network import Delay, Loss, NetworkConfig

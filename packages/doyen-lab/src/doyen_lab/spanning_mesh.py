@@ -27,7 +27,7 @@ from msgspec import Struct
 from doyen.core.clock import Instant, ms
 from doyen.core.ids import Address, NodeId
 from doyen.core.order import order
-from doyen.election.spanning import SpanningConfig
+from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import boot_time_ns

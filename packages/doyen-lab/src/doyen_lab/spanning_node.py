@@ -25,7 +25,8 @@ from doyen.core.host import Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
-from doyen.election.spanning import Spanning, SpanningConfig
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
 from doyen.election.spanning.messages import NAMES
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage

@@ -28,7 +28,8 @@ class Owned(Account):
 
 
 def build(place: Place) -> Callable[[Out], Any]:
-    from doyen.election.by_key import ByKeyConfig, LeaderByKey
+    from doyen.election.by_key.config import ByKeyConfig
+    from doyen.election.by_key.machine import LeaderByKey
 
     config = ByKeyConfig(key=f"{place.group}/{place.name}", lease=place.config.lease)
     return lambda out: LeaderByKey(place.node, config, out)

@@ -44,8 +44,9 @@ def preset(network: Network, group_size: int) -> ArbitrationConfig:
 
 def build(place: Place) -> Callable[[Out], Any]:
     """A node that knows of nobody founds the ring; every other joins it."""
-    from doyen.membership.ring import Arbitration, founding
     from doyen.membership.ring.geometry import seat
+    from doyen.membership.ring.machine import Arbitration
+    from doyen.membership.ring.neighbourhood import founding
 
     mine = seat(place.node, place.incarnation, str(place.address or ""))
     begun = None if place.seeds else founding([mine], place.config.neighbours)

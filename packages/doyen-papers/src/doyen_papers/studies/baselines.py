@@ -14,7 +14,8 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, Standing
-from doyen.election.announce import AnnounceConfig, Announcement, AnnouncementOverdue, WakeUp
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.messages import Announcement, AnnouncementOverdue, WakeUp
 from doyen.election.announce.sup_al import IntervalBegins, wake_after
 
 
