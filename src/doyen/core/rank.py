@@ -14,7 +14,8 @@ from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
-Finite: TypeAlias = Annotated[float, Meta(gt=float("-inf"), lt=float("inf"))]  # In a message: no nan either.
+FLOAT_MAX: Final = 1.7976931348623157e308
+Finite: TypeAlias = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # In a message: no nan either.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 
