@@ -19,7 +19,6 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.lease import Beats, Lease
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     MESSAGES,
@@ -43,6 +42,7 @@ from doyen.election.pole.messages import (
     WaitEnds,
 )
 from doyen.election.pole.promise import VoterRecord
+from doyen.election.pole.reign import Beats, Lease
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.score.oracles import HISTORY

@@ -9,13 +9,14 @@ member is asked whether it knows the same, so that a member that missed a note g
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from random import Random
 from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, Struct
-from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Instant, seconds
+from doyen.core.codec import pieces
 from doyen.core.commands import ChangeNote
 from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
@@ -28,8 +29,6 @@ META_BYTES_MAX: Final = 512  # The words of one member, keys and values together
 NOTES_MAX: Final = 10_000
 SLICES_MAX: Final = 8  # Datagrams in one answer.
 PAYLOAD: Final = 1100  # Bytes of notes in one message, which fit any datagram.
-
-_encode = Encoder().encode
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,19 +202,8 @@ class Notes:
         self._send(to, [self.notes[node] for node in names[first:] + names[:first]], answer=answer)
 
     def _send(self, to: NodeId, notes: list[Note], *, answer: bool) -> None:
-        piece: list[Note] = []
-        room, sent = PAYLOAD, 0
-        for note in notes:
-            size = len(_encode(note))
-            if size > room and piece:
-                self._out.send(to, News(tuple(piece), answer))
-                piece, room, sent = [], PAYLOAD, sent + 1
-                if sent == SLICES_MAX:
-                    return
-            piece.append(note)
-            room -= size
-        if piece:
-            self._out.send(to, News(tuple(piece), answer))
+        for piece in islice(pieces(notes, PAYLOAD), SLICES_MAX):
+            self._out.send(to, News(piece, answer))
 
 
 class ByScore:

@@ -5,21 +5,11 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    PRESET,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Place,
-    Table,
-    Time,
-    WorstCase,
-    presets,
-    weak,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets, weak
 from doyen.core.rank import shortest
 from doyen.core.reasons import Account, Reasons, first
 from doyen.election.announce.config import AnnounceConfig
@@ -27,7 +17,7 @@ from doyen.election.announce.wakeup import RankMap, TimerShape
 from doyen.errors import ConfigError
 
 
-class Announce(ElectionChoice, frozen=True, kw_only=True):
+class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     """Announce-listen, as its fields say; LE-S unless they say otherwise.  Weak, cheap, needs no membership.  [LE]"""
 
     kind = "announce"
@@ -92,10 +82,10 @@ class Announced(Account):
         return Reasons(f"{what} of those heard", first(claims))
 
 
-def worst_case(config: AnnounceConfig, around: Around) -> WorstCase:
+def worst_case(config: AnnounceConfig, around: kinds.Around) -> kinds.WorstCase:
     patience = config.listen_timeout if config.listen_timeout < FOREVER else 0  # FOREVER: no leader is given up.
     failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
-    return WorstCase(
+    return kinds.WorstCase(
         detection=config.listen_timeout + around.delay,
         failover=failover,
         # A leader that is gone is given up, the next one is drawn, and of two the lesser one hears the better.
@@ -112,7 +102,7 @@ def _suppresses(config: AnnounceConfig) -> None:
         raise ConfigError("le-s needs a suppress_interval above 0: with 0 it is le-a", field="election")
 
 
-TABLE = Table(
+TABLE = kinds.Table(
     name="announce", about="Announce-listen elections", config=AnnounceConfig, preset=preset, hidden=("group_size",)
 )
 
@@ -124,7 +114,7 @@ def _kind(
     *,
     check: Callable[[AnnounceConfig], None] = lambda config: None,
     **wanted: Any,
-) -> ElectionKind:
+) -> kinds.ElectionKind:
     """Return the kind whose name says what `wanted` says about the table."""
 
     def build(place: Place) -> Callable[[Out], Any]:
@@ -140,7 +130,7 @@ def _kind(
             restored=restored,
         )
 
-    return ElectionKind(
+    return kinds.ElectionKind(
         name=choice.kind,
         about=about,
         table=TABLE,

@@ -12,7 +12,7 @@ from doyen.membership.ring.kind import TABLE, Ring, hops, voted_out
 
 
 class ByKey(Ring, ElectionChoice, frozen=True, kw_only=True):
-    """Whoever sits closest to the group's key on an arbitrated ring.  [ARB]"""
+    """The member that sits closest to the group's key on an arbitrated ring leads.  [ARB]"""
 
     kind = "by-key"
 

@@ -26,7 +26,7 @@ from doyen.election.churn.tally import Tally
 
 
 class Role(Enum):
-    """What a node does as an initiator."""
+    """The states of a node as an initiator."""
 
     IDLE = "idle"
     WAITING = "waiting"  # Too few members are known for a safe election.

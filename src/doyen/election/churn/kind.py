@@ -5,31 +5,18 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import (
-    ADVICE,
-    PRESET,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-    presets,
-    weak,
-)
+from doyen.core.kinds import ADVICE, PRESET, Place, Time, presets, weak
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
 
 MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
 
-class _Churn(ElectionChoice, frozen=True, kw_only=True):
+class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     missing_max: int | Literal["auto"] = PRESET
     failure_max: int = PRESET
     candidate_count: int = PRESET
@@ -151,10 +138,10 @@ def ranks(rank: Callable[[NodeId], int | float], names: list[NodeId]) -> dict[st
     return {name: f"{-value:g}" if isinstance(value, float) else f"#{value:016x}"[:9] for value, name in ordered}
 
 
-def worst_case(config: CTolerantConfig, around: Around) -> WorstCase:
+def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:
     found = around.detection
     failover = found.duration + config.begin_spread + 4 * around.delay
-    return WorstCase(
+    return kinds.WorstCase(
         detection=found.duration,
         failover=failover,
         settling=found.merging + config.bootstrap_after + config.final_timeout + failover,
@@ -162,21 +149,21 @@ def worst_case(config: CTolerantConfig, around: Around) -> WorstCase:
     )
 
 
-TABLE = Table(
+TABLE = kinds.Table(
     name="ctolerant",
     about="Churn-tolerant elections",
     config=CTolerantConfig,
     preset=preset,
     hidden=("variant",),  # The election's name says it.
 )
-NEEDS = Needs(
+NEEDS = kinds.Needs(
     members=True,
     why="it elects from a list of members, so give one that keeps a list (swim, medley, heartbeat), or an election "
     "that needs none (announce)",
 )
 
 
-def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> ElectionKind:
+def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> kinds.ElectionKind:
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.churn.machine import CTolerant
         from doyen.election.churn.messages import Memory
@@ -203,11 +190,11 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> Ele
 
         return made
 
-    def promise(config: CTolerantConfig, rank: str) -> Promise:
+    def promise(config: CTolerantConfig, rank: str) -> kinds.Promise:
         what = "best score" if rank == "score" else "lowest hash"
         return weak(f"it has the {what} of {among} that took part")
 
-    return ElectionKind(
+    return kinds.ElectionKind(
         name=variant,
         about=about,
         table=TABLE,
@@ -233,18 +220,18 @@ def _build_local(place: Place) -> Callable[[Out], Any]:
     return lambda out: Machine(place.node, out)
 
 
-LOCAL = ElectionKind(
+LOCAL = kinds.ElectionKind(
     name="local",
     about="The lowest hash of each member's own view: no messages, no agreement.",
     table=TABLE,
     choice=Local,
     needs=NEEDS,
     build=_build_local,
-    promise=lambda config, rank: Promise(
+    promise=lambda config, rank: kinds.Promise(
         in_short=f"none: each member takes the lowest hash of its own view, and views may differ. {ADVICE}",
         because="it has the lowest hash in this member's view",
     ),
-    worst_case=lambda config, around: WorstCase(
+    worst_case=lambda config, around: kinds.WorstCase(
         detection=around.detection.duration,
         failover=around.detection.duration,
         settling=around.detection.duration + around.detection.merging,

@@ -181,7 +181,7 @@ class CTolerant(NoLease):
             self.point.timeout = min(max(2 * fact.timeout, TIMEOUT_MIN), self.config.final_timeout // 3)
 
     def initiate(self, now: Instant) -> None:
-        """Begin an election, whoever leads now."""
+        """Begin an election, even if there is a leader."""
         if self.point.number >= TERM_NUMBER_MAX:
             return
         self.initiator.stop()

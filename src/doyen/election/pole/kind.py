@@ -5,27 +5,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    PRESET,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-    presets,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.pole.config import PoleConfig
 
 
-class Pole(ElectionChoice, frozen=True, kw_only=True):
+class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     """A quorum of fixed voters, by score: never two leaders at once.  [POLE]"""
 
     kind = "pole"
@@ -97,8 +86,8 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
-def worst_case(config: PoleConfig, around: Around) -> WorstCase:
-    return WorstCase(
+def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
+    return kinds.WorstCase(
         detection=config.guard + around.delay,
         failover=2 * config.guard + config.election_timeout + 6 * around.delay,
         settling=config.settle_max,
@@ -107,14 +96,14 @@ def worst_case(config: PoleConfig, around: Around) -> WorstCase:
     )
 
 
-POLE = ElectionKind(
+POLE = kinds.ElectionKind(
     name="pole",
     about="A quorum of fixed voters, by score: never two leaders at once.",
-    table=Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
+    table=kinds.Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
     choice=Pole,
-    needs=Needs(voters=True, disk=True),
+    needs=kinds.Needs(voters=True, disk=True),
     build=build,
-    promise=lambda config, rank: Promise(
+    promise=lambda config, rank: kinds.Promise(
         sort="quorum",
         in_short="never two leaders at once, and never two of one term, while clocks run at the same rate within "
         "drift_max; without a majority of the voters nobody leads.",

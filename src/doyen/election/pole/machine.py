@@ -10,7 +10,7 @@ epoch; each voter grants it once, durably, and acks its heartbeats; while a majo
 Deviation [POLE Alg. 1]: proposals are ordered by epoch first; only same-epoch senders count for the quorum, voters do
   not; the timer is started once, and belongs to its epoch; joining by votes never lowers a promised epoch, the leader
   re-establishes itself above it.
-Deviation [POLE §3.1]: connections are not what keeps leaders apart: see `promise` and `lease`.
+Deviation [POLE §3.1]: connections are not what keeps leaders apart: see `promise` and `reign`.
 Extension: a heartbeat of a leader that acts settles every voter that hears it: none waits for a quorum of votes.
 Extension: resignation with margin, rounds and cool-down, and hand-over without an election (`resignation`).
 """
@@ -31,9 +31,8 @@ from doyen.core.rank import ScoreGiven, VectorsChanged
 from doyen.election.pole import messages as msg
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.grants import Grants
 from doyen.election.pole.messages import Standing, Status
-from doyen.election.pole.promise import Voter, VoterRecord
+from doyen.election.pole.promise import Grants, Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.errors import ConfigError, LocalProtocolError

@@ -113,7 +113,7 @@ class Gathering:
             self.sought.discard(node)
 
     def repair(self) -> None:
-        """Drop whoever is no neighbour, whatever memory holds."""
+        """Drop nodes that are no neighbours, as corrupted memory may hold such."""
         for node in (self.pending | self.children | self.co_parents) - set(self._links.peers):
             self.drop(node)
 

@@ -3,22 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    PRESET,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Place,
-    Table,
-    Time,
-    WorstCase,
-    presets,
-    weak,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets, weak
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Account, Reasons
 from doyen.election.spanning.config import SpanningConfig
@@ -26,7 +15,7 @@ from doyen.election.spanning.config import SpanningConfig
 LINKS: Final = "links"  # The channel of the machine that knows the neighbours.
 
 
-class Spanning(ElectionChoice, frozen=True, kw_only=True):
+class Spanning(kinds.ElectionChoice, frozen=True, kw_only=True):
     """The greatest quality of a connected graph.  [MADM]"""
 
     kind = "spanning"
@@ -71,9 +60,9 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
-def worst_case(config: SpanningConfig, around: Around) -> WorstCase:
+def worst_case(config: SpanningConfig, around: kinds.Around) -> kinds.WorstCase:
     found = around.detection
-    return WorstCase(
+    return kinds.WorstCase(
         detection=found.duration,
         failover=found.duration + config.declaration_wait,
         settling=found.merging + found.duration + config.stabilisation_max,
@@ -81,12 +70,12 @@ def worst_case(config: SpanningConfig, around: Around) -> WorstCase:
     )
 
 
-SPANNING = ElectionKind(
+SPANNING = kinds.ElectionKind(
     name="spanning",
     about="The greatest quality of a connected graph.",
-    table=Table(name="spanning", about="Spanning elections", config=SpanningConfig, preset=preset),
+    table=kinds.Table(name="spanning", about="Spanning elections", config=SpanningConfig, preset=preset),
     choice=Spanning,
-    needs=Needs(
+    needs=kinds.Needs(
         members=True,
         why="it speaks to its neighbours, and somebody must find them; give swim, medley or heartbeat",
     ),

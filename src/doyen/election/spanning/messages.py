@@ -233,7 +233,7 @@ class Phase(Enum):
 
 
 class Status(Enum):
-    """What a node is outside of an election.  [MADM Def. 4]"""
+    """The states of a node outside of an election.  [MADM Def. 4]"""
 
     NULL = "null"
     LEADER = "leader"
