@@ -32,13 +32,21 @@ from doyen.election.spanning.messages import (
     Phase,
     PulseDue,
     Timer,
-    message_count,
     newer,
 )
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen_papers.studies import spanning as study
 from doyen_papers.studies.graphs import leaf_count, random_setting
-from doyen_papers.studies.spanning import Experiment, Failure, Run, SpanningSetting, faults_of, graph, simulate
+from doyen_papers.studies.spanning import (
+    Experiment,
+    Failure,
+    Run,
+    SpanningSetting,
+    faults_of,
+    graph,
+    message_count,
+    simulate,
+)
 
 SEEDS = 120
 EVENTS_MAX = 10_000

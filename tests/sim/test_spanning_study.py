@@ -13,7 +13,6 @@ from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
-from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError
 from doyen.sim.node import SimNode
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
@@ -34,6 +33,7 @@ from doyen_papers.studies.spanning import (
     SpanningSetting,
     faults_of,
     graph,
+    message_count,
     simulate,
 )
 

@@ -9,9 +9,8 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
-from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -130,18 +129,6 @@ class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
-NAMES: Final[Mapping[type[Any], str]] = {  # For whoever counts messages.
-    Eim: "eim",
-    Ack: "ack",
-    Agm: "agm",
-    Mqfm: "mqfm",
-    Ldm: "ldm",
-    Request: "request",
-    NotYet: "notyet",
-    Enquire: "enquire",
-    State: "state",
-    Reset: "reset",
-}
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,14 +225,3 @@ class Status(Enum):
     NULL = "null"
     LEADER = "leader"
     NON_LEADER = "non-leader"
-
-
-# ── Formulas ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def message_count(links: int, nodes: int, leaves: int) -> int:
-    """Return how many messages an election with one initiator and no failure takes: 8·links − 4·N + 4 − leaves.
-
-    Leaves have one link; the initiator is not counted among them.
-    """
-    return 8 * links - 4 * nodes + 4 - leaves
