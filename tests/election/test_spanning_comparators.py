@@ -6,8 +6,9 @@ import pytest
 
 from doyen.core.ids import NodeId
 from doyen_papers.studies.graphs import leaf_count, random_edges, random_quality
-from doyen_papers.studies.spanning import graph, message_count
+from doyen_papers.studies.spanning import graph
 from doyen_papers.studies.spanning_compared import compare
+from doyen_papers.studies.spanning_counts import message_count
 
 
 @pytest.mark.parametrize("random", [False, True])

@@ -44,9 +44,9 @@ from doyen_papers.studies.spanning import (
     SpanningSetting,
     faults_of,
     graph,
-    message_count,
     simulate,
 )
+from doyen_papers.studies.spanning_counts import message_count
 
 SEEDS = 120
 EVENTS_MAX = 10_000

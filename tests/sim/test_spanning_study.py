@@ -33,9 +33,9 @@ from doyen_papers.studies.spanning import (
     SpanningSetting,
     faults_of,
     graph,
-    message_count,
     simulate,
 )
+from doyen_papers.studies.spanning_counts import message_count
 
 TRANSCRIPT = Path(__file__).parents[1] / "transcripts" / "madm_seven_nodes.txt"
 

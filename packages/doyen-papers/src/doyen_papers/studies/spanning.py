@@ -28,45 +28,20 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.machine import Spanning
-from doyen.election.spanning.messages import (
-    Ack,
-    Agm,
-    Eim,
-    ElectionId,
-    Enquire,
-    Ldm,
-    LeaderUnreachable,
-    Mqfm,
-    NotYet,
-    Phase,
-    Request,
-    Reset,
-    State,
-)
+from doyen.election.spanning.messages import Ack, Eim, ElectionId, LeaderUnreachable, Mqfm, Phase
 from doyen.errors import ConfigError, InvariantViolated
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Trace
 from doyen_papers.score.graph import distances, regions
 from doyen_papers.studies.frame import simulation
+from doyen_papers.studies.spanning_counts import NAMES
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]
 
 CHANNEL: Final = "election"
 UNIT: Final[Duration] = seconds(1)
-NAMES: Final[dict[type[Any], str]] = {
-    Eim: "eim",
-    Ack: "ack",
-    Agm: "agm",
-    Mqfm: "mqfm",
-    Ldm: "ldm",
-    Request: "request",
-    NotYet: "notyet",
-    Enquire: "enquire",
-    State: "state",
-    Reset: "reset",
-}
 KINDS: Final = ("eim", "ack", "agm", "mqfm", "ldm", "request")
 #: What belongs to the requests: their answers, and what is asked after failures, returns and new links.
 _OF_REQUEST: Final = frozenset({"request", "notyet", "enquire", "state", "reset"})
@@ -480,11 +455,3 @@ def lemmas(run: Run) -> dict[str, int]:
         "6.4": sum(len({named[name] for name in region}) - 1 for region in members),
         "6.5": int(not run.terminated),
     }
-
-
-def message_count(links: int, nodes: int, leaves: int) -> int:
-    """Return how many messages an election with one initiator and no failure takes: 8·links − 4·N + 4 − leaves.
-
-    Leaves have one link; the initiator is not counted among them.
-    """
-    return 8 * links - 4 * nodes + 4 - leaves
