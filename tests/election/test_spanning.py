@@ -18,12 +18,12 @@ from doyen.election.spanning.messages import (
     SEQUENCE_MAX,
     Ack,
     Agm,
-    AnswersOverdue,
+    AnswerWaitEnds,
     Candidate,
-    CoParentsOverdue,
-    DeclarationOverdue,
+    CoParentWaitEnds,
     Eim,
     ElectionId,
+    ElectionRepeats,
     Enquire,
     Ldm,
     LeaderUnreachable,
@@ -31,9 +31,9 @@ from doyen.election.spanning.messages import (
     Mqfm,
     NotYet,
     Phase,
-    ReportsOverdue,
+    ReportsAreRequested,
     Request,
-    RequestsOverdue,
+    RequestWaitEnds,
     Reset,
     State,
     newer,
@@ -67,8 +67,8 @@ def test_madm_algorithm_11_the_initiator_asks_all_its_neighbours() -> None:
     assert out.take() == [
         Send(B, Eim(FIRST, 0)),
         Send(C, Eim(FIRST, 0)),
-        SetTimer(AnswersOverdue(FIRST, 1), 12 * S),
-        SetTimer(ReportsOverdue(FIRST, 1), 10 * S + CONFIG.report_wait(0)),
+        SetTimer(AnswerWaitEnds(FIRST, 1), 12 * S),
+        SetTimer(ReportsAreRequested(FIRST, 1), 10 * S + CONFIG.report_wait(0)),
     ]
     assert machine.status is Standing.NULL
 
@@ -79,9 +79,9 @@ def test_madm_algorithm_12_the_first_eim_makes_a_parent() -> None:
     assert out.take() == [
         Send(A, Ack(FIRST)),
         Send(C, Eim(FIRST, 1)),
-        SetTimer(AnswersOverdue(FIRST, 1), 3 * S),
-        SetTimer(ReportsOverdue(FIRST, 1), S + CONFIG.report_wait(1)),
-        SetTimer(DeclarationOverdue(FIRST), S + CONFIG.declaration_wait),
+        SetTimer(AnswerWaitEnds(FIRST, 1), 3 * S),
+        SetTimer(ReportsAreRequested(FIRST, 1), S + CONFIG.report_wait(1)),
+        SetTimer(ElectionRepeats(FIRST), S + CONFIG.declaration_wait),
     ]
 
 
@@ -103,7 +103,7 @@ def test_a_second_eim_proves_co_parenthood_and_co_parents_are_told_once() -> Non
     machine.on_message(D, Mqfm(FIRST, Candidate(0.9, E), True), 2 * S)  # A child whose ACK was overtaken.
     assert out.take() == [
         Send(C, Mqfm(FIRST, Candidate(0.9, E), False)),
-        SetTimer(CoParentsOverdue(FIRST), 5 * S),
+        SetTimer(CoParentWaitEnds(FIRST), 5 * S),
     ]
     machine.on_message(C, Mqfm(FIRST, Candidate(0.95, C), False), 3 * S)
     assert sent(out) == [(A, Mqfm(FIRST, Candidate(0.95, C), True))]  # To the parent: that, and what co-parents said.
@@ -114,7 +114,7 @@ def test_co_parents_are_waited_for_no_longer_than_their_bound() -> None:
     machine.on_message(A, Eim(FIRST, 0), 0)
     machine.on_message(C, Eim(FIRST, 1), S)
     out.take()
-    machine.on_timer(CoParentsOverdue(FIRST), 4 * S)
+    machine.on_timer(CoParentWaitEnds(FIRST), 4 * S)
     assert sent(out) == [(A, Mqfm(FIRST, Candidate(0.5, B), True))]
 
 
@@ -124,15 +124,15 @@ def test_children_are_waited_for_without_end_as_long_as_they_answer() -> None:
     machine.on_message(C, Ack(FIRST), S)
     machine.on_message(D, Ack(FIRST), S)
     out.take()
-    machine.on_timer(ReportsOverdue(FIRST, 1), 9 * S)
+    machine.on_timer(ReportsAreRequested(FIRST, 1), 9 * S)
     assert out.take() == [
         Send(C, Request(FIRST)),
         Send(D, Request(FIRST)),
-        SetTimer(RequestsOverdue(FIRST, 1), 11 * S),
+        SetTimer(RequestWaitEnds(FIRST, 1), 11 * S),
     ]
     machine.on_message(C, NotYet(FIRST), 10 * S)
-    machine.on_timer(RequestsOverdue(FIRST, 1), 11 * S)  # D is silent, and dropped; C's wait is renewed.
-    assert out.take() == [SetTimer(ReportsOverdue(FIRST, 2), 11 * S + CONFIG.report_wait(1))]
+    machine.on_timer(RequestWaitEnds(FIRST, 1), 11 * S)  # D is silent, and dropped; C's wait is renewed.
+    assert out.take() == [SetTimer(ReportsAreRequested(FIRST, 2), 11 * S + CONFIG.report_wait(1))]
     machine.on_message(C, Mqfm(FIRST, Candidate(0.1, C), True), 12 * S)
     assert sent(out) == [(A, Mqfm(FIRST, Candidate(0.5, B), True))]
 
@@ -157,23 +157,23 @@ def test_whoever_answers_nothing_in_time_is_dropped() -> None:
     machine.initiate(0)
     machine.on_message(B, Mqfm(FIRST, Candidate(0.9, B), True), S)
     out.take()
-    machine.on_timer(AnswersOverdue(FIRST, 1), 2 * S)
+    machine.on_timer(AnswerWaitEnds(FIRST, 1), 2 * S)
     assert sent(out) == [(B, Ldm(FIRST, Candidate(0.9, B))), (C, Ldm(FIRST, Candidate(0.9, B)))]
 
 
 def test_an_answer_that_comes_too_late_makes_patient_and_calm_makes_less_so() -> None:
     machine, out = node(A, B, C)
     machine.initiate(0)
-    machine.on_timer(AnswersOverdue(FIRST, 1), 2 * S)  # Both are given up; it leads itself.
+    machine.on_timer(AnswerWaitEnds(FIRST, 1), 2 * S)  # Both are given up; it leads itself.
     machine.on_message(B, Ack(FIRST), 3 * S)
     out.take()
     machine.initiate(4 * S)  # So soon again: twice a reason.
-    assert SetTimer(AnswersOverdue(ElectionId(2, A), 1), (4 + 2 * 4) * S) in out.take()
+    assert SetTimer(AnswerWaitEnds(ElectionId(2, A), 1), (4 + 2 * 4) * S) in out.take()
     machine.on_message(B, Ldm(ElectionId(3, B), Candidate(0.9, B)), 5 * S)
     later = 5 * S + 2 * CONFIG.declaration_wait
     out.take()
     machine.initiate(later)
-    assert SetTimer(AnswersOverdue(ElectionId(4, A), 1), later + 2 * 2 * S) in out.take()
+    assert SetTimer(AnswerWaitEnds(ElectionId(4, A), 1), later + 2 * 2 * S) in out.take()
 
 
 def test_madm_algorithm_13_declaration_floods_once() -> None:
@@ -226,9 +226,9 @@ def test_no_declaration_means_a_new_election_above_the_highest_seen() -> None:
     machine, out = node(C, B)
     machine.on_message(B, Eim(ElectionId(7, A), 3), 0)
     out.take()
-    machine.on_timer(DeclarationOverdue(ElectionId(6, A)), S)  # Of an election that is over.
+    machine.on_timer(ElectionRepeats(ElectionId(6, A)), S)  # Of an election that is over.
     assert out.take() == []
-    machine.on_timer(DeclarationOverdue(ElectionId(7, A)), CONFIG.declaration_wait)
+    machine.on_timer(ElectionRepeats(ElectionId(7, A)), CONFIG.declaration_wait)
     assert sent(out) == [(B, Eim(ElectionId(8, C), 0))]
 
 

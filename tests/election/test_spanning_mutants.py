@@ -22,15 +22,15 @@ from doyen.election.spanning.messages import (
     Ack,
     Agm,
     Candidate,
-    CoParentsOverdue,
-    DeclarationOverdue,
+    CoParentWaitEnds,
     Eim,
     ElectionId,
+    ElectionRepeats,
     Ldm,
     Message,
     Mqfm,
     Phase,
-    PulseDue,
+    PulseBegins,
     Timer,
     newer,
 )
@@ -155,7 +155,7 @@ class WaitsForCoParentsForEver(Gathering):
     """[MADM Alg. 12] The prose rule."""
 
     def on_timer(self, timer: Timer, now: Instant) -> bool:
-        return not isinstance(timer, CoParentsOverdue) and super().on_timer(timer, now)
+        return not isinstance(timer, CoParentWaitEnds) and super().on_timer(timer, now)
 
 
 class TellsCoParentsAsLine41Says(Gathering):
@@ -207,7 +207,7 @@ class NeverGivesUp(Spanning):
     """No re-initiation when no LDM comes."""
 
     def on_timer(self, timer: Timer, now: Instant) -> None:
-        if not isinstance(timer, DeclarationOverdue):
+        if not isinstance(timer, ElectionRepeats):
             super().on_timer(timer, now)
 
 
@@ -282,7 +282,7 @@ class DropsNobody(Spanning):
             super().on_link_changed(fact, now)
 
     def on_timer(self, timer: Timer, now: Instant) -> None:
-        if self.gathering is None or isinstance(timer, DeclarationOverdue | PulseDue):
+        if self.gathering is None or isinstance(timer, ElectionRepeats | PulseBegins):
             super().on_timer(timer, now)
 
 

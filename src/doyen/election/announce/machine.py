@@ -40,13 +40,13 @@ from doyen.election.announce.config import AnnounceConfig, bye_count
 from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
 from doyen.election.announce.messages import (
     STANDING_MAX,
-    AnnounceDue,
     Announcement,
-    AnnouncementOverdue,
-    AnswerOverdue,
+    AnnouncementRepeats,
+    AskingEnds,
     Bye,
     Query,
-    ReplyDue,
+    QueryIsAnswered,
+    SilenceIsNoticed,
     Status,
     WakeUp,
 )
@@ -149,16 +149,16 @@ class Announce(NoLease):
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
-            case AnnounceDue() if timer.reign_no == self._reign_no:
+            case AnnouncementRepeats() if timer.reign_no == self._reign_no:
                 self._announce(now)
             case WakeUp() if timer.wait_no == self._wait_no:
                 self._wake(now)
-            case AnswerOverdue() if timer.wait_no == self._wait_no:
+            case AskingEnds() if timer.wait_no == self._wait_no:
                 self._become_leader(now)
-            case ReplyDue() if timer.announce_no == self._announce_no and self._mine is not None:
+            case QueryIsAnswered() if timer.announce_no == self._announce_no and self._mine is not None:
                 self._announce_no += 1  # One reply serves all who asked.
                 self._out.multicast(self._mine)
-            case AnnouncementOverdue():
+            case SilenceIsNoticed():
                 self._listen(now)
             case _:
                 pass  # Set for a wait or a reign that is over.
@@ -295,7 +295,7 @@ class Announce(NoLease):
         assert self.status is Status.WAITING and self.claim is not None
         self.status = Status.ASKING
         self._out.multicast(Query(self.term_number, self.claim[0]))
-        self._out.set_timer(AnswerOverdue(self._wait_no), now + self.config.query_timeout)
+        self._out.set_timer(AskingEnds(self._wait_no), now + self.config.query_timeout)
 
     def _become_leader(self, now: Instant) -> None:
         assert self.status in (Status.WAITING, Status.ASKING)
@@ -347,7 +347,7 @@ class Announce(NoLease):
             self._out.emit(LeaderElected(Term(self.term_number, self.me)))
         self._announce_no += 1
         self._out.multicast(self._mine)
-        self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
+        self._out.set_timer(AnnouncementRepeats(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
         """[LE Prog. 5.2 l. 11] Drop leaders that were silent for T_L; one timer serves all, and is set again."""
@@ -362,7 +362,7 @@ class Announce(NoLease):
     def _keep_listening(self) -> None:
         if self._leaders.heard:
             oldest = min(heard.at for heard in self._leaders.heard.values())
-            self._silence.move(oldest + self.config.listen_timeout, AnnouncementOverdue(), self._out)
+            self._silence.move(oldest + self.config.listen_timeout, SilenceIsNoticed(), self._out)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """Contend for the room in the table, if this process may lead."""
@@ -470,7 +470,7 @@ class Announce(NoLease):
         else:
             # Suppress, then Query: replies are suppressed too, by this leader's next announcement or by a better one's.
             patience = int(self._rng.random() * (self.config.query_timeout // 2))
-            self._out.set_timer(ReplyDue(self._announce_no), now + patience)
+            self._out.set_timer(QueryIsAnswered(self._announce_no), now + patience)
 
     # The table.
 

@@ -109,7 +109,7 @@ class Initiator:
         elif self.role is Role.NOTIFIED and self._chosen in changed and self._point.is_dead(self._chosen):
             self._attempt(self._x, self._y, now)  # It will not answer: no need to wait for the timeout.
 
-    def on_response_overdue(self, timer: msg.ResponseOverdue, now: Instant) -> None:
+    def ask_more(self, timer: msg.MoreAreAsked, now: Instant) -> None:
         """[CTOL Alg. 1, lines 5–7] Ask as many further members as are missing."""
         if self.role is not Role.COLLECTING or (timer.number, timer.attempt) != (self._number, self.attempt):
             return
@@ -122,7 +122,7 @@ class Initiator:
         self._ask(others, self._asked_count - len(self._tally.received))
         self._deadline.move(now + self._point.timeout, timer, self._out)
 
-    def on_leader_overdue(self, timer: msg.LeaderOverdue, now: Instant) -> None:
+    def on_notify_repeats(self, timer: msg.NotifyRepeats, now: Instant) -> None:
         if timer.number != self._number or timer.sequence != self._sequence or self._chosen is None:
             return
         if self.role not in (Role.COLLECTING, Role.NOTIFIED) or self._heard_sequence >= self._sequence:
@@ -170,7 +170,7 @@ class Initiator:
         self._out.emit(msg.AttemptBegan(self.election, self.attempt))
         self._ask(known, self._asked_count)
         self._deadline.fired()  # The timer of an earlier attempt does not count.
-        self._deadline.move(now + self._point.timeout, msg.ResponseOverdue(self._number, self.attempt), self._out)
+        self._deadline.move(now + self._point.timeout, msg.MoreAreAsked(self._number, self.attempt), self._out)
 
     def _become_waiting(self, now: Instant) -> None:
         """Wait, in a state that can be seen and that ends by itself, instead of an endless loop."""
@@ -209,4 +209,4 @@ class Initiator:
     def _tell(self, leader: NodeId, final: bool, repeat: int, now: Instant) -> None:
         assert self.election is not None
         self._out.send(leader, msg.NotifyLeader(self.election, self._sequence, final))
-        self._out.set_timer(msg.LeaderOverdue(self._number, self._sequence, repeat), now + self._point.timeout)
+        self._out.set_timer(msg.NotifyRepeats(self._number, self._sequence, repeat), now + self._point.timeout)

@@ -105,7 +105,7 @@ class CTolerant(NoLease):
         self._ask_soon(now)
         if self.config.bootstrap_after < FOREVER:
             self._out.set_timer(
-                msg.BootstrapDue(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
+                msg.BootstrapBegins(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
             )
 
     def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
@@ -135,31 +135,31 @@ class CTolerant(NoLease):
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
-            case msg.ResponseOverdue():
-                self.initiator.on_response_overdue(timer, now)
-            case msg.LeaderOverdue():
-                self.initiator.on_leader_overdue(timer, now)
+            case msg.MoreAreAsked():
+                self.initiator.ask_more(timer, now)
+            case msg.NotifyRepeats():
+                self.initiator.on_notify_repeats(timer, now)
             case CopiesAreSent():
                 self.multicast.on_timer(timer, now)
             case msg.BackOffEnds():
                 self.initiator.on_back_off_ends(timer, now)
-            case msg.FinalOverdue():
+            case msg.NextTermBegins():
                 if self._awaited == timer.election:
                     self.initiate(now)
-            case msg.ConfirmAgain():
-                self._on_confirm_again(timer, now)
-            case msg.ConfirmOverdue():
-                self._on_confirm_overdue(timer, now)
-            case msg.BeginDue():
-                self._on_begin_due(timer, now)
-            case msg.EchoOverdue():
-                self._on_echo_overdue(timer, now)
-            case msg.AskDue():
-                self._on_ask_due(timer, now)
-            case msg.StandAgain():
+            case msg.ConfirmRepeats():
+                self._on_confirm_repeats(timer, now)
+            case msg.LeaderIsAsked():
+                self._ask_tentative_leader(timer, now)
+            case msg.ElectionBegins():
+                self._on_election_begins(timer, now)
+            case msg.DoubtRepeats():
+                self._on_doubt_repeats(timer, now)
+            case msg.MemberIsAsked():
+                self._ask_member(timer, now)
+            case msg.CoolDownEnds():
                 if timer.resignation == self._resignation:
                     self.stand(now)
-            case msg.BootstrapDue():
+            case msg.BootstrapBegins():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
                     self.initiate(now)
 
@@ -203,7 +203,7 @@ class CTolerant(NoLease):
         self.point.resigned = True
         self._resignation += 1
         wait = self.config.resign_cool_down if command.cool_down is None else command.cool_down
-        self._out.set_timer(msg.StandAgain(self._resignation), now + wait)
+        self._out.set_timer(msg.CoolDownEnds(self._resignation), now + wait)
         self.multicast.stop()
         self._lose("resigned")
         if to is None:
@@ -275,14 +275,14 @@ class CTolerant(NoLease):
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
         self.multicast.amend(lambda number: msg.Leader(record, number), waiting, now)
-        self._on_confirm_again(msg.ConfirmAgain(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
+        self._on_confirm_repeats(msg.ConfirmRepeats(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
 
-    def _on_confirm_again(self, timer: msg.ConfirmAgain, now: Instant) -> None:
+    def _on_confirm_repeats(self, timer: msg.ConfirmRepeats, now: Instant) -> None:
         confirm, held = timer.confirm, self.held
         if held is not None and (held.election, held.sequence) == (confirm.election, confirm.final):
             self._out.multicast(confirm)
             if timer.left > 1:
-                again = msg.ConfirmAgain(confirm, timer.left - 1)
+                again = msg.ConfirmRepeats(confirm, timer.left - 1)
                 self._out.set_timer(again, now + self.config.resend_interval)
 
     def _on_leader(self, sender: NodeId, message: msg.Leader, now: Instant) -> None:
@@ -321,7 +321,7 @@ class CTolerant(NoLease):
             if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
                 self._accept(replace(held, sequence=confirm.final, final=True), now)
 
-    def _on_confirm_overdue(self, timer: msg.ConfirmOverdue, now: Instant) -> None:
+    def _ask_tentative_leader(self, timer: msg.LeaderIsAsked, now: Instant) -> None:
         """Ask a leader that has been tentative for long: perhaps its confirmation was lost."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
@@ -366,7 +366,7 @@ class CTolerant(NoLease):
             if record.leader != self.me:
                 wait = min(ASK_AFTER * self.point.timeout, self.config.final_timeout // 4)
                 self._out.set_timer(
-                    msg.ConfirmOverdue(record.election, record.sequence, wait), now + wait + self._some(wait)
+                    msg.LeaderIsAsked(record.election, record.sequence, wait), now + wait + self._some(wait)
                 )
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()
@@ -403,15 +403,15 @@ class CTolerant(NoLease):
         self._awaited = election
         if self.initiator.role is Role.IDLE or election != self.initiator.election:
             patience = self.config.final_timeout
-            self._out.set_timer(msg.FinalOverdue(election), now + patience + self._some(patience // 2))
+            self._out.set_timer(msg.NextTermBegins(election), now + patience + self._some(patience // 2))
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
         """Plan to begin an election within `spread`, unless another node does first."""
         if self._begin_at is None and self.initiator.role is Role.IDLE:
             self._begin_at = now + self._some(spread)
-            self._out.set_timer(msg.BeginDue(self.point.number), self._begin_at)
+            self._out.set_timer(msg.ElectionBegins(self.point.number), self._begin_at)
 
-    def _on_begin_due(self, timer: msg.BeginDue, now: Instant) -> None:
+    def _on_election_begins(self, timer: msg.ElectionBegins, now: Instant) -> None:
         if self._begin_at is not None and now >= self._begin_at:
             self._begin_at = None
             if timer.number == self.point.number:
@@ -423,9 +423,9 @@ class CTolerant(NoLease):
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
         wait = self.point.timeout
-        self._out.set_timer(msg.EchoOverdue(held.election, held.sequence), now + wait + self._some(wait))
+        self._out.set_timer(msg.DoubtRepeats(held.election, held.sequence), now + wait + self._some(wait))
 
-    def _on_echo_overdue(self, timer: msg.EchoOverdue, now: Instant) -> None:
+    def _on_doubt_repeats(self, timer: msg.DoubtRepeats, now: Instant) -> None:
         held = self.held
         if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
             return
@@ -462,9 +462,9 @@ class CTolerant(NoLease):
         if self.config.ask_interval < FOREVER:
             self._ask_no += 1
             self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
-            self._out.set_timer(msg.AskDue(self._ask_no), now + self._some(self._ask_wait))
+            self._out.set_timer(msg.MemberIsAsked(self._ask_no), now + self._some(self._ask_wait))
 
-    def _on_ask_due(self, timer: msg.AskDue, now: Instant) -> None:
+    def _ask_member(self, timer: msg.MemberIsAsked, now: Instant) -> None:
         if timer.ask_no != self._ask_no:
             return
         others = self.point.others()

@@ -156,14 +156,14 @@ class Memory(Struct, frozen=True):
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ResponseOverdue(Struct, frozen=True, gc=False):
+class MoreAreAsked(Struct, frozen=True, gc=False):
     """The initiator asks as many further members as have not answered."""
 
     number: int
     attempt: int
 
 
-class LeaderOverdue(Struct, frozen=True, gc=False):
+class NotifyRepeats(Struct, frozen=True, gc=False):
     """The initiator repeats its NOTIFYLEADER, or begins another attempt."""
 
     number: int
@@ -178,20 +178,20 @@ class BackOffEnds(Struct, frozen=True, gc=False):
     tries: int
 
 
-class FinalOverdue(Struct, frozen=True, gc=False):
+class NextTermBegins(Struct, frozen=True, gc=False):
     """The node begins the next term, as this election has brought no final LEADER."""
 
     election: ElectionId
 
 
-class ConfirmAgain(Struct, frozen=True, gc=False):
+class ConfirmRepeats(Struct, frozen=True, gc=False):
     """The leader repeats its confirmation."""
 
     confirm: Confirm
     left: int  # Repetitions, this one included.
 
 
-class ConfirmOverdue(Struct, frozen=True, gc=False):
+class LeaderIsAsked(Struct, frozen=True, gc=False):
     """The node asks its tentative leader whether it is final."""
 
     election: ElectionId
@@ -199,32 +199,32 @@ class ConfirmOverdue(Struct, frozen=True, gc=False):
     wait: Duration
 
 
-class BeginDue(Struct, frozen=True, gc=False):
+class ElectionBegins(Struct, frozen=True, gc=False):
     """The node begins an election, as planned."""
 
     number: int  # The greatest term known when it was set: a newer one makes it idle.
 
 
-class EchoOverdue(Struct, frozen=True, gc=False):
+class DoubtRepeats(Struct, frozen=True, gc=False):
     """The node asks a leader that its view holds dead once more, or gives it up."""
 
     election: ElectionId
     sequence: int
 
 
-class StandAgain(Struct, frozen=True, gc=False):
+class CoolDownEnds(Struct, frozen=True, gc=False):
     """The node may be elected again after its resignation."""
 
     resignation: int
 
 
-class AskDue(Struct, frozen=True, gc=False):
+class MemberIsAsked(Struct, frozen=True, gc=False):
     """The node asks another member for its leader."""
 
     ask_no: int
 
 
-class BootstrapDue(Struct, frozen=True, gc=False):
+class BootstrapBegins(Struct, frozen=True, gc=False):
     """The node begins an election, if it has heard of none and of no leader since its start."""
 
 

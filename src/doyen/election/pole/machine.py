@@ -150,7 +150,7 @@ class Pole(NoLease):
             case msg.WaitEnds() if timer.number == self._deadline.number:
                 if self._deadline.is_over(msg.WaitEnds(timer.number + 1), now, self.out):
                     self._on_overdue(now)
-            case msg.HeartbeatDue() if timer.tenure == self.reign.tenure and self.status in (
+            case msg.HeartbeatIsSent() if timer.tenure == self.reign.tenure and self.status in (
                 Status.CLAIMING,
                 Status.LEADING,
             ):
@@ -158,15 +158,15 @@ class Pole(NoLease):
                 self.out.set_timer(timer, now + self.config.heartbeat_interval)
             case msg.ElectionEnds() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 self._select(now)
-            case msg.RetryDue() if timer.epoch == self.epoch and self.status is Status.ELECTING:
+            case msg.ProposalRepeats() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 self.out.multicast(self.ballot.proposal())
                 wait = min(2 * timer.wait, self.config.retry_max)
-                self.out.set_timer(msg.RetryDue(timer.epoch, wait), now + wait)
-            case msg.ScoreOverdue() if timer.epoch == self.epoch and self.status is Status.MEASURING:
+                self.out.set_timer(msg.ProposalRepeats(timer.epoch, wait), now + wait)
+            case msg.MeasuringEnds() if timer.epoch == self.epoch and self.status is Status.MEASURING:
                 self._measured((), now)
             case msg.PromiseEnds() if timer.epoch == self.epoch:
                 self._on_promise_ends(now)
-            case msg.ComparisonDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
+            case msg.ScoresAreCompared() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
                 self._compare(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
@@ -225,7 +225,7 @@ class Pole(NoLease):
         if standing is not None:
             self._measured(standing, now)
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
-            self.out.set_timer(msg.ScoreOverdue(epoch), self.scores.patient_until)
+            self.out.set_timer(msg.MeasuringEnds(epoch), self.scores.patient_until)
 
     def _measured(self, standing: Standing, now: Instant) -> None:
         """Take part, as the own score is known."""
@@ -233,7 +233,7 @@ class Pole(NoLease):
         self.ballot.offer(standing, self.me)
         self.out.multicast(self.ballot.proposal())
         wait = self.config.election_timeout
-        self.out.set_timer(msg.RetryDue(self.epoch, wait), now + wait)
+        self.out.set_timer(msg.ProposalRepeats(self.epoch, wait), now + wait)
         self._count_proposer(self.me, now)
 
     def _on_propose(self, sender: NodeId, theirs: msg.Propose, now: Instant) -> None:
@@ -386,7 +386,7 @@ class Pole(NoLease):
     def _lead(self, now: Instant) -> None:
         """Begin to act, as a majority has granted the epoch, and is bound."""
         if self.status is not Status.LEADING:
-            self.out.set_timer(msg.ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
+            self.out.set_timer(msg.ScoresAreCompared(self.reign.tenure), now + self.config.resign_interval)
         self.reign.begin(now)
         self.term, self._gone = Term(self.epoch, self.me), None
         self._become(Status.LEADING, self.me)
@@ -419,7 +419,7 @@ class Pole(NoLease):
             self._hand_over(winner, now)
             return
         self.out.multicast(msg.ScoreQuery(self.reign.rivals.ask()))
-        self.out.set_timer(msg.ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
+        self.out.set_timer(msg.ScoresAreCompared(self.reign.tenure), now + self.config.resign_interval)
 
     def _hand_over(self, to: NodeId | None, now: Instant) -> None:
         epoch, heir = self.epoch, to or self.reign.rivals.best

@@ -100,20 +100,20 @@ class ElectionEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class RetryDue(Struct, frozen=True, gc=False):
+class ProposalRepeats(Struct, frozen=True, gc=False):
     """The proposal is repeated."""
 
     epoch: int
     wait: Duration
 
 
-class ScoreOverdue(Struct, frozen=True, gc=False):
+class MeasuringEnds(Struct, frozen=True, gc=False):
     """The voter takes part without a score."""
 
     epoch: int
 
 
-class HeartbeatDue(Struct, frozen=True, gc=False):
+class HeartbeatIsSent(Struct, frozen=True, gc=False):
     """The leader, or claimant, sends a heartbeat."""
 
     tenure: int
@@ -125,7 +125,7 @@ class PromiseEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class ComparisonDue(Struct, frozen=True, gc=False):
+class ScoresAreCompared(Struct, frozen=True, gc=False):
     """The leader compares the scores that it has got, and asks for new ones."""
 
     tenure: int

@@ -12,7 +12,7 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.messages import Heartbeat, HeartbeatDue
+from doyen.election.pole.messages import Heartbeat, HeartbeatIsSent
 from doyen.election.pole.resignation import Rivals
 
 
@@ -73,7 +73,7 @@ class Reign:
     def open_claim(self, now: Instant) -> None:
         """Begin a claim of another epoch than before, which nobody has granted yet."""
         if self.claim is None:
-            self._out.set_timer(HeartbeatDue(self.tenure), now + self._config.heartbeat_interval)
+            self._out.set_timer(HeartbeatIsSent(self.tenure), now + self._config.heartbeat_interval)
         self.claim = Lease(self._size, self._config.lease)
 
     def begin(self, now: Instant) -> None:

@@ -85,18 +85,18 @@ class Gathering:
     def on_timer(self, timer: msg.Timer, now: Instant) -> bool:
         """Return whether the timer was still of use."""
         match timer:
-            case msg.AnswersOverdue(_, round_no) if round_no == self.answers_no:
+            case msg.AnswerWaitEnds(_, round_no) if round_no == self.answers_no:
                 self._give_up(self.pending)
-            case msg.ReportsOverdue(_, wait_no) if wait_no == self.wait_no and self.missing:
+            case msg.ReportsAreRequested(_, wait_no) if wait_no == self.wait_no and self.missing:
                 self.asked = self.missing
                 self._links.send_each(self.asked, msg.Request(self.election))
-                self._out.set_timer(msg.RequestsOverdue(self.election, wait_no), now + self._patience.answer_wait)
-            case msg.RequestsOverdue(_, wait_no) if wait_no == self.wait_no:
+                self._out.set_timer(msg.RequestWaitEnds(self.election, wait_no), now + self._patience.answer_wait)
+            case msg.RequestWaitEnds(_, wait_no) if wait_no == self.wait_no:
                 self._give_up(self.asked)
                 self._await_reports(now)
-            case msg.CoParentsOverdue():
+            case msg.CoParentWaitEnds():
                 self.co_parents_overdue = True
-            case msg.ParentOverdue(_, seek_no) if seek_no == self.seek_no and self.seeking:
+            case msg.ChildrenAreAsked(_, seek_no) if seek_no == self.seek_no and self.seeking:
                 self._ask_children()
             case _:
                 return False
@@ -127,7 +127,7 @@ class Gathering:
             self.co_parents_notified = True
             self._links.send_each(self.co_parents, msg.Mqfm(self.election, self.best_below(), False))
             if self.co_parents:
-                self._out.set_timer(msg.CoParentsOverdue(self.election), now + self._config.co_parent_wait)
+                self._out.set_timer(msg.CoParentWaitEnds(self.election), now + self._config.co_parent_wait)
         return self.co_parents_heard or self.co_parents_overdue
 
     def report(self, parent: NodeId) -> None:
@@ -171,7 +171,7 @@ class Gathering:
         self.sought = {peer for peer in self._links.peers if peer not in self.children and peer not in self.enquirers}
         self._links.send_each(self.sought, msg.Enquire(self.election))
         if self.sought:
-            self._out.set_timer(msg.ParentOverdue(self.election, self.seek_no), now + self._config.answer_wait)
+            self._out.set_timer(msg.ChildrenAreAsked(self.election, self.seek_no), now + self._config.answer_wait)
         else:
             self._ask_children()
         return True
@@ -235,12 +235,14 @@ class Gathering:
 
     def _await_answers(self, now: Instant) -> None:
         self.answers_no += 1
-        self._out.set_timer(msg.AnswersOverdue(self.election, self.answers_no), now + self._patience.answer_wait)
+        self._out.set_timer(msg.AnswerWaitEnds(self.election, self.answers_no), now + self._patience.answer_wait)
 
     def _await_reports(self, now: Instant) -> None:
         self.wait_no += 1
         self.asked = set()
-        self._out.set_timer(msg.ReportsOverdue(self.election, self.wait_no), now + self._config.report_wait(self.depth))
+        self._out.set_timer(
+            msg.ReportsAreRequested(self.election, self.wait_no), now + self._config.report_wait(self.depth)
+        )
 
 
 def _best(best: Candidate, others: Iterable[Candidate]) -> Candidate:

@@ -124,7 +124,7 @@ class Spanning(NoLease):
 
     def start(self, now: Instant) -> None:
         if self.config.pulse_interval < FOREVER:
-            self.out.set_timer(msg.PulseDue(), now + self.config.pulse_interval)
+            self.out.set_timer(msg.PulseBegins(), now + self.config.pulse_interval)
         if self._returns:
             self._become_returning(now)
 
@@ -194,7 +194,7 @@ class Spanning(NoLease):
     def on_timer(self, timer: msg.Timer, now: Instant) -> None:
         g = self.gathering
         match timer:
-            case msg.PulseDue():
+            case msg.PulseBegins():
                 self._pulse(now)
             case msg.EnquiryEnds():
                 if self.phase is Phase.RETURNING and now >= self.deadline_at:
@@ -203,9 +203,9 @@ class Spanning(NoLease):
                 self._on_reset_ends(timer.initiate, now)
             case _ if g is None or timer.election != g.election:
                 pass  # Of an election that is over.
-            case msg.DeclarationOverdue():
+            case msg.ElectionRepeats():
                 self._begin(now)
-            case msg.ReportsOverdue() if self.phase is not Phase.GATHERING:
+            case msg.ReportsAreRequested() if self.phase is not Phase.GATHERING:
                 pass
             case _:
                 if g.on_timer(timer, now):
@@ -240,7 +240,7 @@ class Spanning(NoLease):
     def _await_declaration(self, election: ElectionId, now: Instant) -> None:
         self.deadline_at = now + self.config.declaration_wait
         if election.initiator != self.me:
-            self.out.set_timer(msg.DeclarationOverdue(election), self.deadline_at)
+            self.out.set_timer(msg.ElectionRepeats(election), self.deadline_at)
         self._evaluate(now)
 
     def _note_sequence(self, sequence: int, *, reset: bool = False) -> None:
@@ -445,7 +445,7 @@ class Spanning(NoLease):
     def _pulse(self, now: Instant) -> None:
         """Repair, count the hops to the leader, and let the neighbours compare (decision 42)."""
         config = self.config
-        self.out.set_timer(msg.PulseDue(), now + config.pulse_interval)
+        self.out.set_timer(msg.PulseBegins(), now + config.pulse_interval)
         self._repair(now)
         if self.phase is Phase.IDLE and self.leader is None:
             if not now < self.deadline_at <= now + config.reset_wait:  # Else not everybody hears yet.

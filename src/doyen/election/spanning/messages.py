@@ -139,33 +139,33 @@ class ElectionTimer(Struct, frozen=True, gc=False):
     election: ElectionId
 
 
-class AnswersOverdue(ElectionTimer, frozen=True):
+class AnswerWaitEnds(ElectionTimer, frozen=True):
     """Neighbours that have not answered the EIM are given up for this election."""
 
     round_no: int
 
 
-class ReportsOverdue(ElectionTimer, frozen=True):
+class ReportsAreRequested(ElectionTimer, frozen=True):
     """Children that have not reported are asked."""
 
     wait_no: int
 
 
-class RequestsOverdue(ElectionTimer, frozen=True):
+class RequestWaitEnds(ElectionTimer, frozen=True):
     """Children that have not answered the request are given up."""
 
     wait_no: int
 
 
-class CoParentsOverdue(ElectionTimer, frozen=True):
+class CoParentWaitEnds(ElectionTimer, frozen=True):
     """Co-parents are waited for no longer."""
 
 
-class DeclarationOverdue(ElectionTimer, frozen=True):
+class ElectionRepeats(ElectionTimer, frozen=True):
     """The node initiates another election, as this one was not declared in time."""
 
 
-class ParentOverdue(ElectionTimer, frozen=True):
+class ChildrenAreAsked(ElectionTimer, frozen=True):
     """The node asks its own children for a parent, as no other neighbour offered to be one."""
 
     seek_no: int
@@ -181,20 +181,20 @@ class ResetEnds(Struct, frozen=True, gc=False):
     initiate: bool  # This is the second time.
 
 
-class PulseDue(Struct, frozen=True, gc=False):
+class PulseBegins(Struct, frozen=True, gc=False):
     """The node repairs its memory, and sends its state to every neighbour."""
 
 
 Timer: TypeAlias = (
-    AnswersOverdue
-    | ReportsOverdue
-    | RequestsOverdue
-    | CoParentsOverdue
-    | DeclarationOverdue
-    | ParentOverdue
+    AnswerWaitEnds
+    | ReportsAreRequested
+    | RequestWaitEnds
+    | CoParentWaitEnds
+    | ElectionRepeats
+    | ChildrenAreAsked
     | EnquiryEnds
     | ResetEnds
-    | PulseDue
+    | PulseBegins
 )
 
 # ── Facts ───────────────────────────────────────────────────────────────────────────────────────────────────
