@@ -7,6 +7,7 @@ from doyen.core.clock import Duration, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
 from doyen.membership.ring.config import Arbiters, ArbitrationConfig, Partition
+from doyen.membership.ring.geometry import hop_bound
 
 
 class Ring(MembershipChoice, frozen=True, kw_only=True):
@@ -54,18 +55,13 @@ def build(place: Place) -> Callable[[Out], Any]:
     return lambda out: Arbitration(mine, place.config, out, rng, founding=begun, contacts=place.seeds)
 
 
-def hops(config: ArbitrationConfig, group_size: int) -> int:
-    """Return how many hops news take: they ride on leases, to k neighbours on either side at a time."""
-    return -(-group_size // (2 * config.neighbours))
-
-
 def voted_out(config: ArbitrationConfig) -> Duration:
     """Return how long a dead member stays: 2·T_l + T_a until it is voted out, T_arb until it must have left."""
     return 2 * config.lease + config.arbitration + config.recent
 
 
 def detection(config: ArbitrationConfig, group_size: int) -> Detection:
-    known = voted_out(config) + config.lease * hops(config, group_size)
+    known = voted_out(config) + config.lease * hop_bound(group_size, config.neighbours)  # News ride on leases.
     backoff = int(config.lease * 2**config.backoff_max)  # Who was forced out tries again, ever later, and is let in.
     joining = (group_size - 1) * (backoff + config.lease)  # One is let in at a time.
     return Detection(
