@@ -17,26 +17,31 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import OracleStanding, ScoreGiven, ScoreWanted
-from doyen.election.pole import Pole, PoleConfig, QuorumProposed, Selected, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot
-from doyen.election.pole.lease import Beats, Lease
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionEnds,
     EpochPromised,
     Heartbeat,
     HeartbeatAck,
+    MeasuringEnds,
     NotVoting,
     PromiseEnds,
+    ProposalRepeats,
     Propose,
+    QuorumProposed,
     Resigned,
-    RetryDue,
-    ScoreOverdue,
     ScoreQuery,
     ScoreReply,
+    Selected,
+    Status,
     Vote,
     WaitEnds,
 )
+from doyen.election.pole.promise import VoterRecord
+from doyen.election.pole.reign import Beats, Lease
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.score.oracles import HISTORY
@@ -85,7 +90,7 @@ def test_alg_1_an_election_begins_with_a_proposal_of_its_own_and_is_durable_befo
         Persist(VoterRecord(1)),
         Emit(EpochPromised(1)),
         Multicast(Propose(1, (5.0,), A)),
-        SetTimer(RetryDue(1, ms(100)), ms(100)),
+        SetTimer(ProposalRepeats(1, ms(100)), ms(100)),
     ]
 
 
@@ -305,8 +310,8 @@ def test_pole_5_the_first_score_is_waited_for_and_not_for_ever() -> None:
     out = RecordingOut()
     machine = voter(out, score=lambda epoch, gone: None)
     machine.start(0)
-    assert SetTimer(ScoreOverdue(1), CONFIG.score_timeout) in out.take() and machine.status is Status.MEASURING
-    machine.on_timer(ScoreOverdue(1), CONFIG.score_timeout)
+    assert SetTimer(MeasuringEnds(1), CONFIG.score_timeout) in out.take() and machine.status is Status.MEASURING
+    machine.on_timer(MeasuringEnds(1), CONFIG.score_timeout)
     assert Multicast(Propose(1, (), A)) in out.take()
 
 
@@ -343,7 +348,7 @@ def test_retries_double_up_to_a_bound() -> None:
     out = RecordingOut()
     machine = started(out)
     waits = []
-    timer = RetryDue(1, ms(100))
+    timer = ProposalRepeats(1, ms(100))
     for _ in range(7):
         machine.on_timer(timer, 0)
         (timer,) = (e.timer for e in out.take() if isinstance(e, SetTimer))

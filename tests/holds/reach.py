@@ -27,7 +27,7 @@ from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
 from doyen.core.seeds import SeedsChanged
-from doyen.election.spanning import LeaderUnreachable
+from doyen.election.spanning.messages import LeaderUnreachable
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure
 from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership

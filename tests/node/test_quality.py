@@ -10,7 +10,7 @@ import pytest
 
 from doyen.core.clock import ms
 from doyen.core.rank import ScoreGiven
-from doyen.election.pole import PoleConfig
+from doyen.election.pole.config import PoleConfig
 from doyen.errors import ConfigError
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig

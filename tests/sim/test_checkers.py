@@ -11,8 +11,9 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.host import Port
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import Announce, AnnounceConfig, Announcement, Bye, Status
-from doyen.election.announce.messages import AnnouncementOverdue, AnswerOverdue, WakeUp
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement, AskingEnds, Bye, SilenceIsNoticed, Status, WakeUp
 from doyen.sim.checkers import CHECKERS
 from doyen.sim.churn import ChurnConfig, ChurnEvent, RandomChurn
 from doyen.sim.network import Delay, Loss, NetworkConfig
@@ -148,7 +149,7 @@ class ForgetsToLiftTheTerm(Announce):
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         seen = self.term_number
-        if isinstance(timer, WakeUp | AnswerOverdue) and not self.is_leader and seen:
+        if isinstance(timer, WakeUp | AskingEnds) and not self.is_leader and seen:
             self.term_number = seen - 1
         super().on_timer(timer, now)
         if not self.is_leader:
@@ -238,7 +239,7 @@ class NeverNoticesSilence(Announce):
     __slots__ = ()
 
     def on_timer(self, timer: Any, now: Instant) -> None:
-        if not isinstance(timer, AnnouncementOverdue):
+        if not isinstance(timer, SilenceIsNoticed):
             super().on_timer(timer, now)
 
 

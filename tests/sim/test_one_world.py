@@ -17,12 +17,12 @@ from doyen.cli import main
 from doyen.core.clock import Instant
 from doyen.core.config import load
 from doyen.core.ids import NodeId
-from doyen.election.announce import Announce
-from doyen.election.by_key import LeaderByKey
-from doyen.election.churn import CTolerant
+from doyen.election.announce.machine import Announce
+from doyen.election.by_key.machine import LeaderByKey
+from doyen.election.churn.machine import CTolerant
 from doyen.election.churn.messages import Record
-from doyen.election.pole import Pole
-from doyen.election.spanning import Spanning
+from doyen.election.pole.machine import Pole
+from doyen.election.spanning.machine import Spanning
 from doyen.election.spanning.messages import State
 from doyen.errors import ConfigError
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.pole import Pole, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot, better
-from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
+from doyen.election.pole.machine import Pole
+from doyen.election.pole.messages import ElectionEnds, Message, Propose, Status, Vote
+from doyen.election.pole.promise import VoterRecord
 from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant
-from doyen.election.by_key import LeaderByKey
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
-from doyen.core.rank import FINITE_MAX
+from doyen.core.rank import FLOAT_MAX
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
@@ -45,8 +45,8 @@ Several: TypeAlias = Annotated[int, Meta(ge=1, le=64)]
 Probability: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, lt=1)]
-Amount: TypeAlias = Annotated[float, Meta(ge=0, le=FINITE_MAX)]
-Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FINITE_MAX)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=FLOAT_MAX)]
+Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FLOAT_MAX)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
@@ -106,7 +106,7 @@ class _Limited(Struct, frozen=True):
         words = [
             text.format(self._shown(limit))
             for name, text in said.items()
-            if (limit := self.limits.get(name)) is not None and abs(limit) not in (FINITE_MAX, FOREVER)
+            if (limit := self.limits.get(name)) is not None and abs(limit) not in (FLOAT_MAX, FOREVER)
         ]
         if len(words) < len(self.limits):
             return ", and ".join([*words, "finite"]) if words else "a finite number"

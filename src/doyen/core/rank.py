@@ -14,8 +14,8 @@ from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
-FINITE_MAX: Final = 1.7976931348623157e308  # No float is greater but infinity.
-Finite: TypeAlias = Annotated[float, Meta(ge=-FINITE_MAX, le=FINITE_MAX)]  # In a message: no nan either.
+FLOAT_MAX: Final = 1.7976931348623157e308  # No float is greater but infinity.
+Finite: TypeAlias = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # In a message: no nan either.
 ORACLE_PARTS_MAX: Final = 8
 OracleStanding: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=ORACLE_PARTS_MAX)]  # () is the least.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.

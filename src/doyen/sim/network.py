@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, format_duration, ms
 from doyen.core.config import Config, Doc, Pause, Probability, Scale, need
-from doyen.core.rank import FINITE_MAX
+from doyen.core.rank import FLOAT_MAX
 from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import Topology
 
 DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
-Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FINITE_MAX)]
+Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FLOAT_MAX)]
 
 _UNDECIDED: Final = 2
 

@@ -28,10 +28,10 @@ from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Hears, Machine
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
-from doyen.election.announce import Announce
-from doyen.election.spanning import Spanning
+from doyen.election.announce.machine import Announce
+from doyen.election.spanning.machine import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
-from doyen.membership.ring import Arbitration
+from doyen.membership.ring.machine import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP as MEMBERSHIP

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from doyen.core.clock import Instant, format_duration
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
 from doyen.node.told import Told

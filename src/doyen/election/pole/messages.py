@@ -9,6 +9,7 @@
 Ours beside P and V: heartbeats, their acks, and everything about resignation.
 """
 
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -95,20 +96,20 @@ class ElectionEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class RetryDue(Struct, frozen=True, gc=False):
+class ProposalRepeats(Struct, frozen=True, gc=False):
     """The proposal is repeated."""
 
     epoch: int
     wait: Duration
 
 
-class ScoreOverdue(Struct, frozen=True, gc=False):
+class MeasuringEnds(Struct, frozen=True, gc=False):
     """The voter takes part without a score."""
 
     epoch: int
 
 
-class HeartbeatDue(Struct, frozen=True, gc=False):
+class HeartbeatIsSent(Struct, frozen=True, gc=False):
     """The leader, or claimant, sends a heartbeat."""
 
     tenure: int
@@ -120,7 +121,7 @@ class PromiseEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class ComparisonDue(Struct, frozen=True, gc=False):
+class ScoresAreCompared(Struct, frozen=True, gc=False):
     """The leader compares the scores that it has got, and asks for new ones."""
 
     tenure: int
@@ -153,10 +154,26 @@ class Selected(Struct, frozen=True):
 
 
 class NotVoting(Struct, frozen=True):
-    """This process has lost its durable file, or never had one: it follows, and has no vote."""
+    """This process has lost its durable file, or never had one: it follows, and has no vote (decisions 31, 83)."""
 
     def __str__(self) -> str:
         return (
             "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
             "group, start it once with --newcomer; if its files are lost, it must come back under another name"
         )
+
+
+# ── States ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Status(Enum):
+    """What a process does in its epoch."""
+
+    MEASURING = "measuring"  # An election has begun, and the own score is not known yet.
+    ELECTING = "electing"
+    CHOSEN = "chosen"  # It chose another, which does not act yet, as far as it knows.
+    CLAIMING = "claiming"  # It chose itself, and waits for a majority's grants.
+    LEADING = "leading"
+    FOLLOWING = "following"
+    OBSERVING = "observing"  # No vote: its file is lost.
+    LEFT = "left"

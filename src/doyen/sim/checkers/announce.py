@@ -6,8 +6,10 @@ from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderLost
 from doyen.core.rank import Standing
-from doyen.election.announce import Announce, AnnounceConfig, Announcement, Query
+from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.kind import LE_M
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement, Query
 from doyen.sim.checkers.base import Checker, Life, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, Fact, World

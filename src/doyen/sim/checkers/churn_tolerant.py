@@ -5,9 +5,9 @@ from typing import Any
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.view import ViewChanged
-from doyen.election.churn import CTolerant
 from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.kind import BASE, LOCAL, OPTIMISTIC
+from doyen.election.churn.machine import CTolerant
 from doyen.election.churn.messages import (
     AttemptBegan,
     Decided,

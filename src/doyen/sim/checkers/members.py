@@ -5,8 +5,8 @@ from typing import Any
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.view import ViewChanged
-from doyen.membership.medley import Medley
-from doyen.membership.swim import Swim
+from doyen.membership.medley.machine import Medley
+from doyen.membership.swim.machine import Swim
 from doyen.sim.checkers.base import Checker, Life, life_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import World

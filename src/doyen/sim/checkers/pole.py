@@ -4,8 +4,8 @@ from typing import Any
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.election.pole import EpochPromised, PoleConfig, QuorumProposed, Selected
-from doyen.election.pole.messages import HeartbeatAck, Propose
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.messages import EpochPromised, HeartbeatAck, Propose, QuorumProposed, Selected
 from doyen.sim.checkers.base import Checker
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, World

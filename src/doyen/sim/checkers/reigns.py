@@ -5,7 +5,8 @@ from typing import ClassVar
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.election.churn.config import CTolerantConfig
 from doyen.sim.checkers.base import Checker, Life, is_own, life_of
 from doyen.sim.node import SimNode

@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.election.by_key import LeaderByKey
-from doyen.membership.ring import Arbitration
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name
+from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import LeftRing
 from doyen.sim.checkers.base import Checker, Violation
 from doyen.sim.checkers.ring_watch import Watch

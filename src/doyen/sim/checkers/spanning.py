@@ -1,7 +1,7 @@
 """Of spanning elections alone: they come to rest from any state at all.  [MADM Ch. 6]"""
 
 from doyen.core.clock import Instant
-from doyen.election.spanning import SpanningConfig
+from doyen.election.spanning.config import SpanningConfig
 from doyen.sim.checkers.base import Checker
 from doyen.sim.node import SimNode
 from doyen.sim.world import World

@@ -9,7 +9,7 @@ from doyen.core.clock import FOREVER, Duration, format_duration, seconds
 from doyen.core.codec import DATAGRAM_MAX
 from doyen.core.config import Config, Count, Doc, Pause, Period, Scale, need
 from doyen.core.ids import node_id
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import from_tables

@@ -9,7 +9,7 @@ from doyen.core.clock import Duration
 from doyen.core.host import Port
 from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
-from doyen.election.announce import Announce
+from doyen.election.announce.machine import Announce
 from doyen.election.announce.sup_al import SuppressThenAnnounce
 from doyen.election.announce.wakeup import RankedPlace
 from doyen.election.pole.config import PoleConfig

@@ -34,7 +34,9 @@ from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Machine
-from doyen.election.announce import Announce, AnnounceConfig, Announcement
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement
 from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
 from doyen.election.announce.wakeup import RankedPlace, RankMap
 from doyen.sim.network import Delay, Loss, NetworkConfig

@@ -15,7 +15,8 @@ from doyen.core.commands import LeaveGroup
 from doyen.core.config import Config, Count, Doc, Positive, Share, need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
-from doyen.election.by_key import ByKeyConfig, LeaderByKey
+from doyen.election.by_key.config import ByKeyConfig
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration

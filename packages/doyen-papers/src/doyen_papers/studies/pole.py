@@ -25,7 +25,9 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.rank import OracleStanding
-from doyen.election.pole import Pole, PoleConfig, VoterRecord
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
+from doyen.election.pole.promise import VoterRecord
 from doyen.errors import ConfigError
 from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle
 from doyen.score.pingpong import PingPong, PingPongConfig
