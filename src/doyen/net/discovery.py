@@ -1,4 +1,4 @@
-"""Where the others are: addresses given, names looked up, a file that may change, and whoever calls out by multicast.
+"""Finds the others: by addresses given, by names looked up, by a file that may change, and by calls over multicast.
 
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
@@ -40,7 +40,7 @@ Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
 
 class DiscoveryConfig(Config, frozen=True, kw_only=True):
-    """How often seeds are looked for."""
+    """Says how often seeds are looked for."""
 
     resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
     retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)

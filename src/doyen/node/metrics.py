@@ -38,7 +38,7 @@ def number(value: float) -> str:
 
 
 class Meter:
-    """`page()` is the whole exposition."""
+    """Collects the figures of a node; `page()` is the whole exposition."""
 
     def __init__(self, driver: Driver, stack: Stack, link: Any = None) -> None:
         self._driver, self._stack, self._link = driver, stack, link
