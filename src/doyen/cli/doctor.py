@@ -36,7 +36,7 @@ class Finding(Struct, frozen=True):
 )
 @json_flag
 def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
-    findings = [*_machine(), *_configuration(config_file, given), *_running(given.get("group"))]
+    findings = [*_machine(), *check_configuration(config_file, given), *check_nodes(given.get("group"))]
     wrong = sum(finding.verdict == "wrong" for finding in findings)
     if as_json:
         print_json({"wrong": wrong, "findings": findings})
@@ -102,7 +102,7 @@ def _keys(path: Path) -> Iterator[Finding]:
         yield Finding("wrong", what, then)
 
 
-def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
+def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
     if config_file is None and given.get("group") is None and "DOYEN_GROUP" not in os.environ:
         return
     try:
@@ -189,7 +189,7 @@ def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
         yield Finding("ok", f"state in {own}")
 
 
-def _running(group: str | None) -> Iterator[Finding]:
+def check_nodes(group: str | None) -> Iterator[Finding]:
     nodes = local_nodes(group or os.environ.get("DOYEN_GROUP"))
     if not nodes:
         yield Finding("note", "no node runs here", "doyen agent --group NAME, or doyen up")

@@ -9,7 +9,7 @@
 Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one start of one
 process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
 each number counts once, within a window.  Nor does it say for whom: a voter's message to one candidate must not be
-handed to another.  So what is for one member is sealed for its name, and opens nowhere else.
+handed to another.  So what is for one member is sealed for its name, and opens nowhere else (decision 81).
 
     stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
              ◀─token A, ─────────────

@@ -4,7 +4,7 @@
     async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
 
 A body is stopped by cancelling its task, as `asyncio.timeout` does, so that other cancellations are told apart.
-`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on.
+`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on (decision 71).
 """
 
 import asyncio
@@ -154,7 +154,7 @@ class Campaign:
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
         self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
-        #: Awaited before others are notified: what acts on this leadership must stop before the next one begins.
+        #: Awaited before others are notified: what acts on this leadership stops before the next begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 
