@@ -146,7 +146,7 @@ def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
 def test_the_leader_hears_of_a_member_that_dies_and_not_of_one_that_goes() -> None:
     async def main() -> None:
         leader, its, member, link, _ = await pair()
-        told: Told = leader.driver.add("told", lambda port: Told())
+        told: Told = leader.driver.add("told", Told)
         await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
         link.linked[LEADER].abort()
         await until(lambda: bool(told.facts))

@@ -19,7 +19,7 @@ _asked = False
 
 
 def leave_on_sigterm(node: object, leave: Leave) -> None:
-    """Until `forget(node)`."""
+    """Have `leave` called at SIGTERM, until `forget(node)`."""
     global _process, _asked
     if threading.current_thread() is not threading.main_thread():
         return  # Only the main thread may set handlers: somebody else's business.

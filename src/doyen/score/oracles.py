@@ -1,4 +1,4 @@
-"""Who ought to lead, by an application's own measure.  [POLE §2, §3.3]
+"""Oracles say who ought to lead, by an application's own measure.  [POLE §2, §3.3]
 
 An oracle turns what one server knows (a `Situation`) into its score θ, and says whether more or less of it is better.
 
@@ -33,7 +33,7 @@ QUANTUM: Final = 0.001  # Of round trips in ms: 1 µs.
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What one server knows when it is asked for its score."""
+    """All that one server knows when it is asked for its score."""
 
     me: NodeId
     voters: tuple[NodeId, ...]  # All that are configured, dead or alive.
@@ -58,7 +58,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True):
-    """One score of an oracle: how it is computed, which way is better, and how finely it is told apart."""
+    """One score of an oracle: how it is computed, which way is better, and how finely it is rounded."""
 
     theta: Callable[[Situation], float | None]  # None: too little was measured.
     higher_wins: bool
@@ -105,7 +105,7 @@ def consensus_score(situation: Situation) -> float | None:
 
 
 def mean_latency_score(situation: Situation) -> float | None:
-    """Return θ_l.  Whoever answers no pings is suspected, and its requests do not count.  [POLE Eq. 1]"""
+    """Return θ_l.  A server that answers no pings is suspected, and its requests do not count.  [POLE Eq. 1]"""
     consensus = consensus_score(situation)
     if consensus is None:
         return None

@@ -23,7 +23,7 @@ WEIGHT_SLACK: Final = 0.01  # Weights are printed with two or three decimals; fu
 
 
 class Attribute(Config, frozen=True, kw_only=True):
-    """What is measured, and how much it matters."""
+    """Something that is measured, with its range and its weight."""
 
     name: Annotated[Text, Doc("The name of the table's column.")]
     min: Annotated[Finite, Doc("The least possible value.")]

@@ -1,4 +1,4 @@
-"""What a server keeps of the others, to score itself: round trips and request rates.  [POLE §3.3]
+"""Round trips and request rates of the other servers, by which a server scores itself.  [POLE §3.3]
 
 Round trips are means over a window of time; a rate is what its owner last said.  A peer that missed too many pongs
 leaves the round trips; its last rate is remembered, for its clients go somewhere.
@@ -30,7 +30,7 @@ NOTHING: Final = Fixed(0.0)
 
 
 class Vectors:
-    """RTT_i and F_i of one server."""
+    """The round trips and request rates that one server knows: RTT_i and F_i."""
 
     def __init__(self, me: NodeId, window: Duration) -> None:
         self.me, self._window = me, window
@@ -60,7 +60,7 @@ class Vectors:
 
 
 class Scorer:
-    """`score(epoch, gone)` for an election: an oracle, and all that one server can know."""
+    """Scores one server for an election, by an oracle and all that the server can know."""
 
     def __init__(
         self,
