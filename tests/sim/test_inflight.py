@@ -16,7 +16,7 @@ from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
-from doyen_papers.studies.spanning import Failure, Setting, graph, simulate
+from doyen_papers.studies.spanning import Failure, SpanningSetting, graph, simulate
 
 
 class Word(Struct, frozen=True, array_like=True, tag=True):
@@ -81,7 +81,7 @@ def test_a_link_that_fails_and_heals_within_one_hop_loses_the_message() -> None:
     found = graph(SEVEN, SEVEN_QUALITY)
     link = (NodeId("3"), NodeId("4"))
     failures = (Failure("fail-link", link, 1.2), Failure("heal-link", link, 1.8))
-    run = simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures), 1, log=True)
+    run = simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=failures), 1, log=True)
     first = [sent for sent in run.log if "4" in (sent.sender, sent.receiver) and sent.at < 2]
     assert [(type(sent.message).__name__, sent.at) for sent in first] == [("Eim", 1), ("State", 1.8), ("State", 1.8)]
     assert all(sent.at != 2 for sent in run.log if sent.sender == "4")  # It would have answered at 2.

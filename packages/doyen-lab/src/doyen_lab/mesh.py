@@ -6,7 +6,7 @@
     …                              doyen4 ─ eth0 ─ r4 ─ eth0 ─ zookeeper4
 
 Several systems (tenants) live on one mesh at a time, each process in a namespace and behind an interface of its own,
-so that the same links, with the same losses, carry both, and their counters are apart.
+so that the same links, with the same losses, carry both, and their counters are apart (decision 24).
 
 Routes are static shortest paths (ties to the lowest neighbour), set once: no routing daemon.  Loss is drawn by
 `iptables -m statistic` for every packet that a router receives from another, so once per hop, whoever it is for; it

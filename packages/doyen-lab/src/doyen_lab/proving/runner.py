@@ -35,7 +35,7 @@ class Result(Struct, frozen=True, kw_only=True):
     seconds: float
     checked: dict[str, int]  # What the judge had to look at.
     hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
-    lateness_ms: float  # The machine's own timers at the worst, in this run; see docs/decisions/0092.
+    lateness_ms: float  # The machine's own timers at the worst, in this run (decision 92).
     seed: int
     histories: str = ""  # Kept if it does not hold.
 

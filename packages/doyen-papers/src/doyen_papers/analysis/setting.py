@@ -1,4 +1,4 @@
-"""What an announce-listen experiment is about: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
+"""The setting of an announce-listen experiment: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
 
 from math import inf
 from typing import Annotated, Literal, TypeAlias
@@ -34,10 +34,20 @@ class Setting(Config, frozen=True, kw_only=True):
 
     @property
     def loss_prob(self) -> float:
-        """The chance that counts: nothing is lost under the model `none`."""
+        """Return the loss that counts: nothing is lost under the model `none`."""
         return 0.0 if self.loss_model == "none" else self.loss
 
     @property
     def suppress_interval_s(self) -> float:
-        """T_S as the variant uses it: [LE §5.3] LE-A is LE-S with T_S = 0."""
+        """Return T_S as the variant uses it: [LE §5.3] LE-A is LE-S with T_S = 0."""
         return 0.0 if self.variant in ("le-a", "al") else self.suppress_s
+
+    def command(self, *always: str) -> str:
+        """Return the command that simulates this setting: a flag per field that is not at its default."""
+        words = ["doyen sim announce"]
+        for field, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            given = getattr(self, field)
+            if given != default or field in ("variant", "nodes", *always):
+                unit = "s" if field.endswith("_s") and given != inf else ""
+                words.append(f"--{field.removesuffix('_s').replace('_', '-')} {given}{unit}")
+        return " ".join(words)

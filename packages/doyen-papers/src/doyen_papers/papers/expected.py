@@ -14,7 +14,7 @@ Kind = Literal["exact", "printed", "published", "inferred", "claim"]
 
 
 class Expect(Config, frozen=True, kw_only=True):
-    """What the cells of an item that match `where` should be.  How each kind is judged: `verdict.judge`."""
+    """An expectation of the cells of an item that match `where`; `verdict.judge` says how each kind is judged."""
 
     item: Text
     where: Annotated[Text, Doc("A cell's name; * stands for anything.")]
@@ -53,12 +53,12 @@ class Expected(Struct, frozen=True):
     expects: tuple[Expect, ...]
 
     def of(self, item: str, where: str) -> Expect | None:
-        """The first that covers the cell."""
+        """Return the first expectation that covers the cell."""
         return next((expect for expect in self.expects if expect.covers(item, where)), None)
 
 
 def read_expected(path: Path) -> Expected:
-    """Whatever is wrong is said with the file, the entry and the field."""
+    """Read a paper's expectations; a complaint names the file, the entry and the field."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # ValueError: not TOML, or not UTF-8.

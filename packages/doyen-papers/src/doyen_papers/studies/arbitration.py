@@ -1,7 +1,7 @@
 """Arbitrated membership by simulation: crashes, cuts, partitions, joins and leaves, with every theorem watched.  [ARB]
 
-Times are in units of T_l.  A run begins with a ring that has stood since ever; what is asked for happens at once, at a
-random moment, in each of so many events; between events the ring comes to rest.
+Times are in units of T_l.  A run begins with a ring that has always stood; what is asked for happens at once, at a
+random moment, in each event; between events the ring comes to rest.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,17 @@ from doyen.core.config import Config, Count, Doc, Positive, Share, need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.errors import ConfigError
-from doyen.membership.ring.config import ArbitrationConfig, Partition
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.neighbourhood import founding
 from doyen.sim.checkers.ring_watch import THEOREMS, Watch
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.runs import run_many
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.studies.central import CentralArbitrator
+from doyen_papers.studies.frame import simulation
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.
@@ -81,12 +78,13 @@ class ArbitrationSetting(Config, frozen=True, kw_only=True):
         need(not self.cut_link or self.nodes > 1, "cut_link", "needs two nodes")
         if self.partition:
             self.sides()
-        if 2 * self.delay >= self.arbitration:
-            raise ConfigError(
-                f"{format_duration(self.arbitration)} must exceed the round trip, 2 · {format_duration(self.delay)} = "
-                f"{format_duration(2 * self.delay)}: no vote would be in time",
-                field="arbitration",
-            )
+        waited, trip = format_duration(self.arbitration), format_duration(self.delay)
+        need(
+            2 * self.delay < self.arbitration,
+            "arbitration",
+            f"{waited} must exceed the round trip, 2 · {trip} = {format_duration(2 * self.delay)}: no vote would be in "
+            "time",
+        )
         self.config()
 
     def sides(self) -> list[int]:
@@ -94,10 +92,8 @@ class ArbitrationSetting(Config, frozen=True, kw_only=True):
             sizes = [int(part) for part in self.partition.split("/")]
         except ValueError:
             sizes = []
-        if len(sizes) < 2 or any(size < 1 for size in sizes) or sum(sizes) != self.nodes:
-            raise ConfigError(
-                f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}", field="partition"
-            )
+        adds_up = len(sizes) >= 2 and all(size >= 1 for size in sizes) and sum(sizes) == self.nodes
+        need(adds_up, "partition", f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}")
         return sizes
 
     def config(self) -> ArbitrationConfig:
@@ -111,15 +107,13 @@ class ArbitrationSetting(Config, frozen=True, kw_only=True):
         }
         if self.mode == "paper":
             return ArbitrationConfig.paper(**common)
-        common["rejoin"] = self.rejoin
         if self.behaviour == "default":
-            return ArbitrationConfig.practical(self.nodes, **common)
-        behaviour: Partition = self.behaviour
-        return ArbitrationConfig(partition=behaviour, expected_size=self.nodes, **common)
+            return ArbitrationConfig.practical(self.nodes, rejoin=self.rejoin, **common)
+        return ArbitrationConfig(partition=self.behaviour, expected_size=self.nodes, rejoin=self.rejoin, **common)
 
 
 class Run(Struct, kw_only=True):
-    """What one run came to."""
+    """The outcome of one run."""
 
     survivors: int
     forced: int
@@ -137,12 +131,11 @@ class Run(Struct, kw_only=True):
     lines: list[str]
     messages_per_node_second: float
     settled: bool
-    reign_count: int
     trace_hash: str
 
 
 class Ring:
-    """One made-up ring, and what may be done to it."""
+    """One simulated ring, and what may be done to it."""
 
     def __init__(
         self,
@@ -158,27 +151,21 @@ class Ring:
     ) -> None:
         self.setting, self.config = setting, config or setting.config()
         self._build, self._elect = build, elect
-        streams = Streams(seed)
-        self.rng = streams.of("world")
-        self.network = Network(
-            NetworkConfig(
-                delay=delay or Delay(mean=setting.delay),
-                loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
-                fifo=delay is not None and setting.mode == "paper",
-            ),
-            Topology(setting.nodes + (setting.arbiter_count if setting.arbiters == "central" else 0), None),
-            streams,
+        network = NetworkConfig(
+            delay=delay or Delay(mean=setting.delay),
+            loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
+            fifo=delay is not None and setting.mode == "paper",
         )
-        self.sim = Simulation(self.network, streams, trace=trace)
+        arbiters = setting.arbiter_count if setting.arbiters == "central" else 0
+        self.sim = simulation(seed, setting.nodes + arbiters, network, trace)
+        self.rng = self.sim.streams.of("world")
         exact = not (setting.loss or setting.drift or setting.cut_link or setting.partition) and delay is None
         self.watch = Watch(self.sim, self.config, exact=exact, delay=setting.delay)
         self.watch.owners_promised = self.config.partition != "split"
         self.watch.votes_promised = setting.loss <= LOSS_BORNE if self.config.resends else not setting.loss
         self.seats = sorted(seats or [seat(NodeId(f"n{i:0{len(str(setting.nodes))}d}")) for i in range(setting.nodes)])
         self.founding = founding(self.seats, setting.neighbours)
-        self.central = [
-            seat(NodeId(f"arbiter{i}")) for i in range(setting.arbiter_count if setting.arbiters == "central" else 0)
-        ]
+        self.central = [seat(NodeId(f"arbiter{i}")) for i in range(arbiters)]
         self.nodes = {s.node: self._add(s, founder=True) for s in self.seats}
         self.arbiters = [self.sim.add(s.node, self._setup_arbiter) for s in self.central]
         self.joiners: list[SimNode] = []
@@ -215,7 +202,7 @@ class Ring:
     # Time.
 
     def rest(self, least: int = 0, most: int = SETTLE_MAX) -> bool:
-        """Runs until nothing is left to be done; at least and at most so many T_l."""
+        """Run until nothing is left to be done, but at least `least` and at most `most` T_l (for each joiner)."""
         lease = self.config.lease
         for passed in range(most * (1 + len(self.joiners))):
             if passed >= least and self.is_settled():
@@ -228,7 +215,7 @@ class Ring:
         return self.watch.is_settled() and not any(j is not None and j.is_joining for j in joining)
 
     def run(self, duration: Duration) -> None:
-        """In pieces, so that doors are looked at."""
+        """Run in pieces, to check between them that nobody serves two joiners at once."""
         end = self.sim.now + duration
         while self.sim.now < end:
             self.sim.run(until=min(end, self.sim.now + self.config.lease // 4))
@@ -310,7 +297,7 @@ class Ring:
         return sum(fact.detail != "by command" for _, fact in self.watch.departures)
 
     def stayed(self) -> int:
-        """Members that were never forced out."""
+        """Return how many members were never forced out."""
         return sum(machine.seat.incarnation == 1 for machine in self.members())
 
 
@@ -359,10 +346,8 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
     watch, lease = ring.watch, ring.config.lease
     per_monitor, last = [], []
     for name, crashed in watch.crashed_at.items():
-        times = [
-            (watch.suspected[m, name] - crashed) / lease for m in watch.monitors[name] if (m, name) in watch.suspected
-        ]
-        times = [time for time in times if time >= 0]
+        suspected = [watch.suspected[m, name] for m in sorted(watch.monitors[name]) if (m, name) in watch.suspected]
+        times = [(at - crashed) / lease for at in suspected if at >= crashed]
         per_monitor += times
         if times:
             last.append(max(times))
@@ -386,7 +371,6 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
         lines=watch.lines,
         messages_per_node_second=messages,
         settled=settled,
-        reign_count=len(watch.reigns),
         trace_hash=ring.sim.trace.digest(),
     )
 
@@ -403,7 +387,7 @@ class Latency(Struct, frozen=True):
 
 
 class Detection(Struct, frozen=True):
-    """In T_l."""
+    """Times from a crash to a suspicion, in T_l."""
 
     per_monitor: Spread
     all_monitors: Spread
@@ -443,10 +427,6 @@ def study(
     setting: ArbitrationSetting, runs: int, seed: int, *, jobs: int = 1, progress: Callable[[int], None] | None = None
 ) -> Summary:
     found = run_many(partial(simulate, setting), runs, seed, jobs=jobs, progress=progress)
-    return summarise(setting, found, seed)
-
-
-def summarise(setting: ArbitrationSetting, found: list[Run], seed: int) -> Summary:
     counts = [count for run in found for count in run.request_counts]
     failures = sum(run.failures for run in found)
     events = max(len(run.by_event) for run in found)

@@ -27,7 +27,7 @@ RETRY: Final[Duration] = ms(500)
 
 
 def tcp_bits_per_s(rtt_ms: float, window_bytes: float = WINDOW_BYTES) -> float:
-    """[POLE Fig. 3] What one connection carries."""
+    """[POLE Fig. 3] Return what one connection carries."""
     return NIC_BITS_PER_S if rtt_ms <= 0 else min(NIC_BITS_PER_S, 8 * window_bytes / (rtt_ms / 1e3))
 
 
@@ -149,7 +149,7 @@ class Replica:
         self._forward(command.number, now)
 
     def on_come_back(self, command: ComeBack, now: Instant) -> None:
-        """[POLE §4.4] Killed, and started again when the leader is about to crash."""
+        """[POLE §4.4] Return after having been killed, when the leader is about to crash."""
         self.away = False
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
@@ -235,7 +235,7 @@ class Replica:
             self._out.emit(Served(request, arrived_at))
 
     def _forward_waiting(self, now: Instant) -> None:
-        """A leader serves again: what waited is forwarded, in the order of its coming."""
+        """Forward the requests that waited, in the order of their arrival: a leader serves again."""
         for number in list(self._waiting):
             self._forward(number, now)
 
@@ -255,7 +255,7 @@ class Replica:
         self._out.set_timer(LearnAgain(self.epoch), now + RETRY)
 
     def _catch_up(self, now: Instant) -> None:
-        """Once a quorum has answered: pull what is missing, then push."""
+        """Pull what is missing, then push, once a quorum has answered."""
         if self.serving or self._pulling or len(self._learned) < self.quorum:
             return
         fattest = max(self._learned, key=lambda node: (self._learned[node], order(node)))
