@@ -110,7 +110,7 @@ LAYERS = {
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.testing "
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
         "doyen_lab.contest doyen_papers.score",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
@@ -127,7 +127,7 @@ LAYERS = {
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
-        "doyen.core doyen.election doyen.errors doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
+        "doyen.core doyen.election doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
         "gc msgspec os platform simpy time",
     ),
     "doyen_lab.cli": Layer(
