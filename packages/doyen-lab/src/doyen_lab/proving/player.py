@@ -11,7 +11,7 @@ its name before anything starts.
     partition, block, cut, heal                     the switch refuses packets, both ways or one way
     [network]  delay, loss, duplicate_prob, reorder_prob: the switch does that to every packet, at every hop
 
-The plan's clock begins once all have joined.  It stands still while an event that befalls the leader waits for one:
+The scenario's clock begins once all have joined.  It stands still while a fault of the leader waits for a leader:
 until some region has settled on its leader, for as long as the election may take for that.
 Quiet time ends once every region has the leader that it ought to have, and has had it for two seconds.
 """
@@ -148,7 +148,7 @@ def combination_of(scenario: Scenario) -> Combination:
 
 
 class StagedNode:
-    """One node of the plan, as churn knows it."""
+    """One node of the scenario, as churn knows it."""
 
     clock = None
 
@@ -203,14 +203,14 @@ class Stage:
 
     @property
     def now(self) -> Instant:
-        """The nanoseconds since the plan began, without those in which it stood still."""
+        """Return the nanoseconds since the scenario began, without those in which its clock stood still."""
         return time.monotonic_ns() - self._began_at
 
     def begin(self) -> None:
         self._began_at = time.monotonic_ns()
 
     def at(self, when: Instant, act: Callable[[], Any], what: str) -> None:
-        """Act at that instant of the plan; what befalls the leader waits until there is one."""
+        """Act at that instant of the scenario; a fault of the leader waits until there is one."""
 
         async def wait_and_act() -> None:
             while self.now < when:
@@ -222,7 +222,7 @@ class Stage:
         self._spawn(wait_and_act())
 
     async def _wait_for_a_leader(self) -> None:
-        """Let the plan stand still until some region has settled on a leader."""
+        """Let the clock stand still until some region has settled on a leader."""
         ground, began = self.ground, time.monotonic_ns()
         until = began + ground.merging + ground.combination.joining(ground.voters) + ground.truths[-1].slack
         while time.monotonic_ns() < until and not any(map(ground.has_settled, ground.truths[-1].regions)):
@@ -365,7 +365,7 @@ class Stage:
     # The play.
 
     async def play(self) -> None:
-        """Play the whole plan; raise `NotSettled` where a region does not get its leader in time."""
+        """Play the whole scenario; raise `NotSettled` where a region does not get its leader in time."""
         scenario, ground, run = self.scenario, self.ground, self.scenario.run
         watching = asyncio.create_task(self._watch())
         try:
@@ -390,7 +390,7 @@ class Stage:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _start_all(self) -> None:
-        """Start all at once, unless the first must be there for the others to join, or the plan spreads them."""
+        """Start all at once, unless the first must be there for the others to join, or the scenario spreads them."""
         nodes, spread, rng = list(self.nodes), self.scenario.group.start_spread, self.streams.of("start")
         if spread:
             for node in nodes:
