@@ -46,7 +46,7 @@ from doyen.election.churn.messages import (
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingEstimated
-from doyen.membership.reliable import ResendDue
+from doyen.membership.reliable import CopiesAreSent
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -200,10 +200,10 @@ def test_ctol_alg_1_the_notified_node_tells_everybody_and_again_until_each_has_a
     assert sent(effects, Leader) == [(NodeId("1"), Leader(mine, 1)), (NodeId("2"), Leader(mine, 1))]
     assert told(effects, LeaderElected) == [LeaderElected(Term(1, NodeId("0")))]
     assert bench.hear(2, LeaderAck(1)) == []
-    again = bench.fire(ResendDue(1, 1), ms(260))
-    assert again == [Send(NodeId("1"), Leader(mine, 1)), SetTimer(ResendDue(1, 2), at=ms(510))]
+    again = bench.fire(CopiesAreSent(1, 1), ms(260))
+    assert again == [Send(NodeId("1"), Leader(mine, 1)), SetTimer(CopiesAreSent(1, 2), at=ms(510))]
     bench.hear(1, LeaderAck(1))
-    assert bench.fire(ResendDue(1, 2), ms(510)) == []
+    assert bench.fire(CopiesAreSent(1, 2), ms(510)) == []
 
 
 def test_ctol_alg_1_a_member_marks_the_leader_and_acknowledges() -> None:
@@ -410,7 +410,7 @@ def test_leadership_lost_to_another_is_told_before_the_other_is_named() -> None:
         LeaderLost(Term(1, NodeId("2")), "outranked"),
         LeaderElected(Term(1, NodeId("0"))),
     ]
-    assert bench.fire(ResendDue(1, 1), ms(250)) == []  # It no longer tells that it leads.
+    assert bench.fire(CopiesAreSent(1, 1), ms(250)) == []  # It no longer tells that it leads.
 
 
 def test_a_former_life_does_not_lead_and_the_next_term_is_begun() -> None:

@@ -19,7 +19,6 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.election.pole import Pole, PoleConfig, QuorumProposed, Selected, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot
-from doyen.election.pole.deadline import DeadlineReached
 from doyen.election.pole.lease import Beats, Lease
 from doyen.election.pole.messages import (
     MESSAGES,
@@ -37,6 +36,7 @@ from doyen.election.pole.messages import (
     ScoreReply,
     Standing,
     Vote,
+    WaitEnds,
 )
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
@@ -219,7 +219,7 @@ def test_a_lease_ends_without_any_message() -> None:
     out = RecordingOut()
     machine = leading(out, at=10)
     assert machine.leads(9 + seconds(1)) and not machine.leads(10 + seconds(1))
-    timers = [SetTimer(DeadlineReached(n), 0) for n in range(5)]
+    timers = [SetTimer(WaitEnds(n), 0) for n in range(5)]
     machine.on_timer(timers[2].timer, 10 + seconds(1))
     assert not machine.is_leader
     assert Emit(LeaderLost(Term(1, A), "lease over")) in out.take()
@@ -297,8 +297,8 @@ def test_who_lost_its_file_does_not_vote() -> None:
     machine.on_message(C, Heartbeat(4, 1, False), 20)
     assert out.take() == []
     machine.on_message(C, Heartbeat(4, 2, True), 30)
-    assert out.take() == [SetTimer(DeadlineReached(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
-    machine.on_timer(DeadlineReached(1), 30 + GUARD)
+    assert out.take() == [SetTimer(WaitEnds(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
+    machine.on_timer(WaitEnds(1), 30 + GUARD)
     assert out.take() == [Emit(LeaderLost(Term(4, C), "silent"))]
 
 

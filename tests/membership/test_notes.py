@@ -11,7 +11,7 @@ from doyen.core.commands import ChangeNote
 from doyen.core.ids import Incarnation
 from doyen.core.view import ViewEditor
 from doyen.errors import ConfigError
-from doyen.membership.notes import META_BYTES_MAX, AskDue, News, Note, Notes, NotesChanged, NotesConfig, Sum
+from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, NotesConfig, Sum, SumIsSent
 from doyen.testing import Cluster, RecordingOut
 
 A, B = NodeId("a"), NodeId("b")
@@ -55,10 +55,10 @@ def test_nobody_else_knows_better_what_i_say() -> None:
 
 def test_equal_sums_cost_one_small_message_and_different_ones_are_mended() -> None:
     machine, out = notes(B)
-    machine.on_timer(AskDue(), 1)
+    machine.on_timer(SumIsSent(), 1)
     (asked, again) = out.take()
     assert isinstance(asked, Send) and isinstance(asked.message, Sum)
-    assert again == SetTimer(AskDue(), 1 + seconds(5))
+    assert again == SetTimer(SumIsSent(), 1 + seconds(5))
     machine.on_message(B, asked.message, 2)
     assert out.take() == []
     machine.on_message(B, Sum(4711), 3)

@@ -25,7 +25,7 @@ from doyen.election.announce import Status as Stance
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.pole.messages import Heartbeat
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig
-from doyen.membership.swim.messages import Ping, SuspicionOverdue, Word
+from doyen.membership.swim.messages import Ping, SuspicionExpires, Word
 from doyen.net.keys import Keyring, key_text, new_key
 from doyen.net.leaderlink import LeaderLink, LinkConfig
 from doyen.testing import RecordingOut
@@ -335,7 +335,7 @@ def test_swim_gives_one_who_is_gone_no_longer_than_an_ack_takes() -> None:
         machine = Swim(MEMBER, SwimConfig(), out, Random(1), known=known)
         machine.start(0)
         machine.on_link_broken(fact, ms(2))
-        overdue = [e for e in out.effects if isinstance(e, SetTimer) and isinstance(e.timer, SuspicionOverdue)]
+        overdue = [e for e in out.effects if isinstance(e, SetTimer) and isinstance(e.timer, SuspicionExpires)]
         for effect in overdue:
             if effect.at <= ms(2) + wait:
                 machine.on_timer(effect.timer, effect.at)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from doyen.core.clock import Instant
 from doyen.election.by_key import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.messages import LeftRing, NeighboursChanged
 from doyen.membership.ring.pair import Pair
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
@@ -84,9 +86,13 @@ class OwnViewOfOthers(Arbitration):
 class NeverStops(LeaderByKey):
     """Leads on when another owns the key."""
 
-    def _stop(self, reason: str) -> None:
+    def on_neighbours_changed(self, fact: NeighboursChanged, now: Instant) -> None:
         if not self.is_leader:
-            super()._stop(reason)
+            super().on_neighbours_changed(fact, now)
+
+    def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
+        if not self.is_leader:
+            super().on_left_ring(fact, now)
 
 
 MUTANTS: dict[type[Any], str] = {  # And the check that kills it.

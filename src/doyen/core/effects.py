@@ -22,7 +22,7 @@ Handler: TypeAlias = Callable[[Fact, Instant], None]
 
 
 class UrgentFact(Struct, frozen=True):
-    """A fact that takes something back: it passes the persistence barrier."""
+    """A fact that takes something back: it passes the persistence barrier (decision 1)."""
 
 
 class Out(Protocol):

@@ -11,7 +11,6 @@ end.  A name that cannot be resolved keeps the addresses it had.
 """
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
@@ -103,7 +102,7 @@ class Discovery:
         found = tuple(seeds)
         for text in found:
             address = parse_address(text, default_port=self._default_port)
-            if _is_numeric(address.host):
+            if address.is_numeric:
                 self.driver.transport.config.check_peer(address)
         self._given = tuple(dict.fromkeys((*self._given, *found)))
         self._refresh()
@@ -200,7 +199,7 @@ class Discovery:
         names: dict[str, None] = {}
         for text in (*self._given, *self._listed):
             address = parse_address(text, default_port=self._default_port)
-            if _is_numeric(address.host):
+            if address.is_numeric:
                 addresses[address] = None
             elif len(names) < NAMES_MAX:
                 names[text] = None
@@ -245,14 +244,6 @@ def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
     """Return all addresses of a name, in an order that does not change from lookup to lookup."""
     found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     return sorted({str(record[4][0]) for record in found})
-
-
-def _is_numeric(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _stamp(path: Path) -> Any:

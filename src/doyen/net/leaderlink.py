@@ -1,8 +1,8 @@
 """An idle TCP connection from each member to its leader: when a process is killed, its kernel says so at once.
 
 Silence takes a timeout to notice; the end of a connection does not.  While all is well it costs nothing but the
-connection.  (The idea is JGroups' FD_SOCK, on leaders only.)  What is learnt is a fact, `LinkBroken`, that machines
-follow as suspicion of that one incarnation of that one member; a silent cut of the network is found by their timers.
+connection (decision 80; the idea is JGroups' FD_SOCK, on leaders only).  What is learnt is a fact, `LinkBroken`, that
+machines follow as suspicion of that one incarnation; a silent cut of the network is found by their timers.
 
     member ──"DYN1" nonce──────────────▶ leader          nonces are 16 random bytes
            ◀─"DYN1" nonce, hello────────

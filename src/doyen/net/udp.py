@@ -30,7 +30,7 @@ from doyen.errors import ConfigError, TransportError
 
 _READ_MAX = 65_536
 _BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
-_AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn.
+_AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn (decision 54).
 
 Heard = Callable[[bytes, Address], None]
 Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=255)]

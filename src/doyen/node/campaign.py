@@ -4,14 +4,13 @@
     async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
 
 A body is stopped by cancelling its task, as `asyncio.timeout` does, so that other cancellations are told apart.
-`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on.
+`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on (decision 71).
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
@@ -77,9 +76,7 @@ class Term:
             self._stop(self.reason)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         task, self._task = self._task, None
         assert task is not None
         stopped = self._cancelled and kind is asyncio.CancelledError
@@ -141,11 +138,9 @@ class Leading:
         self._term._raises = True
         return await self._term.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         assert self._term is not None
-        return await self._term.__aexit__(kind, error, trace)
+        return await self._term.__aexit__(kind)
 
 
 class Campaign:
@@ -159,7 +154,7 @@ class Campaign:
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
         self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
-        #: Awaited before others are told: whoever acts on this leadership must have stopped when the next one begins.
+        #: Awaited before others are told: who acts on this leadership stops before the next one begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 

@@ -1,6 +1,5 @@
 """What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
 
-from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta
@@ -195,7 +194,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
     def numeric_seeds(self) -> tuple[Address, ...]:
         """Those that need no looking up."""
-        return tuple(seed for seed in self.seed_addresses() if is_numeric(seed.host))
+        return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
 
     def looks_for_others(self) -> bool:
         """Otherwise it is alone, unless others have it as a seed."""
@@ -241,11 +240,3 @@ def hops_of(pairs: tuple[str, ...]) -> dict[str, float]:
         if not name or not 1 <= found[name] <= 1e6:
             raise ConfigError(f"{pair!r} is not name=hops: give e.g. bee=3, from 1 on", field="hops")
     return found
-
-
-def is_numeric(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -19,7 +19,7 @@ from doyen.core.order import order
 
 
 class HelloConfig(Config, frozen=True, kw_only=True):
-    """How often neighbours greet each other, and when a link counts as down."""
+    """The time between greetings, and when a link counts as down."""
 
     interval: Annotated[Period, Doc("The time between greetings. Short: traffic. Long: slow to notice.")] = ms(100)
     silence: Annotated[Period, Doc("A link without greetings for this time is down; above 2·interval.")] = ms(350)

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.commands import LeaveGroup, Resign, Stand
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
@@ -64,13 +65,13 @@ class Announce(NoLease):
         "_heard",
         "_latest",
         "_lift",
-        "_listening",
         "_mine",
         "_out",
         "_passed_over",
         "_reign_no",
         "_retired",
         "_rng",
+        "_silence",
         "_table",
         "_wait_no",
         "common_seed",
@@ -114,7 +115,8 @@ class Announce(NoLease):
         self._passed_over: Heard = _NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
-        self._lift = self._listening = False
+        self._lift = False
+        self._silence = Deadline()  # When the leader that was silent for longest is dropped.
         self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
         out.subscribe(ScoreGiven, self.on_score_given)
         out.subscribe(LinkBroken, self.on_link_broken)
@@ -371,8 +373,8 @@ class Announce(NoLease):
         self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
-        """[LE Prog. 5.2 l. 11] Drop leaders silent for T_L; one timer serves all, and re-arms itself."""
-        self._listening = False
+        """[LE Prog. 5.2 l. 11] Drop leaders that were silent for T_L; one timer serves all, and is set again."""
+        self._silence.fired()
         silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
             self._drop(node, "silent")
@@ -381,10 +383,9 @@ class Announce(NoLease):
         self._keep_listening()
 
     def _keep_listening(self) -> None:
-        if not self._listening and self.config.listen_timeout < FOREVER and self._heard:
-            self._listening = True
+        if self._heard:
             oldest = min(heard.at for heard in self._heard.values())
-            self._out.set_timer(AnnouncementOverdue(), oldest + self.config.listen_timeout)
+            self._silence.move(oldest + self.config.listen_timeout, AnnouncementOverdue(), self._out)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """Contend for the room in the table, if this process may lead."""

@@ -70,7 +70,7 @@ from doyen.election.churn.messages import (
 )
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
-from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
+from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMulticast
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
@@ -164,7 +164,7 @@ class CTolerant(NoLease):
                 self.initiator.on_response_overdue(timer, now)
             case LeaderOverdue():
                 self.initiator.on_leader_overdue(timer, now)
-            case ResendDue():
+            case CopiesAreSent():
                 self.multicast.on_timer(timer, now)
             case BackOffEnds():
                 self.initiator.on_back_off_ends(timer, now)

@@ -276,7 +276,7 @@ class Arbitration:
         if self.is_member:
             self._depart("asked", now, "by command", announced=self.config.announced)
         self._left_for_good = True
-        self._joiner.stop()
+        self._joiner.stop(self._out)
 
     # Leases.
 

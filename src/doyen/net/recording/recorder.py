@@ -54,7 +54,6 @@ from doyen.net.recording.snapshot import Snapshot, Unkept
 log = logging.getLogger("doyen")
 
 SIZE_MIN: Final = 64 << 10
-SIZE: Final = 16 << 20  # Days of a quiet group.
 
 T = TypeVar("T")
 

@@ -156,7 +156,7 @@ class ChurnSetting(Config, frozen=True, kw_only=True):
             exclusion=self.exclusion,
             response_timeout=timeout,
             notify_retry_max=self.notify_retries,
-            resend_interval=timeout,
+            resend_interval=timeout,  # Decision 44.
             final_timeout=NEVER_IN_A_RUN if alone else 20 * timeout,
             begin_spread=NEVER_IN_A_RUN if alone else timeout,
             ask_interval=FOREVER,

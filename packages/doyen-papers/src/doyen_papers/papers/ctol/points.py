@@ -60,7 +60,7 @@ POINTS: Final = tuple(Point(topology=t, size=n, drop=d) for t, n, d in TABLE_I) 
 def traces(
     point: Point, folder: str, *, seed: int, jobs: int, progress: Callable[[int], None] | None = None
 ) -> tuple[str, ...]:
-    """Return where the traces of a point are; record them if they are not there yet."""
+    """Return where the traces of a point are (decision 45); record them if they are not there yet."""
     place = Path(folder or _scratch()) / "traces"
     place.mkdir(parents=True, exist_ok=True)
     return tuple(run_many(partial(_recorded, point, str(place)), point.trace_count, seed, jobs=jobs, progress=progress))
