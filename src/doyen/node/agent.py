@@ -61,7 +61,7 @@ class Agent:
             self.udp.check_peer(seed)
         check(config)
         self.attached = Attachments()
-        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
@@ -154,7 +154,7 @@ class Agent:
         try:
             if driver.running:
                 for channel, port in driver.host.ports.items():
-                    if channel != MEMBERSHIP and LeaveGroup in port.handlers:
+                    if channel != MEMBERSHIP and LeaveGroup in port.machine.HEARS:
                         driver.tell(LeaveGroup(), channel=channel)
                 if self.stack.membership is not None:
                     driver.tell(LeaveGroup(), channel=MEMBERSHIP)

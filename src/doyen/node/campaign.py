@@ -154,7 +154,7 @@ class Campaign:
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
         self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
-        #: Awaited before others are told: who acts on this leadership stops before the next one begins (decision 72).
+        # Awaited before others are told: who acts on this leadership stops before the next one begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 

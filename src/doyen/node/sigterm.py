@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-#: Begins to leave, from a signal handler, and calls what it is given once it has left; both on the main thread.
+# Begins to leave, from a signal handler, and calls what it is given once it has left; both on the main thread.
 Leave = Callable[[Callable[[], None]], None]
 
 _leaving: dict[object, Leave] = {}

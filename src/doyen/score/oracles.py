@@ -26,9 +26,8 @@ from msgspec.structs import replace
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
+from doyen.core.rank import OracleStanding
 from doyen.errors import ConfigError
-
-Standing = tuple[float, ...]  # Greater is better; () is below every measured one.
 
 QUANTUM: Final = 0.001  # Of round trips in ms: 1 µs.
 
@@ -84,7 +83,7 @@ class Oracle(Struct, frozen=True):
         """Return θ of the first part, as the paper writes it."""
         return self.parts[0].theta(situation)
 
-    def standing(self, situation: Situation) -> Standing:
+    def standing(self, situation: Situation) -> OracleStanding:
         """Return what elections compare; () if anything that it needs was not measured."""
         found = []
         for part in self.parts:
@@ -150,7 +149,7 @@ ROTATING: Final = Oracle("rotating", (Part(rotating_score, True, 1.0),))
 ORACLES: Final[dict[str, Oracle]] = {
     oracle.name: oracle for oracle in (HISTORY, REQUEST, CONSENSUS, LATENCY, WORST_CASE, ROTATING)
 }
-#: Which of them compare what pings measure.
+# Which of them compare what pings measure.
 MEASURED: Final = frozenset({"consensus", "latency", "worst-case"})
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId
-from doyen.score.oracles import Oracle, Situation, Standing
+from doyen.core.rank import OracleStanding
+from doyen.score.oracles import Oracle, Situation
 
 
 class Fixed:
@@ -75,7 +76,7 @@ class Scorer:
         self.oracle, self.me, self.voters = oracle, me, tuple(voters)
         self._vectors, self._rate, self._history, self._places = vectors, rate, history, places
 
-    def __call__(self, epoch: int, gone: NodeId | None) -> Standing | None:
+    def __call__(self, epoch: int, gone: NodeId | None) -> OracleStanding | None:
         """Return this server's standing, or None while too little was measured."""
         standing = self.oracle.standing(self.situation(epoch, gone))
         return standing or None

@@ -15,13 +15,14 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, format_duration, ms
-from doyen.core.config import FINITE, Config, Doc, Pause, Probability, Scale, need
+from doyen.core.config import Config, Doc, Pause, Probability, Scale, need
+from doyen.core.rank import FINITE_MAX
 from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import Topology
 
 DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
-Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FINITE)]
+Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FINITE_MAX)]
 
 _UNDECIDED: Final = 2
 

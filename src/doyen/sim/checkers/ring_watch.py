@@ -53,7 +53,7 @@ THEOREMS: Final = (
     "majority",
     "owners",
 )
-Plan = Callable[[Instant, Callable[[], None], str], None]  # (when, look, what it is called)
+PlanLook = Callable[[Instant, Callable[[], None], str], None]  # (when, look, what it is called)
 
 
 class Watch:
@@ -68,7 +68,7 @@ class Watch:
         delay: int = 0,
         channel: str = "ring",
         election: str = "leader",
-        plan: Plan | None = None,  # How a later look is planned; None: as an act of the world, in its trace.
+        plan: PlanLook | None = None,  # How a later look is planned; None: as an act of the world, in its trace.
         judge: Callable[[str, str], None] | None = None,  # Told of every violation: the theorem, and how.
     ) -> None:
         self.sim, self.config, self.exact, self.delay = sim, config, exact, delay

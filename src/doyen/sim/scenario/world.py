@@ -11,7 +11,7 @@ from doyen.core.ids import NodeId
 from doyen.core.rank import RANKS, Standing, Vitals
 from doyen.election.announce import Announce
 from doyen.election.announce.sup_al import SuppressThenAnnounce
-from doyen.election.announce.wakeup import Place
+from doyen.election.announce.wakeup import RankedPlace
 from doyen.election.pole.config import PoleConfig
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.sim.network import Network
@@ -192,7 +192,7 @@ class ScenarioWorld:
                 machine.place, machine.common_seed = self._place(node), self.streams.base("common")
         return machine if self._tamper is None else self._tamper(node, channel, port, machine)
 
-    def _place(self, node: SimNode) -> Place | None:
+    def _place(self, node: SimNode) -> RankedPlace | None:
         """Where it stands among those of the start, if wake-ups depend on it."""
         mine = self.world.claim(node)
         if mine is None:
@@ -200,4 +200,4 @@ class ScenarioWorld:
         count = self.scenario.group.nodes
         claims = [self.world.claim(other) for other in self.sim.nodes[:count]]
         better = sum(1 for claim in claims if claim is not None and claim > mine)
-        return Place(min(better, count - 1), count)
+        return RankedPlace(min(better, count - 1), count)
