@@ -17,6 +17,25 @@ def tell(record_property: Callable[[str, Any], None]) -> Callable[[str], None]:
     return lambda text: record_property("told", text)
 
 
+@pytest.fixture(scope="session")
+def as_mutant() -> Callable[[type[Any]], Any]:
+    """What makes of a class that is broken on purpose the argument `tamper` of `simulate`.
+
+    Every machine of the class that the mutant derives from becomes a mutant.  A mutant overrides methods; it has no
+    slots and no `__init__` of its own, for the machine has been made already.
+    """
+
+    def tampering(mutant: type[Any]) -> Any:
+        def tamper(node: Any, channel: str, port: Any, machine: Any) -> Any:
+            if issubclass(mutant, type(machine)):
+                machine.__class__ = mutant
+            return machine
+
+        return tamper
+
+    return tampering
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     told = [
         text

@@ -19,7 +19,6 @@ from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.schema import CHECKS, Clocks, Group, RunConfig
 from doyen.sim.scenario.shrink import shrink
 from doyen.sim.topology import TopologyConfig
-from doyen.testing.mutants import as_mutant
 
 SEEDS_MAX = 30
 
@@ -250,7 +249,7 @@ MUTANTS: dict[type[Announce], tuple[str, set[str]]] = {  # The variant it shows 
 }
 
 
-def test_every_mutant_is_killed(tell: Callable[[str], None]) -> None:
+def test_every_mutant_is_killed(tell: Callable[[str], None], as_mutant: Any) -> None:
     survivors, report = [], []
     for mutant, (variant, killers) in MUTANTS.items():
         scenario = VARIANTS[variant]()
@@ -281,7 +280,7 @@ def test_le_5_7_suppression_by_receipt_elects_several_or_nobody_and_is_caught() 
 # ── Shrinking ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_failing_run_is_made_smaller_and_its_line_fails_alike() -> None:
+def test_a_failing_run_is_made_smaller_and_its_line_fails_alike(as_mutant: Any) -> None:
     events = tuple(ChurnEvent(do="crash", at=seconds(at), who=("leader",), lasting=seconds(3)) for at in (5, 12, 19))
     scenario = replace(EVERYTHING, churn=ChurnConfig(events=events, random=CHURN))
 
@@ -301,7 +300,7 @@ def test_what_does_not_fail_is_not_shrunk() -> None:
     assert shrink(Scenario(), lambda scenario: None) is None
 
 
-def test_a_machine_that_trips_over_its_own_assertion_is_a_violation() -> None:
+def test_a_machine_that_trips_over_its_own_assertion_is_a_violation(as_mutant: Any) -> None:
     class Trips(Announce):
         __slots__ = ()
 

@@ -32,7 +32,6 @@ from doyen.sim.scenario import Scenario, from_line, read_file, simulate, to_line
 from doyen.sim.scenario.defaults import completed
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.shrink import shrink
-from doyen.testing.mutants import as_mutant
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {
@@ -135,7 +134,7 @@ BROKEN: dict[str, tuple[type[Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("election", BROKEN)
-def test_a_broken_machine_is_caught_replayed_and_shrunk(election: str) -> None:
+def test_a_broken_machine_is_caught_replayed_and_shrunk(election: str, as_mutant: Any) -> None:
     mutant, checks = BROKEN[election]
 
     def fails(scenario: Scenario) -> str | None:

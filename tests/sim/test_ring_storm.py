@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from doyen.core.clock import Instant
 from doyen.election.by_key import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
-from doyen.membership.ring.pair import Pair
+from doyen.membership.ring.pair import Electorate, Pair
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.schema import CHECKS
-from doyen.testing.mutants import as_mutant
 
 STORM = read_file(Path(__file__).parents[2] / "scenarios/ring_storm.toml")
 
@@ -89,7 +89,21 @@ class NeverStops(LeaderByKey):
             super()._stop(reason)
 
 
+class _TwoThirds(Electorate):
+    def is_majority(self, count: int, total: int) -> bool:
+        return 3 * count > 2 * total
+
+
+class WantsTwoThirds(Arbitration):
+    """Leaves for want of a majority although it has one."""
+
+    def start(self, now: Instant) -> None:
+        super().start(now)
+        self._requests._electorate.__class__ = _TwoThirds
+
+
 MUTANTS: dict[type[Any], str] = {  # And the check that kills it.
+    WantsTwoThirds: "majority",
     StaysWhenVotedOut: "lifespan",
     AcksAfterSuspecting: "symmetric",
     OwnViewOfOthers: "upgrade",
@@ -98,6 +112,6 @@ MUTANTS: dict[type[Any], str] = {  # And the check that kills it.
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_variant_is_caught(mutant: type[Any]) -> None:
+def test_a_broken_variant_is_caught(mutant: type[Any], as_mutant: Any) -> None:
     found = (simulate(STORM, seed, tamper=as_mutant(mutant)).violations for seed in range(30))
     assert next(violations for violations in found if violations)[0].check == MUTANTS[mutant]

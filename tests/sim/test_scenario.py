@@ -19,8 +19,8 @@ from doyen.errors import ConfigError
 from doyen.sim.churn import ChurnConfig, ChurnEvent
 from doyen.sim.network import Loss, NetworkConfig
 from doyen.sim.scenario import Scenario, from_line, read_file, simulate, to_line
+from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.schema import Group, RunConfig
-from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.topology import TopologyConfig
 from doyen.sim.trace import Kind
 from doyen.sim.world import World
@@ -154,7 +154,7 @@ def test_each_rank_elects_the_best_by_its_own_measure() -> None:
     network = NetworkConfig(loss=Loss(model="links", prob=0.1))
 
     def world(rank: Any) -> World:
-        return ScenarioWorld(Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network), 7).world
+        return world_of(Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network), 7)
 
     def leader(rank: Any) -> int:
         scenario = Scenario(group=Group(nodes=15, rank=rank), topology=topology, network=network)

@@ -9,17 +9,18 @@ nobody to befall counts nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
-from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
-from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Stream
+
+if TYPE_CHECKING:
+    from doyen.sim.world import World
 
 Deed = Literal[
     "join",
@@ -164,41 +165,10 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return any(deed.startswith("clock") for deed in self.deeds())
 
 
-class World(Protocol):
-    """What churn needs of a run."""
-
-    @property
-    def sim(self) -> Simulation: ...
-
-    def acting(self) -> list[SimNode]:
-        """Nodes that act as leaders, best first."""
-
-    def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
-        """A new node, started."""
-
-    def leave(self, node: SimNode) -> None:
-        """Ends in order."""
-
-    def resign(self, node: SimNode, to: NodeId | None) -> bool:
-        """Hands over, to that one or to whom the others choose; whether it can."""
-
-    def stand(self, node: SimNode) -> None:
-        """Stands for election again, having resigned."""
-
-    def set_score(self, node: SimNode, score: float) -> None:
-        """What its application says that it is worth."""
-
-    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
-        """Sets the clock that people read."""
-
-    def corrupt(self, node: SimNode, rng: Stream) -> bool:
-        """Draws anew all that its election remembers; whether that kind has such a fault."""
-
-
 class Churn:
     """Carries out what a configuration says, on one run."""
 
-    def __init__(self, config: ChurnConfig, world: World, *, begin: Instant, end: Instant) -> None:
+    def __init__(self, config: ChurnConfig, world: "World", *, begin: Instant, end: Instant) -> None:
         self.config, self.world, self.sim = config, world, world.sim
         self.counts: Counter[str] = Counter()  # By deed: how often it took effect.
         self.set_back: Counter[int] = Counter()  # By node: how far its clock was set back, in all.

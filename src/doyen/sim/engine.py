@@ -36,6 +36,7 @@ from doyen.sim.timers import Timers
 from doyen.sim.trace import Kind, Trace
 
 Watcher = Callable[[SimNode, str, Any, Instant], None]  # (node, channel, fact or message, now)
+Listener = Callable[[SimNode, str, NodeId, Any], None]  # (node, channel, sender, message)
 DROP: Final = -1  # A filter's verdict.
 Filter = Callable[
     [SimNode, str, SimNode, Any], Duration
@@ -57,18 +58,23 @@ class Simulation:
         "by_name",
         "checks",
         "datagram_max",
+        "deed_watchers",
         "delay",
         "delivery_count",
         "disk_delay",
+        "disturbed_at",
         "encode",
         "event_count",
         "filters",
+        "hear_watchers",
         "looks",
         "network",
+        "network_changed_at",
         "nodes",
         "now",
         "ordered",
         "quick",
+        "record_count",
         "send_watchers",
         "sent_at",
         "sequence",
@@ -97,8 +103,13 @@ class Simulation:
         self.now: Instant = 0
         self.nodes: list[SimNode] = []
         self.by_name: dict[NodeId, SimNode] = {}
-        self.watchers: list[Watcher] = []  # Told of every fact.
-        self.send_watchers: list[Watcher] = []  # Told of every message as it leaves.
+        self.watchers: list[Watcher] = []  # Called with every fact.
+        self.send_watchers: list[Watcher] = []  # Called with every message as it leaves.
+        self.hear_watchers: list[Listener] = []  # Called with every message as a machine takes it in.
+        # Called with what is done to a node: crash, pause, slow, clock just before it; start, resume, corrupt after.
+        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+        self.disturbed_at: Instant = 0  # When anything was last done to a node or to the network,
+        self.network_changed_at: Instant = 0  # and when to the network.
         self.checks: list[Callable[[Instant], None]] = []  # Called after every event.
         self.filters: list[Filter] = []  # Asked for every delivery, once there is one.
         self.looks: list[
@@ -106,7 +117,7 @@ class Simulation:
         ] = []  # A heap: called once all of that instant is done.
         self.stopped = False
         self.sent_at: Instant = 0  # When the message being delivered was sent.
-        self.event_count = self.delivery_count = 0
+        self.event_count = self.delivery_count = self.record_count = 0
         self.sequence = count(1)
         self._look_numbers = count()
         self.timers = Timers()
@@ -138,7 +149,8 @@ class Simulation:
         return sum(channel.message_count for channel in self._channels.values())
 
     def network_changed(self) -> None:
-        """The plain case is decided here, once, and not at every message."""
+        """Decide whether the network is plain: here, once, and not at every message."""
+        self.disturbed_at = self.network_changed_at = self.now
         self.arrivals += map(self.complete, self.ordered)  # By the delay that they were sent with.
         heapify(self.arrivals)
         self.ordered.clear()
@@ -177,7 +189,7 @@ class Simulation:
         node.host = host = Host(node.name, node, self.unsettled)
         node.ports = host.ports
         node.setup(node, host)
-        if node.clock is not None or node.step_delay:
+        if node.clock is not None or node.step_delay or self.hear_watchers:
             node.set_state("slow" if node.step_delay else "up")
         else:
             node.state = "up"
@@ -186,6 +198,13 @@ class Simulation:
         self.network.topology.set_down(node.index, False)
         self._note("start", node)
         host.start(node.now())
+        self.note_deed("start", node)
+
+    def note_deed(self, deed: str, node: SimNode) -> None:
+        """Notify those who watch what is done to nodes."""
+        for watch in self.deed_watchers:
+            watch(deed, node)
+        self.disturbed_at = self.now
 
     def crash(
         self, node: SimNode, *, disk: Literal["kept", "lost"] = "kept", writes: Literal["lost", "done"] = "lost"
@@ -193,6 +212,7 @@ class Simulation:
         """Stops at once, mid-sentence.  Records on their way to the disk are lost, or done with nobody told."""
         if node.host is None:
             return
+        self.note_deed("crash", node)
         self._note("crash", node)
         for write in [w for w in self._writes if w[0] is node]:
             self._writes.remove(write)
@@ -219,22 +239,28 @@ class Simulation:
             node.enter(lambda now: host.tell(fact, now, channel=channel))
 
     def pause(self, node: SimNode) -> None:
-        """The process is stopped but not dead: inputs pile up, timers are late."""
+        """Stop the process without killing it: inputs pile up, timers are late."""
+        self.note_deed("pause", node)
         if node.state in ("up", "slow"):
             node.set_state("paused")
 
     def resume(self, node: SimNode) -> None:
+        """Let a paused process go on: it takes what has piled up."""
         if node.state == "paused":
             node.set_state(node.able_state())
+            self.note_deed("resume", node)
 
     def slow_down(self, node: SimNode, step_delay: Duration) -> None:
-        """Every input waits its turn and takes so long; 0 ends it."""
+        """Have every input of a node wait its turn and take that long; 0 ends it."""
+        if node.step_delay != step_delay:
+            self.note_deed("slow", node)
         node.step_delay = step_delay
         if node.state in ("up", "slow"):
             node.set_state(node.able_state())
 
     def set_clock(self, node: SimNode, clock: Clock) -> None:
-        """A clock that is stepped, or begins to drift; only for nodes that were added with one."""
+        """Step a node's clock, or let it drift; only for nodes that were added with a clock of their own."""
+        self.note_deed("clock", node)
         if node.clock is None:
             raise LocalProtocolError(f"{node.name} was added without a clock of its own: add it with clock=Clock()")
         node.clock = clock
@@ -409,6 +435,7 @@ class Simulation:
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         entry = (node, port, data)
+        self.record_count += 1
         self._writes.append(entry)
 
         def durable() -> None:

@@ -170,7 +170,7 @@ class SimNode:
         backlog, self._backlog = self._backlog, [] if state == "paused" else None
         if self.host is not None:
             for port in self.host.ports.values():
-                if state == "up" and self.clock is None:
+                if state == "up" and self.clock is None and not self.sim.hear_watchers:
                     port.hear, port.fire = port.machine.on_message, port.machine.on_timer
                 else:
                     port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
@@ -179,7 +179,12 @@ class SimNode:
             self.enter(step)
 
     def _hear(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
-        self.enter(lambda now: port.machine.on_message(sender, message, now))
+        self.enter(partial(self._take_in, port, sender, message))
+
+    def _take_in(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
+        for watch in self.sim.hear_watchers:
+            watch(self, port.channel, sender, message)
+        port.machine.on_message(sender, message, now)
 
     def _fire(self, port: Port, timer: Any, now: Instant) -> None:
         if timer.__class__ is _Skewed:

@@ -23,11 +23,12 @@ from doyen.node.arguments import chosen
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
 from doyen.node.stack import Stack
+from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
-from doyen.sim.world import DISK, ELECTION, WatchedSimulation, World
+from doyen.sim.world import DISK, ELECTION, World
 
 STEP: Duration = 10_000_000  # How finely `run_until` looks.
 
@@ -86,7 +87,7 @@ class Cluster:
         )
         streams = Streams(seed)
         topology = Topology(len(self.names), None)
-        self.sim = WatchedSimulation(Network(network, topology, streams), streams, wire=True)
+        self.sim = Simulation(Network(network, topology, streams), streams, wire=True)
         self.world = World(self.sim, config, clock_of=lambda index: Clock())
         self.history: list[Seen] = []
         self.watchers: list[Callable[[Seen], None]] = []
@@ -97,8 +98,7 @@ class Cluster:
         self.sim.checks.append(self._on_event)
         for name in self.names:
             self.world.add(name)
-        for node in list(self.sim.nodes):
-            self.sim.start(node)
+        self.world.start()
 
     def __repr__(self) -> str:
         return f"{self._said}) at {self.now_s:.3f} s"
@@ -250,7 +250,6 @@ class Cluster:
         config = network.config
         loss = Loss(model="uncorrelated" if prob else "none", prob=prob)
         network.config = NetworkConfig(delay=config.delay, loss=loss, duplicate_prob=config.duplicate_prob)
-        network._refresh()
         self.sim.network_changed()
 
     def step_clock(self, name: str, by: str | float) -> None:

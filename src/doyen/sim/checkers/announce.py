@@ -71,11 +71,11 @@ class IncumbentsStay(_Announcing):
     def attach(self) -> None:
         self._heard: dict[Life, Standing] = {}  # By incarnation: the least claim it has heard,
         self._when_woken: dict[Life, Standing | None] = {}  # and had heard when it began to claim.
-        self.world.hearings.append(self._on_hear)
+        self.sim.hear_watchers.append(self._on_hear)
         self.sim.send_watchers.append(self._on_send)
         self.on_leadership(self._on_fact)
 
-    def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+    def _on_hear(self, node: SimNode, channel: str, sender: NodeId, message: Any) -> None:
         if message.__class__ is Announcement and sender != node.name:
             life = life_of(node)
             if self.world.machine(node).is_leader:  # Also while its first announcement waits for a disk.

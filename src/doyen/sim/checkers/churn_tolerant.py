@@ -153,8 +153,8 @@ class OneFinalRecord(_ChurnTolerant):
 class MessagesOfAnElection(_ChurnTolerant):
     name = "messages"
     rule = (
-        "base: an election that nothing disturbs takes at most 2(c+f+1) queries and answers, and one "
-        "notification, until it is decided  [CTOL Lemma 1]"
+        "base: an election that nothing disturbs and that follows no resignation takes at most 2(c+f+1) queries and "
+        "answers, and one notification, until it is decided  [CTOL Lemma 1]"
     )
 
     def attach(self) -> None:
@@ -162,6 +162,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         self._asked = config.missing_max + config.failure_max + 1
         self._sent: dict[Any, list[type]] = {}  # By election.
         self._began: dict[Any, Instant] = {}
+        self._resigned: set[Any] = set()  # Elections whose queries also tell members of a wish not to lead.
         self._unknown_for = self.world.config.detection().duration  # A death, at worst.
         self._crashed_at: Instant = -self._unknown_for - 1
         self.sim.deed_watchers.append(self._on_crash)
@@ -181,6 +182,8 @@ class MessagesOfAnElection(_ChurnTolerant):
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if isinstance(message, Query | Response | NotifyLeader):
             self._sent.setdefault(message.election, []).append(type(message))
+        if isinstance(message, Query) and message.without:
+            self._resigned.add(message.election)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, AttemptBegan):
@@ -192,6 +195,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         began = self._began.get(election)
         if (
             began is None
+            or election in self._resigned
             or self.sim.disturbed_at >= began
             or began <= self._crashed_at + self._unknown_for  # Some views still name the dead, who are asked in vain.
             or len([e for e in self._began if e.number >= election.number]) > 1

@@ -25,7 +25,7 @@ class PromisesHold(_ByScore):
         self._promised: dict[NodeId, int] = {}
         self._granted: dict[tuple[NodeId, int], NodeId] = {}
         self.sim.watchers.append(self._on_fact)
-        self.world.hearings.append(self._on_hear)
+        self.sim.hear_watchers.append(self._on_hear)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, EpochPromised) and channel == ELECTION:
@@ -35,7 +35,7 @@ class PromisesHold(_ByScore):
                 self.fail(f"{node.name} goes back from epoch {before} to {fact.epoch}")
             self._promised[node.name] = fact.epoch
 
-    def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+    def _on_hear(self, node: SimNode, channel: str, sender: NodeId, message: Any) -> None:
         if isinstance(message, HeartbeatAck) and message.granted:
             self.looked += 1
             to = self._granted.setdefault((sender, message.epoch), node.name)

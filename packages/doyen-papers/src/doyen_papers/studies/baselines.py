@@ -2,36 +2,29 @@
 
     Suppression            SUP: any message, one's own included, suppresses; one round, one message or none each
     AnnounceListen         AL: everybody announces every T_A from the start, and knows the best it has heard
-    SuppressThenAnnounce   SUP+AL, unmodified SUP before AL, in the three forms of §5.7:
-        receipt   elected on mere receipt: several leaders, or none (A defers to B, B to C, C to A)
+    SuppressThenAnnounce   SUP+AL, unmodified SUP before AL, in two of the three forms of §5.7:
         redraw    a new draw each interval, so that only some announce in each
         spread    the draw only spreads announcements in time: N messages an interval
 
-They serve as baselines, not as elections to rely on: `receipt` is broken by design, and a checker shows it.
+They serve as baselines, not as elections to rely on.  The third form, elected on mere receipt, is broken by design; a
+scenario file can have it, and it is in `doyen.sim.scenario.receipt`.
 """
 
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, Standing
 from doyen.election.announce import AnnounceConfig, Announcement, AnnouncementOverdue, WakeUp
-from doyen.election.wakeup import draw
-
-Form = Literal["receipt", "redraw", "spread"]
+from doyen.sim.scenario.receipt import wake_after
 
 
 class AnnounceEvery(Struct, frozen=True, gc=False): ...
-
-
-def _wake_after(config: AnnounceConfig, rng: Random) -> Duration:
-    return int(draw(config.timer, config.group_size, "none", None, rng, 0) * config.suppress_interval)
 
 
 class Suppression:
@@ -45,7 +38,7 @@ class Suppression:
         self._out, self._rng = out, rng
 
     def start(self, now: Instant) -> None:
-        self._out.set_timer(WakeUp(1), now + _wake_after(self.config, self._rng))
+        self._out.set_timer(WakeUp(1), now + wake_after(self.config, self._rng))
 
     def on_message(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         self.done = True
@@ -115,62 +108,40 @@ class AnnounceListen:
         self._out.emit(LeaderElected(Term(1, claim[1])))
 
 
-class SuppressThenAnnounce(NoLease):
+class SuppressThenAnnounce:
     """SUP+AL.  [LE §5.7]"""
 
-    __slots__ = ("_heard_count", "_out", "_rng", "_wait_no", "config", "form", "leader", "me")
+    __slots__ = ("_heard_count", "_out", "_redraws", "_rng", "_wait_no", "config", "leader", "me")
     MESSAGES: ClassVar[Any] = Announcement
 
-    def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, form: Form) -> None:
-        self.me, self.config, self.form = me, config, form
+    def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, redraws: bool) -> None:
+        self.me, self.config, self._redraws = me, config, redraws
         self._out, self._rng = out, rng
         self.leader: NodeId | None = None
         self._wait_no = self._heard_count = 0
-
-    @property
-    def named(self) -> NodeId | None:
-        return self.leader
-
-    @property
-    def announcing(self) -> bool:
-        return self.form != "receipt" or self.leader == self.me
 
     def start(self, now: Instant) -> None:
         self._wait(now)
 
     def on_message(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         self._heard_count += 1
-        if self.form == "receipt" and self.leader != sender:
-            # Whoever is heard leads, whatever one believed: this is what may leave nobody in charge.
-            if self.leader == self.me:
-                self._out.emit(LeaderLost(Term(1, self.me), "outranked"))
-            self.leader = sender
-            self._wait_no += 1
-            self._out.emit(LeaderElected(Term(1, sender)))
 
     def on_timer(self, timer: WakeUp | AnnounceEvery, now: Instant) -> None:
-        match timer:
-            case AnnounceEvery():  # redraw: a new interval, a new draw
-                self._wait(now)
-            case WakeUp(wait_no) if wait_no == self._wait_no:
-                self._wake(now)
-            case _:
-                pass  # Deferred meanwhile.
+        if isinstance(timer, AnnounceEvery):  # A new interval, a new draw.
+            self._wait(now)
+        elif timer.wait_no == self._wait_no:
+            self._wake(now)
 
     def _wait(self, now: Instant) -> None:
         self._wait_no += 1
         self._heard_count = 0
-        self._out.set_timer(WakeUp(self._wait_no), now + _wake_after(self.config, self._rng))
-        if self.form == "redraw":
+        self._out.set_timer(WakeUp(self._wait_no), now + wake_after(self.config, self._rng))
+        if self._redraws:
             self._out.set_timer(AnnounceEvery(), now + self.config.announce_interval)
 
     def _wake(self, now: Instant) -> None:
-        if self.form == "redraw":
-            if self._heard_count == 0:
-                self._out.multicast(Announcement(1, 0))
-            return
-        if self.form == "receipt" and self.leader is None:
-            self.leader = self.me
-            self._out.emit(LeaderElected(Term(1, self.me)))
-        self._out.multicast(Announcement(1, 0))
-        self._out.set_timer(WakeUp(self._wait_no), now + self.config.announce_interval)
+        if not self._redraws:
+            self._out.multicast(Announcement(1, 0))
+            self._out.set_timer(WakeUp(self._wait_no), now + self.config.announce_interval)
+        elif self._heard_count == 0:
+            self._out.multicast(Announcement(1, 0))
