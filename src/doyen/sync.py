@@ -256,7 +256,7 @@ class Node(Campaign):
 
     @property
     def _campaign(self) -> _campaign.Campaign:  # type: ignore[override]
-        return self._node._own
+        return self._node.own_election
 
     @property
     def name(self) -> str:

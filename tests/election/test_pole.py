@@ -39,9 +39,9 @@ from doyen.election.pole.messages import (
 )
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
-from doyen.score.oracles import quality_oracle
+from doyen.score.oracles import HISTORY
 from doyen.score.pingpong import Ping, PingDue, PingPong, PingPongConfig, Pong, VectorsChanged
-from doyen.score.topsis import Attribute
+from doyen.score.topsis import Attribute, quality
 from doyen.score.vectors import Scorer, Vectors
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -645,8 +645,7 @@ def test_a_quality_factor_elects() -> None:
     cpu = {"p1": 2.0, "p2": 9.0, "p3": 4.0}
 
     def scoring(name: NodeId, epoch: int, now: Instant) -> Standing | None:
-        oracle = quality_oracle(attributes, lambda: {"cpu": cpu[name]})
-        return Scorer(oracle, name, [NodeId(n) for n in cpu])(epoch, None)
+        return (quality({"cpu": cpu[name]}, attributes).value,)
 
     assert Group(3, scoring).start().run(1).leader() == "p2"
 
@@ -694,7 +693,7 @@ def test_a_dead_leaders_clients_stay_in_their_data_centre() -> None:
     vectors = Vectors(A, seconds(10))
     for peer, rate in ((B, 10.0), (C, 6.0), (D, 1.0)):
         vectors.told(peer, rate)
-    make = partial(Scorer, quality_oracle((), lambda: None), A, (A, B, C, D), vectors=vectors, rate=lambda: 2.0)
+    make = partial(Scorer, HISTORY, A, (A, B, C, D), vectors=vectors, rate=lambda: 2.0)
     assert make().situation(1, C).rates == {A: 2.0, B: 10.0, D: 1.0}
     places = {A: "x", C: "x", D: "x", B: "y"}
     assert make(places=places).situation(1, C).rates == {A: 5.0, B: 10.0, D: 4.0}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BULLY = ROOT / "examples" / "bully"
 LINES_MAX = 250
+FAILOVER_S = 3.152  # What `doyen presets` states for these timers: detection, three patiences, two delays.
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -99,3 +101,58 @@ def test_scenarios_with_checkers(run: Run) -> None:
     assert found["agreement"] == 1.0 and found["faults"]["crash"] and found["faults"]["partition"]
     assert found["looked"] and all(found["looked"].values())  # Its checkers looked.
     assert run(*line).stdout == done.stdout
+
+
+SCENARIO = """# The leader is killed, and comes back.
+[group]
+nodes = 3
+[node]
+election = "bully"
+preset = "local"
+[node.swim]
+sync_interval = "1s"
+suspicion_max_mult = 2.0
+[network.delay]
+mean = "1ms"
+[[churn.events]]
+do = "crash"
+who = ["leader"]
+at = "1s"
+lasting = "5s"
+[run]
+quiet = "10s"
+length = "17s"
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="network namespaces need root and iproute2")
+def test_the_proving_ground(run: Run, tmp_path: Path, tell: Callable[[str], None]) -> None:
+    path = tmp_path / "killed.toml"
+    path.write_text(SCENARIO)
+    made_up = json.loads(run("-m", "doyen", "sim", "run", str(path), "--json").stdout)
+    assert (made_up["violations"], made_up["agreement"], made_up["final_leaders"]) == ([], 1.0, ["n2"])
+    done = run("-m", "doyen", "lab", "run", str(path), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (real,) = json.loads(done.stdout)["results"]
+    assert (real["election"], real["promise"], real["violations"]) == ("bully", "weak", [])
+    assert real["faults"]["crash"] == real["faults"]["killed"] == 1
+    assert real["checked"]["successions"] and real["checked"]["quiet regions"]  # The judge had something to look at,
+    assert (
+        0 < min(real["takeovers_s"]) and max(real["takeovers_s"]) < FAILOVER_S + real["lateness_ms"] / 100
+    )  # in time.
+    pids = [pid for host in real["hosts"] for pid in host["pids"]]
+    inodes = {host["inode"] for host in real["hosts"]}
+    tell("bully: " + ", ".join(f"{host['namespace']} {host['pids']}" for host in real["hosts"]))
+    assert len(pids) == len(set(pids)) == 4 and len(inodes) == 3
+    assert os.stat("/proc/self/ns/net").st_ino not in inodes
+
+
+def test_the_proving_ground_takes_it_by_name(run: Run) -> None:
+    program = """
+from doyen_lab.proving.runner import pairs
+print(*(scenario.name for scenario, combination in pairs((), ("bully",)) if combination.election == "bully"))
+"""
+    names = run("-c", program).stdout.split()
+    assert "kill-leader" in names and len(names) == 13

@@ -1,5 +1,7 @@
 """Nodes broken on purpose, for tests only: `python mutants.py MUTANT PLAN`, or `MUTANT run …` as `doyen run`.
 
+`MUTANT sim …` is `doyen sim` with such nodes.
+
 Each has one deliberate bug, and the lab must catch every one: `test_mutants` says by which scenario.
 """
 
@@ -137,7 +139,7 @@ RUNNERS: dict[str, Any] = {
 
 if __name__ == "__main__":
     (NODES | RUNNERS)[sys.argv.pop(1)]()
-    if sys.argv[1] == "run":
+    if sys.argv[1] in ("run", "sim"):
         from doyen.cli import main
 
         main(sys.argv[1:])  # In this process: the command's own would become a fresh interpreter, without the bug.

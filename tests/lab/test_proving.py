@@ -111,7 +111,7 @@ def test_every_scenario_says_what_must_have_happened_and_every_check_is_wanted_b
 def test_bad_names_are_one_line_and_exit_2() -> None:
     for arguments, said in (
         (["no-such"], "no scenario 'no-such'"),
-        (["--election", "local"], "'local' is not proved"),
+        (["--election", "lokal"], "'lokal' is not installed"),
         (["singleton", "--election", "hybrid"], "is not run with singleton"),
     ):
         done = subprocess.run([sys.executable, "-m", "doyen", "lab", "run", *arguments], capture_output=True, text=True)

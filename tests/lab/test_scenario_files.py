@@ -92,8 +92,9 @@ def test_a_file_becomes_a_network_and_what_its_nodes_are_told(tmp_path: Path) ->
 @pytest.mark.root
 def test_the_command_takes_a_file_beside_names(tmp_path: Path) -> None:
     path = tmp_path / "short.toml"
-    text = '# The leader crashes.\n[group]\nnodes = 3\n[group.election]\nlisten_timeout = "600ms"\n'
-    text += 'announce_interval = "200ms"\nsuppress_interval = "150ms"\n[network.delay]\nmean = "1ms"\n'
+    text = '# The leader crashes.\n[group]\nnodes = 4\n[topology]\nshape = "grid"\n'
+    text += '[group.election]\nlisten_timeout = "600ms"\nannounce_interval = "200ms"\nsuppress_interval = "150ms"\n'
+    text += '[network.delay]\nmean = "1ms"\n'
     text += '[[churn.events]]\ndo = "crash"\nwho = ["leader"]\nat = "1s"\nlasting = "2s"\n'
     path.write_text(text + '[run]\nlength = "15s"\n')
     done = subprocess.run(

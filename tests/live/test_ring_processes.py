@@ -1,6 +1,7 @@
 """A ring of real processes on loopback."""
 
 import asyncio
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,8 +9,7 @@ import pytest
 from doyen.core.clock import Duration, ms
 from doyen.membership.ring import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
-from doyen_lab.ring_cluster import RingCluster
-from doyen_lab.ring_runs import RealRun, kill_groups
+from doyen_lab.ring_runs import RealRun, RingCluster, kill_groups
 
 pytestmark = [pytest.mark.alone]
 LEASE = ms(800)
@@ -32,11 +32,11 @@ def test_killed_processes_are_noticed_in_time_and_nobody_else_leaves() -> None:
         assert all(1 - kill.late_worst <= took < 2 + kill.late_worst for took in kill.per_monitor)
 
 
-def test_t_a_below_the_measured_round_trip_is_refused_with_the_numbers() -> None:
+def test_t_a_below_the_measured_round_trip_is_refused_with_the_numbers(tmp_path: Path) -> None:
     async def refused() -> list[str]:
         config = ArbitrationConfig(lease=LEASE, arbitration=20_000, neighbours=3, rejoin=False)
-        async with RingCluster(4, config) as cluster:
-            await cluster.until_started()
+        async with RingCluster(4, config, tmp_path) as cluster:
+            await cluster.start_founders()
             await cluster.until(lambda: any(told.why.startswith("refused") for told in cluster.departures()), 20)
             return [told.why for told in cluster.departures() if told.why.startswith("refused")]
 
@@ -44,32 +44,31 @@ def test_t_a_below_the_measured_round_trip_is_refused_with_the_numbers() -> None
     assert "20us" in why and "round trip" in why
 
 
-def test_the_leader_by_key_is_followed_by_the_next_only_after_the_wait() -> None:
+def test_the_leader_by_key_is_followed_by_the_next_only_after_the_wait(tmp_path: Path) -> None:
     async def follow() -> tuple[float, list[str]]:
         config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2, rejoin=False)
-        async with RingCluster(7, config, leader=True) as cluster:
-            await cluster.until_started()
-            await cluster.until(lambda: any(told.event == "leads" for told in cluster.told), 20)
+        async with RingCluster(7, config, tmp_path, leader=True) as cluster:
+            await cluster.start_founders()
+            await cluster.until(lambda: bool(cluster.who_told("leads")), 20)
             await asyncio.sleep(1)
-            first = next(told.name for told in cluster.told if told.event == "leads")
+            first = cluster.who_told("leads")[0]
             at = boot_time_ns()
-            await cluster.kill([first], settle_leases=7)
-            led = [(told.clock, told.name) for told in cluster.told if told.event == "leads"]
-            assert led[0][1] == first
-            return (led[-1][0] - at) / LEASE, [name for _, name in led]
+            await cluster.kill_at_once([first], settle_leases=7)
+            led = [told.clock for _, told in cluster.told if told.event == "leads"]
+            return (led[-1] - at) / LEASE, cluster.who_told("leads")
 
     took, leaders = asyncio.run(follow())
     assert len(leaders) == 2 and leaders[0] != leaders[1]
     assert took >= 1 + 2.5  # Detection, at least T_l, and Corollary 3's wait.
 
 
-def test_a_process_joins_a_running_ring() -> None:
+def test_a_process_joins_a_running_ring(tmp_path: Path) -> None:
     async def join() -> bool:
         config = ArbitrationConfig(lease=LEASE, arbitration=LEASE // 2, neighbours=2)
-        async with RingCluster(5, config, joiners=1) as cluster:
-            await cluster.until_started()
-            cluster.join()
-            await cluster.until(lambda: any(told.event == "joined" for told in cluster.told), 30)
+        async with RingCluster(5, config, tmp_path, joiners=1) as cluster:
+            await cluster.start_founders()
+            await cluster.join()
+            await cluster.until(lambda: bool(cluster.who_told("joined")), 30)
             return not cluster.departures()
 
     assert asyncio.run(join())
@@ -85,9 +84,8 @@ def test_64_processes_lose_only_those_who_were_killed() -> None:
         assert all(1 - kill.late_worst <= took < 2 + kill.late_worst for took in kill.per_monitor)
 
 
-def test_groups_that_are_drawn_apart_are() -> None:
-    cluster = RingCluster(20, ArbitrationConfig())
-    cluster.pids = {s.node: 1 for s in cluster.ring}
+def test_groups_that_are_drawn_apart_are(tmp_path: Path) -> None:
+    cluster = RingCluster(20, ArbitrationConfig(), tmp_path)
     living = cluster.alive()
     for _ in range(20):
         places = sorted(living.index(name) for name in cluster.apart(3, Random(1)))

@@ -16,8 +16,7 @@ from doyen.core.view import ViewChanged
 from doyen.membership.heartbeat import HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
 from doyen.membership.swim import Swim, SwimConfig, payload_max
-from doyen.membership.swim.antientropy import AntiEntropy
-from doyen.membership.swim.messages import PingRequest, Update, Word
+from doyen.membership.swim.messages import Entries, Gossip, PingRequest, Update, Word
 from doyen.membership.swim.roster import Roster
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay, Loss, NetworkConfig
@@ -220,7 +219,8 @@ def test_memberlist_311_restart_with_the_same_incarnation_still_converges() -> N
     world.start()
     assert world.run_until(world.agreed, seconds(30))
     for node in world.sim.nodes[2:]:
-        world.machine(node)._hear_of_myself(Update(node.name, Incarnation(40), Word.SUSPECTED), world.sim.now)
+        old = Update(node.name, Incarnation(40), Word.SUSPECTED)
+        world.machine(node).on_message(world.sim.nodes[0].name, Gossip((old,)), world.sim.now)
     world.run(seconds(10))
     for node in world.sim.nodes[2:6]:
         world.crash(node)
@@ -449,7 +449,13 @@ def caught(scenario: Callable[[], object]) -> bool:
 
 
 def test_mutant_no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Swim, "_hear_of_myself", lambda self, update, now: None)
+    original = Swim.on_message
+
+    def deaf_to_itself(self: Swim, sender: NodeId, message: Any, now: int) -> None:
+        others = tuple(update for update in message.updates if update.node != self.node)
+        original(self, sender, replace(message, updates=others), now)
+
+    monkeypatch.setattr(Swim, "on_message", deaf_to_itself)
     assert any(caught(lambda seed=seed: nobody_stays_removed(lan(16), seed)) for seed in range(12))  # type: ignore[misc]
 
 
@@ -507,18 +513,26 @@ def test_mutant_equal_incarnations_keep_the_better_news(monkeypatch: pytest.Monk
 
 
 def test_mutant_failed_members_are_never_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AntiEntropy, "_try_absent", lambda self: None)
+
+    class Forgetful(list[NodeId]):
+        def remove(self, node: NodeId) -> None: ...
+
+    monkeypatch.setattr(Roster, "failed", property(lambda self: Forgetful(), lambda self, failed: None))
     assert caught(lambda: heals(lan(16), 16, 8, seed=16))
 
 
 def test_mutant_hearsay_of_a_death_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the merging of two halves everybody would be failed to everybody for a while."""
-    original = Swim._hear
+    original = Swim.on_message
     world = heals(lan(16), 16, 8, seed=16)
     gentle = len(world.false_positives)
-    monkeypatch.setattr(
-        Swim, "_hear", lambda self, sender, updates, now, by_sync: original(self, sender, updates, now, False)
-    )
+
+    def credulous(self: Swim, sender: NodeId, message: Any, now: int) -> None:
+        if isinstance(message, Entries):
+            original(self, sender, Gossip(message.updates), now)
+        original(self, sender, message, now)
+
+    monkeypatch.setattr(Swim, "on_message", credulous)
     harsh = len(heals(lan(16), 16, 8, seed=16).false_positives)
     assert harsh > gentle
 

@@ -66,7 +66,13 @@ def test_renesse_3_the_greater_counter_is_kept(out: RecordingOut) -> None:
     assert out.take() == []
     machine.on_timer(BeatDue(), 20)
     assert Send(B, Beats((beat(A, 1), beat(C, 1)))) in out.take()
-    assert machine._fresh[B].beat == beat(B, 5)
+    machine.on_message(C, Beats((beat(B, 4), beat(C, 2))), FAIL)
+    machine.on_timer(BeatDue(), FAIL + 10)
+    assert machine.view[B].status is Status.FAILED, "a lesser counter is no sign of life"
+    machine.on_message(C, Beats((beat(B, 5),)), FAIL + 11)
+    assert machine.view[B].status is Status.FAILED
+    machine.on_message(C, Beats((beat(B, 6),)), FAIL + 12)
+    assert machine.view[B].status is Status.ALIVE
 
 
 def test_renesse_3_a_counter_that_stands_still_means_failed(out: RecordingOut) -> None:

@@ -36,11 +36,23 @@ CONFIG = AnnounceConfig(announce_interval=ms(40), listen_timeout=ms(120), suppre
 class NoSocket(UdpTransport):
     """A transport without a network: what is said is only counted."""
 
-    async def open(self, heard: Heard) -> None:
-        self.address = Address("127.0.0.1", 7005)
+    heard: Heard  #: What the driver hears: call it with a datagram and where it came from.
 
-    def _send(self, data: bytes, sockaddr: Any) -> None:
+    async def open(self, heard: Heard) -> None:
+        self.address, self.heard = Address("127.0.0.1", 7005), heard
+
+    def send(self, data: bytes, to: Address) -> None:
+        super().send(data, to)  # Looks at the address, and finds no socket.
         self.sent_count += 1
+
+    def multicast(self, data: bytes) -> None:
+        self.sent_count += 1
+
+
+def hear(node: Driver, data: bytes, source: Address) -> None:
+    """Let a datagram come to a driver without a network."""
+    assert isinstance(node.transport, NoSocket)
+    node.transport.heard(data, source)
 
 
 def driver(**options: Any) -> Driver:
@@ -140,7 +152,7 @@ def test_a_hundred_thousand_bad_datagrams_leave_the_node_electing() -> None:
                 if i == warm:
                     settled, _ = tracemalloc.get_traced_memory()
                     tracemalloc.reset_peak()
-                node._on_datagram(data, Address("127.0.0.1", 1 + i % 60_000))
+                hear(node, data, Address("127.0.0.1", 1 + i % 60_000))
                 if i % 500 == 0:
                     elected.clear()  # So that the list is not what grows.
                     await asyncio.sleep(0)  # Timers go on meanwhile.
@@ -259,7 +271,7 @@ def test_a_namesake_is_counted_and_never_heard() -> None:
         node = with_election()
         await node.start()
         other = Codec("group").encode(ME, Incarnation(2), "election", Announcement(9, 2**60))
-        node._on_datagram(other, FROM)
+        hear(node, other, FROM)
         assert node.refused["namesake"] == 1
         assert node.received_count == 0
         node.close()
@@ -272,7 +284,7 @@ def test_complaints_about_one_reason_are_logged_once_in_a_while(caplog: pytest.L
         node = with_election()
         await node.start()
         for _ in range(1_000):
-            node._on_datagram(b"\xc1", FROM)
+            hear(node, b"\xc1", FROM)
         node.close()
         assert node.refused["malformed"] == 1_000
 

@@ -274,9 +274,10 @@ def test_a_beacon_calls_often_at_first_and_answers_newcomers_alone() -> None:
 def test_strangers_that_call_do_not_fill_the_memory() -> None:
     async def check(driver: Driver) -> None:
         found = Discovery.attach(driver, ["127.0.0.1:7600"])
+        port = driver.host.ports["election"]
         for i in range(500):
-            found._on_fact("discovery", PeerHeard(Address(f"10.0.{i // 250}.{i % 250}", 7600)), 0)
-        found._on_fact("discovery", PeerHeard(Address("a.name.that.would.be.looked.up", 7600)), 0)
+            driver.observe(port, PeerHeard(Address(f"10.0.{i // 250}.{i % 250}", 7600)), 0)
+        driver.observe(port, PeerHeard(Address("a.name.that.would.be.looked.up", 7600)), 0)
         assert len(found.seeds) == 1 + HEARD_MAX and ONE in found.seeds
 
     running(check)

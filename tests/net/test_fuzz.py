@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_bad_input import NoSocket, datagrams
+from test_bad_input import NoSocket, datagrams, hear
 
 from doyen.core.clock import Instant
 from doyen.core.codec import DATAGRAM_MAX, Codec
@@ -140,7 +140,7 @@ class Insider:
 
     def be_born(self) -> None:
         self.seal = Seal(KEY, "group")
-        self.hear = lambda data: self.victim.driver._on_datagram(data, self.address)
+        self.hear = lambda data: hear(self.victim.driver, data, self.address)
         self.victim.sent.clear()
         self.hear(self.seal.seal(bytes(60), None))  # Unproven: it is asked for its echo.
         (asked,) = [data for data, to in self.victim.sent if to == self.address]
@@ -170,7 +170,7 @@ async def flood(victim: Victim, packets: Iterator[bytes], count: int, rng: Rando
             if i == count // 2:
                 settled, _ = tracemalloc.get_traced_memory()
                 tracemalloc.reset_peak()
-            driver._on_datagram(next(packets), Address(f"10.0.{rng.randrange(4)}.{rng.randrange(250)}", 1 + i % 999))
+            hear(driver, next(packets), Address(f"10.0.{rng.randrange(4)}.{rng.randrange(250)}", 1 + i % 999))
             if i % 500 == 0:
                 await asyncio.sleep(0)
         _, peak = tracemalloc.get_traced_memory()
@@ -245,7 +245,7 @@ def test_the_fuzzers_usurpation_works_where_nothing_forbids_it() -> None:
     async def main() -> None:
         await victim.driver.start()
         for order in usurpations():
-            victim.driver._on_datagram(order, Address("10.0.0.1", 1))
+            hear(victim.driver, order, Address("10.0.0.1", 1))
         victim.driver.close()
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
-from test_bad_input import FROM, ME, NoSocket
+from test_bad_input import FROM, ME, NoSocket, hear
 
 from doyen.core.clock import Instant, seconds
 from doyen.core.codec import Codec
@@ -39,7 +39,7 @@ class Hearing:
     def hear(self, incarnation: int, at_s: float) -> None:
         self.now = seconds(at_s)
         data = Codec("group").encode(ME, Incarnation(incarnation), "election", Announcement(9, 2**60))
-        self.driver._on_datagram(data, FROM)
+        hear(self.driver, data, FROM)
 
 
 def heard(*words: tuple[int, float]) -> Hearing:
@@ -86,7 +86,7 @@ class Third(Hearing):
         """Whether it was heard."""
         self.now, before = seconds(at_s), self.driver.received_count
         data = Codec("group").encode(OTHER, Incarnation(incarnation), "election", Announcement(1, 0))
-        self.driver._on_datagram(data, Address("127.0.0.1", port))
+        hear(self.driver, data, Address("127.0.0.1", port))
         return self.driver.received_count > before
 
 
@@ -140,7 +140,7 @@ def test_the_later_one_gives_up_on_a_thirds_word() -> None:
         for second, incarnation in enumerate(incarnations):
             node.now = seconds(second)
             notice = Namesake(incarnation, "10.0.0.9", 7600)
-            node.driver._on_datagram(Codec("group").encode(OTHER, Incarnation(1), CHANNEL, notice), FROM)
+            hear(node.driver, Codec("group").encode(OTHER, Incarnation(1), CHANNEL, notice), FROM)
         return node
 
     told = asyncio.run(main(4, 4, 4, 4, 4))

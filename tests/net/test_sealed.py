@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +21,8 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.net import aead, keys
+from doyen.net import sealed as sealed_module
+from doyen.net.aead import NONCE_BYTES
 from doyen.net.keys import (
     CLEAR,
     Keyring,
@@ -34,7 +38,6 @@ from doyen.net.keys import (
 from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
     ANSWERS_PER_S,
-    BOOTS_MAX,
     FOR_ONE,
     HANDSHAKE_BYTES,
     HEADER_BYTES,
@@ -204,15 +207,19 @@ def test_a_token_grows_old() -> None:
     assert wire.ends[B].proven_count == 0
 
 
-def test_one_that_was_forgotten_proves_itself_again_and_its_past_stays_past() -> None:
+def test_one_that_was_forgotten_proves_itself_again_and_its_past_stays_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_module, "BOOTS_MAX", 1)
     wire = two()
     wire.say(A, B)
     past = wire.say(A, B, DATA + b"past")
-    wire.ends[B]._boots.clear()
+    wire.boot(EVE)
+    wire.say(EVE, B)  # B has room for one: A is forgotten.
+    proven_count = wire.ends[B].proven_count
     wire.read.clear()
     wire.now += 1
     wire.deliver(past, A, B)
-    assert wire.ends[A].boot in wire.ends[B]._boots and wire.read == [(B, DATA + b"past")]  # Said again, freshly.
+    assert wire.ends[B].proven_count == proven_count + 1
+    assert wire.read == [(B, DATA + b"past")]  # Said again, freshly.
     assert wire.crossed[-1][0] != past
     wire.deliver(past, A, B)
     assert len(wire.read) == 1
@@ -258,10 +265,10 @@ def test_a_driver_seals_what_it_says_to_a_member_for_that_member() -> None:
         node = sealed_node("a", Keyring([KEY]))
         sent: list[bytes] = []
         node.driver.transport.send = lambda data, to: sent.append(data)  # type: ignore[method-assign]
-        port = node.driver.host.ports["election"]
+        verbs = node.driver.verbs(node.driver.host.ports["election"])
         node.driver.addresses.heard(NodeId("b"), Incarnation(1), B)
-        node.driver._send(port, NodeId("b"), Bye(1))
-        node.driver._send(port, B, Bye(1))  # A seed, whose name is not known yet.
+        verbs.send(NodeId("b"), Bye(1))
+        verbs.send(B, Bye(1))  # A seed, whose name is not known yet.
         assert list(map(is_for_one, sent)) == [True, False]
         theirs = sealed_node("b", Keyring([KEY])).driver.seal
         assert theirs is not None
@@ -333,13 +340,12 @@ def test_who_plays_a_member_back_from_elsewhere_does_not_keep_it_from_proving_it
     wire.say(A, B)
     recorded = wire.ends[A].seal(DATA, None)
     if kind == "questions":  # A asks B for an echo.
-        wire.ends[A]._boots.clear()
+        wire.boot(A)
         wire.crossed.clear()
         wire.now += 1
         wire.say(B, A)
         recorded = next(data for data, frm, to in wire.crossed if (frm, to) == (A, B))
     wire.boot(B)
-    wire.ends[A]._boots.clear()
     wire.read.clear()
     for i in range(1, 3001):
         wire.now += 0.001
@@ -365,9 +371,17 @@ def test_the_groups_name_is_bound_by_the_seal_and_not_written_in_it(group: str, 
 
 @pytest.mark.parametrize("plain", [b"\x94", b"\x94\xff", b"\x94\x01\x95", b"\x95", b"\x95\x01", b"\x94\x02\x94\x01"])
 def test_whatever_is_packed_amiss_is_no_datagram(plain: bytes) -> None:
-    codec = Codec("group")
+    wire = two()
+    wire.say(A, B)
+    keyring = wire.ends[A].keyring
+    counted = wire.ends[A].boot + (1000).to_bytes(NUMBER_BYTES, "big")
+    header = MARK + keyring.primary + counted
+    amiss = header + keyring.seal(plain, header + b"group", counted + bytes(NONCE_BYTES - len(counted)))
+    wire.read.clear()
+    wire.deliver(amiss, A, B)
+    ((_, opened),) = wire.read
     with pytest.raises(RemoteProtocolError):
-        codec.decode(Seal(Keyring([KEY]), "group")._unpacked(plain))
+        Codec("group").decode(opened)
 
 
 def test_what_is_no_datagram_of_the_group_is_sealed_as_it_is() -> None:
@@ -384,15 +398,38 @@ def test_what_is_no_datagram_of_the_group_is_sealed_as_it_is() -> None:
         assert wire.read[-1] == (B, data)
 
 
-def test_memory_for_boots_is_bounded() -> None:
-    wire = two()
-    for _ in range(BOOTS_MAX + 100):
+def test_memory_for_boots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_module, "BOOTS_MAX", 8)
+    wire, boots = two(), []
+    for _ in range(20):
         wire.now += 0.01
-        wire.boot(A)
+        boots.append(wire.boot(A))
         wire.say(A, B)
-        wire.crossed.clear()
-    end = wire.ends[B]
-    assert len(end._boots) == BOOTS_MAX and len(end._paced) == BOOTS_MAX
+    wire.now += 1
+    wire.crossed.clear()
+    believed = []
+    for number in reversed(
+        range(20)
+    ):  # Whoever is asked for an echo here does not give it, so nobody else is forgotten.
+        with suppress(Unproven):
+            wire.ends[B].open(boots[number].seal(DATA, B), A)
+            believed.append(number)
+    assert believed == [*reversed(range(12, 20))]
+
+
+def test_memory_for_the_pace_of_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_module, "BOOTS_MAX", 8)
+    wire = two()
+    boots = [wire.boot(A) for _ in range(20)]
+
+    def is_asked(number: int) -> bool:
+        with pytest.raises(Unproven) as unproven:
+            wire.ends[B].open(boots[number].seal(DATA, B), A)
+        return unproven.value.question is not None
+
+    assert all(map(is_asked, range(20)))
+    assert not any(map(is_asked, range(12, 20))), "too soon"
+    assert is_asked(0), "that it was asked is forgotten"
 
 
 # ── The window ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -513,9 +550,9 @@ def test_the_largest_datagram_fits_sealed_too() -> None:
         await until(lambda: a.election.leader == b.election.leader == "b")
         largest = a.driver.seal.seal(b"\x96" + bytes(DATAGRAM_MAX - 1), None)  # type: ignore[union-attr]
         assert len(largest) == DATAGRAM_MAX + OVERHEAD <= 1500 - 48  # An Ethernet frame, IPv6 and UDP.
-        b.driver._on_datagram(largest, a.address)
-        b.driver._on_datagram(MARK + bytes(DATAGRAM_MAX + OVERHEAD), a.address)
-        assert b.driver.refused["malformed"] == 1 and b.driver.refused["oversized"] == 1
+        a.driver.transport.send(largest, b.address)
+        a.driver.transport.send(MARK + bytes(DATAGRAM_MAX + OVERHEAD), b.address)
+        await until(lambda: b.driver.refused["malformed"] == 1 and b.driver.refused["oversized"] == 1)
         a.driver.close()
         b.driver.close()
 
@@ -669,8 +706,9 @@ def test_a_quiet_start_is_quiet_in_the_log(caplog: pytest.LogCaptureFixture) -> 
         await b.driver.start()
         await until(lambda: a.election.leader == b.election.leader == "b" and a.driver.refused["unproven"] > 0)
         assert b.driver.seal is not None
-        b.driver._on_datagram(b.driver.seal.seal(DATA, None), b.address)
-        assert b.driver.refused["echo"] == 1 and b.driver.refused["replay"] == 0
+        a.driver.transport.send(b.driver.seal.seal(DATA, None), b.address)
+        await until(lambda: b.driver.refused["echo"] == 1)
+        assert b.driver.refused["replay"] == 0
         a.driver.close()
         b.driver.close()
 
@@ -679,10 +717,16 @@ def test_a_quiet_start_is_quiet_in_the_log(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.text == ""
 
 
-def test_the_seal_is_what_pynacl_itself_makes_and_opens() -> None:
+def test_the_seal_is_what_pynacl_itself_makes_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    import nacl
     from nacl import bindings
 
     seal, open_ = aead.load()
+    with monkeypatch.context() as without_library:
+        without_library.setitem(sys.modules, "nacl._sodium", None)
+        without_library.delattr(nacl, "_sodium")
+        _, open_by_bindings = aead.load()
+    assert open_by_bindings.__code__ is not open_.__code__
     rng = Random(7)
     for size in (0, 1, 15, 16, 17, 1400):
         plain, associated, nonce, key = (rng.randbytes(n) for n in (size, size % 64, 24, 32))
@@ -697,7 +741,7 @@ def test_the_seal_is_what_pynacl_itself_makes_and_opens() -> None:
             (sealed, associated, nonce, key[:-1]),
             (sealed, associated, nonce, bytes(32)),
         ):
-            for opens in (open_, aead._by_bindings()[1]):
+            for opens in (open_, open_by_bindings):
                 with pytest.raises(aead.Unsealable):
                     opens(*wrong)
     with pytest.raises(ValueError, match="24 bytes"):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import doyen
+from doyen.election.announce import Bye
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError, TransportError
 from doyen.node import scoring
 from doyen.node.events import Subscription
@@ -36,7 +37,7 @@ def leased(name: str = "a", voters: tuple[str, ...] = ("a",), **fields: Any) -> 
 
 def overrun(node: doyen.Node) -> None:
     """Nothing runs until the lease is over."""
-    until = node._own.lease_until()
+    until = node.own_election.lease_until()
     assert until is not None
     time.sleep((until - node.clock()) / 1e9 + 0.02)
 
@@ -87,6 +88,19 @@ def test_who_asks_a_node_that_has_left_does_not_wait_for_ever() -> None:
     asyncio.run(main())
 
 
+class Failing:
+    """A machine whose first step fails."""
+
+    MESSAGES = Bye
+
+    def on_message(self, sender: str, message: Any, now: int) -> None: ...
+
+    def on_timer(self, timer: Any, now: int) -> None: ...
+
+    def start(self, now: int) -> None:
+        raise OSError("the disk is gone")
+
+
 def test_whoever_waits_on_a_node_that_fails_is_told() -> None:
     async def main() -> None:
         async with leased("b", voters=("a", "b", "c")) as node:
@@ -100,7 +114,7 @@ def test_whoever_waits_on_a_node_that_fails_is_told() -> None:
 
             waiting = [asyncio.create_task(work) for work in (events(), terms(), node.lead().__aenter__())]
             await asyncio.sleep(0.01)
-            node.agent.driver._fail(OSError("the disk is gone"))
+            node.agent.driver.add("failing", lambda port: Failing())
             async with asyncio.timeout(5):
                 said, *raised = await asyncio.gather(*waiting, return_exceptions=True)
             assert said == ["failed: the disk is gone"]
@@ -123,7 +137,6 @@ def test_a_reader_of_events_that_goes_away_is_forgotten() -> None:
             del events, reading
             await asyncio.sleep(0)  # The loop closes generators that are collected.
             gc.collect()
-            assert not list(node._subscriptions)
             assert not [found for found in gc.get_objects() if isinstance(found, Subscription)]
 
     asyncio.run(main())
@@ -252,14 +265,15 @@ def test_a_body_that_never_pauses_beyond_its_lease_is_told_so() -> None:
 def test_a_cancellation_from_outside_wins_over_the_loss_of_leadership() -> None:
     async def main() -> None:
         async with alone() as node:
+            acting = asyncio.Event()
 
             async def work() -> None:
                 async with node.lead(timeout=5):
+                    acting.set()
                     await asyncio.sleep(60)
 
             task = asyncio.create_task(work())
-            while not node._own._active:
-                await asyncio.sleep(0.005)
+            await acting.wait()
             task.cancel()
             await node.resign(cooldown="1s")
             with pytest.raises(asyncio.CancelledError):
@@ -284,18 +298,19 @@ def test_bodies_have_ended_before_the_others_are_told() -> None:
     async def main() -> None:
         order: list[str] = []
         async with leased() as node:
+            acting = asyncio.Event()
 
             async def work() -> None:
                 async with node.lead(timeout=5):
                     try:
+                        acting.set()
                         await asyncio.sleep(60)
                     finally:
                         await asyncio.sleep(0.05)
                         order.append("cleaned")
 
             task = asyncio.create_task(work())
-            while not node._own._active:
-                await asyncio.sleep(0.005)
+            await acting.wait()
             node.agent.driver.on_close(lambda: order.append("silent"))
             await node.leave()
             assert order == ["cleaned", "silent"]
@@ -355,17 +370,18 @@ def test_a_part_of_a_body_may_resign() -> None:
 def test_a_body_that_leaves_while_it_is_stopped_is_not_waited_for() -> None:
     async def main() -> None:
         async with leased() as node:
+            acting = asyncio.Event()
 
             async def work() -> None:
                 async with node.lead(timeout=5):
                     try:
+                        acting.set()
                         await asyncio.sleep(60)
                     finally:
                         await node.leave()
 
             task = asyncio.create_task(work())
-            while not node._own._active:
-                await asyncio.sleep(0.005)
+            await acting.wait()
             async with asyncio.timeout(2):
                 await node.leave()
                 await asyncio.gather(task, return_exceptions=True)
@@ -395,7 +411,7 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
     async def main() -> None:
         async with alone(score=7.0) as node:
             late = node.election("late", doyen.Announce())
-            assert late._reign.machine.standing == 7.0
+            assert node.agent.stack.reigns["late"].machine.standing == 7.0
             assert node.election("late") is late
             with pytest.raises(LocalProtocolError, match="is announce here, not le-m"):
                 node.election("late", doyen.AnnounceEarliest())

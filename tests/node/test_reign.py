@@ -19,11 +19,11 @@ def quorum_of_one() -> doyen.Node:
 def test_a_quorums_leader_has_a_lease_and_others_have_none() -> None:
     async def main() -> None:
         async with quorum_of_one() as node, node.lead(timeout=5):
-            until = node._own.lease_until()
+            until = node.own_election.lease_until()
             assert until is not None
             assert 0 < until - node.clock() <= node.config.tables["pole"].lease
         async with alone(election="le-s") as node, node.lead(timeout=5):
-            assert node._own.lease_until() is None
+            assert node.own_election.lease_until() is None
 
     asyncio.run(main())
 
@@ -31,7 +31,7 @@ def test_a_quorums_leader_has_a_lease_and_others_have_none() -> None:
 def test_a_lease_that_lapses_ends_leadership_by_the_clock_alone() -> None:
     async def main() -> None:
         async with quorum_of_one() as node, node.lead(timeout=5) as term:
-            until = node._own.lease_until()
+            until = node.own_election.lease_until()
             assert until is not None
             node.agent.driver.clock = lambda: until
             assert term.lost

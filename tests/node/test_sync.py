@@ -1,5 +1,6 @@
 """`doyen.sync`: no call waits for ever, whoever calls, whenever."""
 
+import asyncio
 import gc
 import inspect
 import os
@@ -9,12 +10,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import doyen
 from doyen.errors import LeadershipLost, LocalProtocolError
+from doyen.node.campaign import Campaign
 
 pytestmark = pytest.mark.live
 
@@ -61,8 +63,26 @@ def test_a_node_that_has_left_answers_what_it_can_and_refuses_the_rest() -> None
         node.__enter__()
 
 
-def test_threads_that_wait_are_told_when_another_ends_the_node() -> None:
+class Waiting:
+    """How many tasks wait for an election to change."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        original = Campaign.changed
+
+        async def changed(campaign: Campaign) -> None:
+            self.count += 1
+            try:
+                await original(campaign)
+            finally:
+                self.count -= 1
+
+        monkeypatch.setattr(Campaign, "changed", changed)
+
+
+def test_threads_that_wait_are_told_when_another_ends_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+    reading, campaigning = threading.Event(), Waiting(monkeypatch)
 
     def lead() -> None:
         try:
@@ -71,7 +91,9 @@ def test_threads_that_wait_are_told_when_another_ends_the_node() -> None:
             said.append(str(error))
 
     def events() -> None:
-        said.append(f"events ended, {[event.kind for event in node.events()]}")
+        found = node.events()
+        reading.set()
+        said.append(f"events ended, {[event.kind for event in found]}")
 
     def terms() -> None:
         said.append(f"terms ended, {list(node.terms())}")
@@ -80,7 +102,8 @@ def test_threads_that_wait_are_told_when_another_ends_the_node() -> None:
         waiting = [threading.Thread(target=work) for work in (lead, events, terms)]
         for thread in waiting:
             thread.start()
-        while len(node._campaign._waiting) < 2 or not node._node._subscriptions:
+        assert reading.wait(5)
+        while campaigning.count < 2:
             threading.Event().wait(0.005)
     for thread in waiting:
         thread.join(5)
@@ -88,13 +111,20 @@ def test_threads_that_wait_are_told_when_another_ends_the_node() -> None:
     assert sorted(said) == ["events ended, ['stopped']", "terms ended, []", left]
 
 
-def test_ctrl_c_ends_waiting_and_nothing_goes_on_waiting_for_it() -> None:
+def test_ctrl_c_ends_waiting_and_nothing_goes_on_waiting_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    campaigning = Waiting(monkeypatch)
+
+    def interrupt() -> None:
+        while not campaigning.count:
+            threading.Event().wait(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with never_elected() as node:
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
             node.lead().__enter__()
         node.members()  # A step of the loop later.
-        assert not node._campaign._waiting
+        assert campaigning.count == 0
     assert "doyen" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -119,13 +149,16 @@ def test_a_score_function_may_look_at_its_node_but_not_wait_for_it() -> None:
 
 
 def test_a_term_that_was_lost_before_anybody_looked_is_lost() -> None:
-    with alone() as node:
-        term = node._loop.call(node._campaign.lead(5).win)
-        node.resign(cooldown="1s")
-        late = doyen.sync.Term(term, node._loop)
-        assert late.wait_lost()
-        with pytest.raises(LeadershipLost):
-            late.check()
+    async def main() -> None:
+        async with doyen.join("late", name="a", preset="local", election="le-a", leave_on_sigterm=False) as node:
+            term = await node.lead(5).win()
+            await node.resign(cooldown="1s")
+            late = doyen.sync.Term(term, cast(Any, None))  # Its loop is asked for nothing here.
+            assert late.wait_lost(5)
+            with pytest.raises(LeadershipLost):
+                late.check()
+
+    asyncio.run(main())
 
 
 def test_what_nobody_closed_does_not_keep_the_interpreter_from_ending() -> None:

@@ -7,7 +7,8 @@ import pytest
 from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams
 from doyen_papers.papers import paper
-from doyen_papers.papers.ctol.cells import Asked, difference, elections, gain, ratio, run_task, statistics, straightness
+from doyen_papers.papers.cells import difference, gain, ratio
+from doyen_papers.papers.ctol.cells import Asked, elections, run_task, statistics, straightness
 from doyen_papers.papers.ctol.points import POINTS, Point, traces
 from doyen_papers.papers.ctol.tables import needed
 from doyen_papers.papers.item import Budget

@@ -23,7 +23,6 @@ from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.machine import CTolerant
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.spanning import Spanning, SpanningConfig
-from doyen.election.spanning.hello import Hello, HelloConfig
 from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import Medley, MedleyConfig
 from doyen.membership.missing import MissingConfig, MissingEstimator
@@ -33,6 +32,7 @@ from doyen.membership.ring.geometry import seat
 from doyen.membership.swim import Swim, SwimConfig
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.testing import RecordingOut
+from doyen_lab.hello import Hello, HelloConfig
 
 ME = NodeId("b")
 NAMES = tuple(NodeId(name) for name in "abcd")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from doyen.cli import app
 from doyen.errors import ConfigError
-from doyen.score.experts import owa_weights, read_panel, weigh
+from doyen_papers.score.experts import owa_weights, read_panel, weigh
 
 PUBLISHED = {"Cc": 0.28, "Deg": 0.25, "Fr": 0.22, "CPU": 0.15, "Am": 0.10}
 

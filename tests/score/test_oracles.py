@@ -20,19 +20,18 @@ from doyen.score.oracles import (
     ROTATING,
     WORST_CASE,
     Oracle,
-    Scores,
+    Part,
     Situation,
-    callable_oracle,
-    composite,
-    preference,
-    quality_oracle,
     quantised,
-    score_all,
 )
-from doyen.score.topsis import Attribute
+from doyen_papers.score.oracles import Scores, composite, preference, score_all
 from doyen_papers.studies.pole_places import deployment
 
 P1, P2, P3, P4, P5 = (NodeId(f"p{i}") for i in range(1, 6))
+
+
+def own(value: float | None, *, higher_wins: bool = True) -> Oracle:
+    return Oracle("own", (Part(lambda situation: value, higher_wins),))
 
 
 def after_crash(name: str, oracle: Oracle, share: float | None = None, *, drop: bool = False) -> Scores:
@@ -129,9 +128,7 @@ def test_pole_5_the_fattest_among_the_fastest() -> None:
 
 def test_class_edges_belong_to_the_class_above() -> None:
     def standing(value: float) -> tuple[float, ...]:
-        return composite((callable_oracle(lambda epoch: value, higher_wins=False), 10.0)).standing(
-            Situation(me=P1, voters=(P1,))
-        )
+        return composite((own(value, higher_wins=False), 10.0)).standing(Situation(me=P1, voters=(P1,)))
 
     assert [standing(v)[0] for v in (0.0, 9.999, 10.0, 29.9999999, 30.0)] == [0.0, 0.0, -1.0, -3.0, -3.0]
 
@@ -170,30 +167,12 @@ def test_a_list_a_callable_and_a_quality_factor_are_oracles() -> None:
     trips, rates = deployment("1").matrix(), deployment("1").rates()
     assert score_all(preference([P2, P1]), trips, rates, exclude=P5).leader == P2
     assert score_all(preference([P5, P1]), trips, rates, exclude=P5).leader == P1
-    assert score_all(callable_oracle(lambda epoch: epoch), trips, rates).leader == P5  # All equal.
-    attributes = (Attribute(name="cpu", min=0, max=10, weight=1.0),)
-    rich, poor = (quality_oracle(attributes, lambda cpu=cpu: {"cpu": cpu}) for cpu in (8.0, 2.0))
-    here = Situation(me=P1, voters=(P1,))
-    assert rich.standing(here) > poor.standing(here) > quality_oracle(attributes, lambda: None).standing(here) == ()
+    assert score_all(own(1.0), trips, rates).leader == P5  # All equal.
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
 def test_a_score_that_is_none_is_below_all(value: float | None) -> None:
-    assert callable_oracle(lambda epoch: value).standing(Situation(me=P1, voters=(P1,))) == ()
-
-
-def test_a_score_function_that_fails_is_below_all_and_stops_no_election() -> None:
-    def broken(*epoch: int) -> float:
-        raise OSError("no such sensor")
-
-    here, attributes = Situation(me=P1, voters=(P1,)), (Attribute(name="cpu", min=0, max=10, weight=1.0),)
-    for oracle in (
-        callable_oracle(broken),
-        callable_oracle(lambda epoch: "much"),  # type: ignore[arg-type, return-value]
-        quality_oracle(attributes, broken),  # type: ignore[arg-type]
-        quality_oracle(attributes, lambda: {"memory": 1.0}),
-    ):
-        assert (oracle.score(here), oracle.standing(here)) == (None, ())
+    assert own(value).standing(Situation(me=P1, voters=(P1,))) == ()
 
 
 @pytest.mark.parametrize("names", [(), (LATENCY, 0.0), (LATENCY, float("nan"))])

@@ -6,19 +6,15 @@ import pytest
 
 from doyen.errors import ConfigError
 from doyen.score.probes import (
-    FailureRate,
     Rating,
     Unmeasured,
     battery_share,
-    closeness,
     cpu_capacity_ghz,
-    degree,
-    eccentricity,
     fixed,
     memory_free_gib,
-    regions,
 )
 from doyen.score.topsis import Attribute
+from doyen_papers.score.graph import closeness, degree, eccentricity, regions
 
 LINE = {"a": ["b"], "b": ["a", "c"], "c": ["b"], "x": ["y"], "y": ["x"], "z": []}
 
@@ -46,27 +42,20 @@ def test_the_kernels_files_are_read(tmp_path: Path) -> None:
         memory_free_gib(tmp_path / "none")
 
 
-def test_failures_per_hour_watched() -> None:
-    rate = FailureRate()
-    with pytest.raises(Unmeasured):
-        rate()
-    rate.watched(1800, failures=1)
-    rate.watched(1800)
-    assert rate() == 1.0
-    with pytest.raises(ConfigError):
-        rate.watched(-1)
-
-
 def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
     attributes = [
         Attribute(name="security", min=0, max=10, weight=0.5),
         Attribute(name="failures", min=0, max=2, weight=0.5, kind="cost"),
     ]
-    rating = Rating(attributes, {"security": fixed(10), "failures": FailureRate()})
+
+    def unmeasured() -> float:
+        raise Unmeasured("nothing was watched yet")
+
+    rating = Rating(attributes, {"security": fixed(10), "failures": unmeasured})
     values, missing = rating.measure()
     assert (values, missing) == ({"security": 10.0, "failures": 2.0}, ("failures",))  # Unmeasured counts as the worst.
     worse = rating()
-    rating.probes["failures"].watched(3600)  # type: ignore[attr-defined]
+    rating.probes["failures"] = fixed(0)
     assert rating() > worse
     rating.probes["security"] = lambda: float("nan")
     assert rating.measure()[1] == ("security",)

@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from doyen.cli import app
 from doyen.errors import ConfigError
-from doyen.score.probes import closeness, degree, modification_time
-from doyen.score.topsis import Attribute, quality, rate, read_attributes, read_table
+from doyen.score.topsis import Attribute, quality
 from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, TABLES, neighbours, prioritised
+from doyen_papers.score.graph import closeness, degree, modification_time
+from doyen_papers.score.table import rate, read_attributes, read_table
 
 
 def truncated(value: float, digits: int) -> str:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
-from doyen.score.oracles import score_all
+from doyen_papers.score.oracles import score_all
 from doyen_papers.studies.pole import CHOICES, Run, Setting, simulate
 from doyen_papers.studies.pole_places import Deployment, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s

@@ -13,7 +13,6 @@ from msgspec import Struct
 from doyen.core import Host, Instant, NodeId, ms, seconds
 from doyen.core.effects import Out
 from doyen.errors import LocalProtocolError
-from doyen.membership.ping import Ack, Ping, PingConfig, Pinger
 from doyen.sim.channel import size_max
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, LossModel, Network, NetworkConfig
@@ -22,6 +21,7 @@ from doyen.sim.streams import Streams
 from doyen.sim.timers import Timers
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
+from doyen_lab.simulators.ping import Ack, Ping, PingConfig, Pinger
 
 MEMBERS = [NodeId(name) for name in ("ann", "bob", "eve", "a longer name", "übel")]
 

@@ -40,6 +40,7 @@ ELSEWHERE = {  # Commands of further packages, by the package to install.
     "analyze": "doyen-papers",
     "papers": "doyen-papers",
     "advise": "doyen-papers",
+    "score": "doyen-papers",
     "bench": "doyen-lab",
     "lab": "doyen-lab",
 }

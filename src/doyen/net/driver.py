@@ -47,8 +47,8 @@ def boot_time_ns() -> Instant:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-class Tap(World, Protocol):
-    """What stands between a driver and its machines: it takes every input, and is the world of the host."""
+class Tap(Protocol):
+    """Stands between a driver and its machines, and takes every input."""
 
     def start(self, now: Instant) -> None: ...
     def start_late(self, port: Port, now: Instant) -> None: ...
@@ -111,11 +111,12 @@ class Driver:
             self._step(self._inputs.start_late, port)
         return port.machine
 
-    def interpose(self, tap: Tap) -> None:
-        """Put a tap between this driver and its machines, before any machine is added."""
+    def interpose(self, tap: Tap, world: World) -> None:
+        """Let a tap take all inputs of the machines, and a world all effects, before any machine is added."""
         if self.host.ports:
             raise LocalProtocolError(f"{self.host.node} has machines already: a tap must come before them")
-        self.host.world = self._tap = self._inputs = tap
+        self._tap = self._inputs = tap
+        self.host.world = world
 
     def watch(self, observer: Observer) -> None:
         """Add an observer, which is notified of every fact."""

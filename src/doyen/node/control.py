@@ -133,7 +133,7 @@ class Control:
             case "explain":
                 return node.explain(election)
             case "resign":
-                campaign = node.election(election) if election else node._own
+                campaign = node.election(election) if election else node.own_election
                 was = campaign.is_leader
                 await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
                 return self._leader(election) | {"resigned": was}

@@ -372,7 +372,8 @@ class Node:
         return self._campaigns[name]
 
     @property
-    def _own(self) -> Campaign:
+    def own_election(self) -> Campaign:
+        """Return the group's own election, the one without a name; raises `LocalProtocolError` where there is none."""
         if "" not in self._campaigns:
             has = ", ".join(self.agent.config.named_elections()) or "none yet"
             raise LocalProtocolError(f"this node has no election of its own: name one ({has}), node.election(NAME)")
@@ -380,23 +381,23 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        return "" in self._campaigns and self._own.is_leader
+        return "" in self._campaigns and self.own_election.is_leader
 
     def leader(self) -> str | None:
-        return self._own.leader()
+        return self.own_election.leader()
 
     @property
     def term(self) -> TermId | None:
-        return self._own.term
+        return self.own_election.term
 
     def lead(self, timeout: str | float | None = None) -> Leading:
-        return self._own.lead(timeout)
+        return self.own_election.lead(timeout)
 
     def terms(self) -> AsyncGenerator[Term, None]:
-        return self._own.terms()
+        return self.own_election.terms()
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
-        await self._own.resign(cooldown, to)
+        await self.own_election.resign(cooldown, to)
 
     # For campaigns.
 

@@ -44,20 +44,20 @@ class _Runner:
         on_ending_signal(node.ended.set)
         async with node:
             self._say_promise()
-            node._own.before_handing_over = self._stop_and_wait
+            node.own_election.before_handing_over = self._stop_and_wait
             work = loop.create_task(self._work(node))
             ended = loop.create_task(node.ended.wait())
             await asyncio.wait({work, ended}, return_when=asyncio.FIRST_COMPLETED)
             ended.cancel()
             if work.done() and (work.exception() is None or not node.ended.is_set()):
                 return work.result()
-            await node._own.stop_acting()  # First the command, then the word to the others.
+            await node.own_election.stop_acting()  # First the command, then the word to the others.
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             return 0 if node.failure is None else 1
 
     async def _work(self, node: Node) -> int:
-        campaign = node._own
+        campaign = node.own_election
         while True:
             began = time.monotonic()
             leader = campaign.leader()

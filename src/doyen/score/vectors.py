@@ -14,7 +14,7 @@ from doyen.score.oracles import Oracle, Situation, Standing
 
 
 class Fixed:
-    """A figure that stands still; unlike a lambda it can be kept in a recording."""
+    """A figure that does not change; unlike a lambda it can be kept in a recording."""
 
     __slots__ = ("value",)
 
@@ -37,7 +37,7 @@ class Vectors:
         self.rates: dict[NodeId, float] = {}
 
     def measured(self, peer: NodeId, round_trip: Duration, now: Instant) -> bool:
-        """Whether this is the first of that peer."""
+        """Keep a round trip; return whether it is the first of that peer."""
         new = peer not in self._samples
         samples = self._samples.setdefault(peer, deque())
         samples.append((now, round_trip))
@@ -49,12 +49,12 @@ class Vectors:
         self.rates[peer] = rate
 
     def forget(self, peer: NodeId) -> bool:
-        """Suspected to have crashed; whether it was there."""
+        """Forget the round trips of a peer that is suspected; return whether there were any."""
         return self._samples.pop(peer, None) is not None
 
     @property
     def rtt(self) -> dict[NodeId, float]:
-        """Mean round trips in ms."""
+        """Return the mean round trips in ms."""
         return {peer: sum(trip for _, trip in samples) / len(samples) / 1e6 for peer, samples in self._samples.items()}
 
 
@@ -76,7 +76,7 @@ class Scorer:
         self._vectors, self._rate, self._history, self._places = vectors, rate, history, places
 
     def __call__(self, epoch: int, gone: NodeId | None) -> Standing | None:
-        """None while too little was measured."""
+        """Return this server's standing, or None while too little was measured."""
         standing = self.oracle.standing(self.situation(epoch, gone))
         return standing or None
 

@@ -30,6 +30,7 @@ QUIET = {  # What Linux would say by itself on a new interface: off, before it c
     "ipv6/conf/default/dad_transmits": 0,
     "ipv6/conf/default/addr_gen_mode": 1,  # No address but those given.
 }
+NO_IPV6 = {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1}
 
 
 def new_prefix() -> str:

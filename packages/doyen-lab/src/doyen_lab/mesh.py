@@ -20,21 +20,16 @@ import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 
 from msgspec import Struct
 
 from doyen.errors import ConfigError, TransportError
 from doyen_lab.graph import grid, next_hops, way
-from doyen_lab.iproute import batch, check_rights, delete_namespaces, new_prefix, remove_leftovers, sysctl
-from doyen_lab.netns import Namespace
+from doyen_lab.iproute import NO_IPV6, batch, new_prefix
+from doyen_lab.netns import Namespace, Network, make_namespaces
 
 _HOSTS = "198.18"  # Guests: .tenant.host; the range set aside for benchmarks.
 _ROUTERS = "198.19.0"
-_SILENT = {  # A mesh of IPv4: nothing of IPv6 is ever said.
-    "ipv6/conf/all/disable_ipv6": 1,
-    "ipv6/conf/default/disable_ipv6": 1,
-}
 _ROUTING = {"ipv4/ip_forward": 1, "ipv4/conf/all/rp_filter": 0, "ipv4/conf/default/rp_filter": 0}
 
 
@@ -73,23 +68,16 @@ class Mesh:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> "Mesh":
-        check_rights()
-        remove_leftovers()
         with ExitStack() as cleanup:
-            names = [*self.routers, *(guest.name for guests in self.guests.values() for guest in guests)]
-            cleanup.callback(delete_namespaces, names)
-            batch([f"netns add {name}" for name in names])
-            for name in names:
-                sysctl(name, _SILENT | (_ROUTING if name in self.routers else {}))
+            guests = [guest.name for guests in self.guests.values() for guest in guests]
+            make_namespaces(cleanup, dict.fromkeys(self.routers, NO_IPV6 | _ROUTING) | dict.fromkeys(guests, NO_IPV6))
             self._link()
             for i in range(self.size):
                 self._set_up_router(i)
             self._cleanup = cleanup.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cleanup.close()
 
     # Making it.
@@ -180,17 +168,11 @@ class Mesh:
         return HopCounters(packets, size)
 
 
-class Guests:
+class Guests(Network):
     """One tenant's guests, as a network of their own; the mesh itself is entered and left by whoever made it."""
 
     def __init__(self, mesh: Mesh, tenant: str) -> None:
         self.mesh, self.tenant, self.nodes = mesh, tenant, mesh.guests[tenant]
-
-    def __enter__(self) -> "Guests":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def cut(self, i: int) -> None:
         self.mesh.cut(self.tenant, i)

@@ -22,16 +22,14 @@ Counters are those of the namespace's own end: every byte of a frame but its che
 import ipaddress
 import json
 import os
-import socket
 from contextlib import ExitStack
-from random import Random
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Self
 
 from msgspec import Struct
 
-from doyen.errors import ConfigError, TransportError
+from doyen.errors import ConfigError, LocalProtocolError
 from doyen_lab.iproute import (
+    NO_IPV6,
     QUIET,
     batch,
     check_rights,
@@ -99,42 +97,45 @@ class Namespace(Struct, frozen=True):
         return os.stat(f"/run/netns/{self.name}").st_ino
 
 
-class Network(Protocol):
-    """Hosts that processes run on; each can be cut off silently, and mended."""
+class Network:
+    """Hosts for processes to run on while the `with` lasts; whatever ends it, all that was made is removed."""
 
-    @property
-    def nodes(self) -> list[Namespace]: ...
-    def __enter__(self) -> Any: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def cut(self, i: int, /) -> None: ...
-    def mend(self, i: int, /) -> None: ...
+    nodes: list[Namespace]
+    _cleanup: ExitStack
 
+    def __enter__(self) -> Self:
+        with ExitStack() as cleanup:
+            self._make(cleanup)
+            self._cleanup = cleanup.pop_all()
+        return self
 
-def free_ports(count: int) -> int:
-    """Return the first of `count` ports in a row that are free on loopback now."""
-    rng = Random(os.urandom(8))
-    for _ in range(100):
-        first = rng.randrange(20_000, 60_000 - count)
-        probes: list[socket.socket] = []
-        try:
-            for port in range(first, first + count):
-                probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                probes.append(probe)
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        else:
-            return first
-        finally:
-            for probe in probes:
-                probe.close()
-    raise TransportError(f"no {count} free ports in a row on loopback")
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def _make(self, cleanup: ExitStack) -> None:
+        """Make the hosts, and push onto `cleanup` how they are removed; by default there is nothing to make."""
+
+    def cut(self, i: int, /) -> None:
+        """Cut a host off silently: its interface stays up, and nobody is told."""
+        raise LocalProtocolError("nobody can be cut off here: use namespaces")
+
+    def mend(self, i: int, /) -> None:
+        """Let a host that was cut off take part again."""
+        raise LocalProtocolError("nobody can be cut off here: use namespaces")
 
 
-class Namespaces:
-    """`node_count` hosts on one bridge, for as long as the `with` lasts; whatever ends it, they are removed."""
+def make_namespaces(cleanup: ExitStack, settings: dict[str, dict[str, int]]) -> None:
+    """Make namespaces with these settings of the kernel, by name; they are removed by `cleanup`."""
+    check_rights()
+    remove_leftovers()
+    cleanup.callback(delete_namespaces, [*settings])
+    batch([f"netns add {name}" for name in settings])
+    for name, values in settings.items():
+        sysctl(name, values)
+
+
+class Namespaces(Network):
+    """`node_count` hosts on one bridge."""
 
     def __init__(self, node_count: int) -> None:
         if not 1 <= node_count <= NODES_MAX:
@@ -142,24 +143,6 @@ class Namespaces:
         prefix = new_prefix()
         self.switch = f"{prefix}-switch"
         self.nodes = [host(prefix, i, f"veth{i}") for i in range(node_count)]
-        self._cleanup = ExitStack()
-
-    def __enter__(self) -> "Namespaces":
-        check_rights()
-        remove_leftovers()
-        with ExitStack() as cleanup:
-            cleanup.callback(delete_namespaces, [self.switch, *(node.name for node in self.nodes)])
-            cleanup.enter_context(room_for_neighbours(len(self.nodes) ** 2))
-            self._make()
-            self._cleanup = cleanup.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cleanup.close()
-
-    # Faults.
 
     def cut(self, i: int) -> None:
         """Cut a host off silently: the bridge no longer forwards for it, its interface stays up, and nobody is told."""
@@ -171,11 +154,9 @@ class Namespaces:
     def _plug(self, i: int, where: str) -> None:
         batch([f"link set {self.nodes[i].interface} {where}"], namespace=self.switch)
 
-    def _make(self) -> None:
-        batch([f"netns add {name}" for name in (self.switch, *(node.name for node in self.nodes))])
-        sysctl(self.switch, {"ipv6/conf/all/disable_ipv6": 1, "ipv6/conf/default/disable_ipv6": 1})
-        for node in self.nodes:
-            sysctl(node.name, QUIET)
+    def _make(self, cleanup: ExitStack) -> None:
+        make_namespaces(cleanup, {self.switch: NO_IPV6} | {node.name: QUIET for node in self.nodes})
+        cleanup.enter_context(room_for_neighbours(len(self.nodes) ** 2))
         batch(
             [
                 f"link add {n.interface} netns {n.name} type veth peer name {n.interface} netns {self.switch}"

@@ -27,14 +27,14 @@ from doyen.core.clock import Instant, ms
 from doyen.core.ids import Address, NodeId
 from doyen.core.order import order
 from doyen.election.spanning import SpanningConfig
-from doyen.election.spanning.hello import HelloConfig
 from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import boot_time_ns
-from doyen.score.probes import regions
 from doyen_lab.contest.entrant import Entrant
+from doyen_lab.hello import HelloConfig
 from doyen_lab.spanning_node import MeshTold, SpanningPlan
 from doyen_lab.switch import Switch
+from doyen_papers.score.graph import regions
 
 PORT: Final = 7700
 CONFIG: Final = SpanningConfig(hop_delay=ms(80), diameter_max=6, link_wait=ms(2000), pulse_interval=ms(320))

@@ -24,11 +24,11 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.election.spanning import Spanning, SpanningConfig
-from doyen.election.spanning.hello import Hello, HelloConfig
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.told import Told
+from doyen_lab.hello import Hello, HelloConfig
 
 ELECTION, LINKS = "election", "links"
 

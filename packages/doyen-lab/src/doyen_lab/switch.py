@@ -23,16 +23,15 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
-from doyen_lab.graph import Edge, check_edges, full_mesh
-from doyen_lab.iproute import QUIET, batch, check_rights, delete_namespaces, new_prefix, remove_leftovers, sysctl
-from doyen_lab.netns import NODES_MAX, Namespace, address_lines, host
+from doyen_lab.graph import Edge, check_edges, full_mesh, next_hops, way
+from doyen_lab.iproute import QUIET, batch, new_prefix
+from doyen_lab.netns import NODES_MAX, Namespace, Network, address_lines, host, make_namespaces
 from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
 
 __all__ = ["Link", "LinkCounters", "Loopback", "Switch", "Traffic"]
@@ -67,8 +66,8 @@ class Traffic(Struct, frozen=True):
         return sum(link.refused for link in self.links.values())
 
 
-class Switch:
-    """`node_count` hosts and the links between them while the `with` lasts; whatever ends it, all is removed."""
+class Switch(Network):
+    """`node_count` hosts and the links between them."""
 
     def __init__(
         self,
@@ -84,8 +83,9 @@ class Switch:
             raise ConfigError(f"{node_count} is out of range: give 1 to {NODES_MAX}", field="nodes")
         check_link(link)
         prefix = new_prefix()
-        self.nodes: list[Namespace] = [host(prefix, i, INTERFACE) for i in range(node_count)]
+        self.nodes = [host(prefix, i, INTERFACE) for i in range(node_count)]
         self.edges = full_mesh(node_count) if edges is None else check_edges(node_count, edges)
+        self._hops = next_hops(node_count, self.edges)
         self._links = {direction: link for a, b in self.edges for direction in ((a, b), (b, a))}
         self._plan = SwitchPlan(
             namespaces=[node.name for node in self.nodes],
@@ -98,30 +98,19 @@ class Switch:
             multicast=multicast,
         )
         self._process: subprocess.Popen[bytes] | None = None
-        self._cleanup = ExitStack()
 
-    def __enter__(self) -> "Switch":
-        check_rights()
-        remove_leftovers()
-        with ExitStack() as cleanup:
-            cleanup.callback(delete_namespaces, [node.name for node in self.nodes])
-            batch([f"netns add {node.name}" for node in self.nodes])
-            for node in self.nodes:
-                sysctl(node.name, QUIET)
-            self._process = process = _start_loop()
-            cleanup.callback(_end_loop, process)
-            self._ask(self._plan)
-            for node in self.nodes:
-                routes = [f"route add 224.0.0.0/4 dev {INTERFACE}"] if self._plan.multicast else []
-                batch([*address_lines(node), *routes], namespace=node.name)
-            self._cleanup = cleanup.pop_all()
-        return self
+    def _make(self, cleanup: ExitStack) -> None:
+        make_namespaces(cleanup, {node.name: QUIET for node in self.nodes})
+        self._process = process = _start_loop()
+        cleanup.callback(_end_loop, process)
+        self._ask(self._plan)
+        for node in self.nodes:
+            routes = [f"route add 224.0.0.0/4 dev {INTERFACE}"] if self._plan.multicast else []
+            batch([*address_lines(node), *routes], namespace=node.name)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process = None
-        self._cleanup.close()
+        super().__exit__()
 
     @property
     def pid(self) -> int:
@@ -134,6 +123,11 @@ class Switch:
         """Return the direction from a to b, as it is now."""
         self._check_linked(a, b)
         return self._links[a, b]
+
+    def reaches(self, a: int, b: int) -> bool:
+        """Whether packets from a arrive at b: every link on the way is up."""
+        links = way(self._hops, a, b)
+        return links is not None and all(self._links[link].up for link in links)
 
     def set(self, a: int, b: int, *, both: bool = True, **fields: Any) -> None:
         """Change some of a link's `delay`, `jitter`, `loss`, `up`; with `both=False` only from a to b."""
@@ -213,26 +207,15 @@ class Switch:
         return msgspec.json.decode(line, type=Answer)
 
 
-class Loopback:
+class Loopback(Network):
     """The machine's own loopback in the place of a network: no root is needed, and no host can be cut off."""
 
     def __init__(self, node_count: int) -> None:
         place = f"127.{os.getpid() >> 8 & 127 | 64}.{os.getpid() & 255}"  # Two processes' hosts differ.
         self.nodes = [Namespace("", "lo", f"{place}.{i + 1}") for i in range(node_count)]
 
-    def __enter__(self) -> "Loopback":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def link(self, a: int, b: int) -> Link:
-        return PLAIN
-
-    def cut(self, i: int) -> None:
-        raise LocalProtocolError("nobody can be cut off on loopback: use namespaces")
-
-    mend = cut
+    def reaches(self, a: int, b: int) -> bool:
+        return True
 
 
 def check_link(link: Link) -> None:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.election.wakeup import RankMap, TimerShape
+from doyen.election.announce.wakeup import RankMap, TimerShape
 from doyen.errors import ConfigError
 
 LEADER_COUNT_MAX: Final = 64

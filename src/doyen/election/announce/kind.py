@@ -25,7 +25,7 @@ from doyen.core.kinds import (
 from doyen.core.rank import shortest
 from doyen.core.reasons import Account, Reasons, first
 from doyen.election.announce.config import AnnounceConfig
-from doyen.election.wakeup import RankMap, TimerShape
+from doyen.election.announce.wakeup import RankMap, TimerShape
 from doyen.errors import ConfigError
 
 

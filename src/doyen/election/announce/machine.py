@@ -47,7 +47,7 @@ from doyen.election.announce.messages import (
     Status,
     WakeUp,
 )
-from doyen.election.wakeup import Place, draw
+from doyen.election.announce.wakeup import Place, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 

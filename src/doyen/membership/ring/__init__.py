@@ -3,7 +3,7 @@
 config.py          both modes, and every bound that follows
 geometry.py        points, keys and neighbours on the ring
 messages.py        messages, timers and facts: the whole interface
-arbitrator.py      one arbitrator's memory and judgement; central.py: one that does nothing else
+arbitrator.py      one arbitrator's memory and judgement
 pair.py            what is kept of a neighbour, of an arbitration and of an upgrade
 lease.py           how a neighbour is watched
 request.py         arbitration on the asker's side
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from doyen.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from doyen.membership.ring.central import CentralArbitrator as CentralArbitrator
     from doyen.membership.ring.config import ArbitrationConfig as ArbitrationConfig
     from doyen.membership.ring.machine import Arbitration as Arbitration
     from doyen.membership.ring.neighbourhood import founding as founding
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "CentralArbitrator": "central",
         "ArbitrationConfig": "config",
         "Arbitration": "machine",
         "founding": "neighbourhood",

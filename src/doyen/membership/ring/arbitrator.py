@@ -109,9 +109,6 @@ class Arbitrator:
         )
         return ProposeReply(me.incarnation, message.incarnation, votes)
 
-    def entry_count(self, a: Name, b: Name) -> int:
-        return len(self._failed.get((min(a, b), max(a, b)), {}))
-
     def _prune(self, now: Instant) -> None:
         if len(self._asked) <= PRUNE_ABOVE and len(self._versions) <= PRUNE_ABOVE:
             return

@@ -165,13 +165,6 @@ class Roster:
         """Return the next `count` seats in order, for a member that asks for the list piece by piece."""
         return sorted(seat for seat in self if seat.point > point)[:count]
 
-    def closest(self, key: int, me: Seat) -> Seat:
-        """Return the owner of a key, by this list."""
-        probe = Seat(key, NodeId(""), 0)
-        found = owner(key, {me, *self.near(probe, 1)})
-        assert found is not None
-        return found
-
     def _walk(self, seats: Sequence[Seat], me: Seat, each_side: int, without: Collection[Name]) -> list[Seat]:
         found: list[Seat] = []
         size, start = len(seats), bisect_left(seats, me)

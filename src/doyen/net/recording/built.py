@@ -5,6 +5,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache, partial
+from random import Random
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final
 
@@ -14,9 +15,10 @@ from doyen.core.host import Port
 
 SANS_IO: Final = ("doyen.core.", "doyen.membership.", "doyen.election.", "doyen.score.")
 SCALARS: Final = frozenset({type(None), bool, int, float, str})
-SEQUENCES: Final[dict[str, Any]] = {kind.__name__: kind for kind in (list, tuple, set, frozenset, deque)}
-MAPPINGS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (dict, OrderedDict, Counter)}
-CONTAINERS: Final[dict[Any, Any]] = {kind: name for name, kind in (SEQUENCES | MAPPINGS).items()}
+MAPPINGS: Final = (dict, OrderedDict, Counter)
+_KINDS: Final[tuple[Any, ...]] = (bytes, list, tuple, set, frozenset, deque, *MAPPINGS, Random)
+PLAIN: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
+PLAIN_NAMES: Final[dict[Any, Any]] = {kind: name for name, kind in PLAIN.items()}
 WITHOUT_DATA: Final = (Port, type, FunctionType, MethodType, BuiltinFunctionType, partial, type(cache(int)))
 
 
@@ -39,7 +41,7 @@ class Built:
         while todo:
             found = todo.pop()
             kind = type(found)
-            if kind in SCALARS or kind is bytes or isinstance(found, Enum) or id(found) in self.numbers:
+            if kind in SCALARS or isinstance(found, bytes | Enum) or id(found) in self.numbers:
                 continue
             if kind not in (tuple, frozenset):
                 self.numbers[id(found)] = len(self.objects)
@@ -51,11 +53,11 @@ class Built:
         kind = type(found)
         if kind in (list, tuple, deque):
             yield from found
-        elif kind in MAPPINGS.values():
+        elif kind in MAPPINGS:
             yield from found.values()  # Keys are values that never change.
         elif isinstance(found, Struct):
             yield from (getattr(found, field) for field in found.__struct_fields__)
-        elif kind not in (set, frozenset) and self.is_at_home(kind):
+        elif self.is_at_home(kind):
             yield from attributes_of(found).values()
 
     def is_at_home(self, kind: type) -> bool:

@@ -3,11 +3,13 @@
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import NEVER, Instant
 from doyen.core.codec import SHORT
+from doyen.core.host import Port, Verbs, World
 from doyen.core.ids import Address, NodeId
-from doyen.net.recording.format import Effect, Emitted, Multicast, Persisted, Sent, TimerSet, encode
+from doyen.net.recording.format import Effect, encode
 
 TEXT_MAX: Final = 1000  # Characters of an effect, or of a failure.
 _LONG: Final = {short: channel for channel, short in SHORT.items()}
@@ -29,28 +31,58 @@ def _plain(found: Any) -> bytes:
         return encode(repr(found))
 
 
-class Describer:
-    """Describes the effects of one channel."""
+class Numbered(Struct, frozen=True, gc=False):
+    """A timer on its way through the world, with the number under which it is recorded."""
 
-    __slots__ = ("_channel",)
+    number: int
+    timer: Any
 
-    def __init__(self, channel: str) -> None:
-        self._channel = SHORT.get(channel, channel)
 
-    def sent(self, to: NodeId | Address, message: Any) -> Sent:
-        return Sent(self._channel, to if isinstance(to, str) else str(to), encode(message))
+class DescribingWorld:
+    """The world of a host whose effects are kept: it describes each effect, numbers each timer, and passes both on."""
 
-    def multicast(self, message: Any) -> Multicast:
-        return Multicast(self._channel, encode(message))
+    def __init__(self, onward: World) -> None:
+        self.effects: list[Effect] | None = None  # Those of the input under way; None: nobody wants them.
+        self.timers: dict[int, tuple[Instant, str, Any]] = {}  # (at, channel, timer) of those that have not fired.
+        self.next_timer = 0
+        self._onward = onward
 
-    def timer_set(self, timer: Any, at: Instant) -> TimerSet:
-        return TimerSet(self._channel, type(timer).__name__, _plain(timer), at)
+    def verbs(self, port: Port) -> Verbs:
+        onward = self._onward.verbs(port)
+        channel = SHORT.get(port.channel, port.channel)
 
-    def emitted(self, fact: Any) -> Emitted:
-        return Emitted(self._channel, type(fact).__name__, _plain(fact))
+        def send(to: NodeId | Address, message: Any) -> None:
+            if self.effects is not None:
+                self.effects.append(Effect("send", channel, encode(message), str(to)))
+            onward.send(to, message)
 
-    def persisted(self, record: Any) -> Persisted:
-        return Persisted(self._channel, type(record).__name__, _plain(record))
+        def multicast(message: Any) -> None:
+            if self.effects is not None:
+                self.effects.append(Effect("multicast", channel, encode(message)))
+            onward.multicast(message)
+
+        def set_timer(timer: Any, at: Instant) -> None:
+            if self.effects is not None:
+                self.effects.append(Effect("set timer", channel, _plain(timer), type(timer).__name__, at))
+            if at < NEVER:
+                number = self.next_timer
+                self.next_timer += 1
+                self.timers[number] = (at, port.channel, timer)
+                onward.set_timer(Numbered(number, timer), at)
+
+        return Verbs(send, multicast, set_timer)
+
+    def persist(self, port: Port, record: Any) -> None:
+        if self.effects is not None:
+            channel = SHORT.get(port.channel, port.channel)
+            self.effects.append(Effect("persist", channel, _plain(record), type(record).__name__))
+        self._onward.persist(port, record)
+
+    def observe(self, port: Port, fact: Any, now: Instant) -> None:
+        if self.effects is not None:
+            channel = SHORT.get(port.channel, port.channel)
+            self.effects.append(Effect("emit", channel, _plain(fact), type(fact).__name__))
+        self._onward.observe(port, fact, now)
 
 
 # For people.
@@ -65,18 +97,15 @@ def effect_text(effect: Effect | None) -> str:
     """Return an effect in words; no effect is an empty text."""
     if effect is None:
         return ""
-    match effect:
-        case Sent(_, to, message):
-            what = f"send {to} {_shown(message)}"
-        case Multicast(_, message):
-            what = f"multicast {_shown(message)}"
-        case TimerSet(_, kind, timer, at):
-            what = f"set timer {kind}({_shown(timer)}) at {at}"
-        case Emitted(_, kind, fact):
-            what = f"emit {kind}({_shown(fact)})"
-        case Persisted(_, kind, record):
-            what = f"persist {kind}({_shown(record)})"
-    text = f"{channel_of(effect)}: {what}"
+    shown = _shown(effect.data)
+    match effect.verb:
+        case "send" | "multicast":
+            what = " ".join(filter(None, (effect.what, shown)))
+        case "set timer":
+            what = f"{effect.what}({shown}) at {effect.at}"
+        case _:
+            what = f"{effect.what}({shown})"
+    text = f"{channel_of(effect)}: {effect.verb} {what}"
     return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "…"
 
 

@@ -73,92 +73,32 @@ class Header(Struct, frozen=True, kw_only=True):
 
 Reference: TypeAlias = tuple[int]  # The number of an object.
 Value: TypeAlias = bool | int | float | str | Reference | None
+Plain: TypeAlias = Literal[
+    "bytes", "list", "tuple", "set", "frozenset", "deque", "dict", "OrderedDict", "Counter", "Random"
+]
 
 
-class Sequence(Struct, frozen=True, array_like=True, tag="q"):
+class Entry(Struct, frozen=True, array_like=True):
+    """One object: what it is, and what it consists of."""
+
     number: int
-    kind: Literal["list", "tuple", "set", "frozenset", "deque"]
-    items: list[Value]
-    length_max: int | None = None  # Of a deque.
-
-
-class Mapping(Struct, frozen=True, array_like=True, tag="m"):
-    number: int
-    kind: Literal["dict", "OrderedDict", "Counter"]
-    keys: list[Value]
+    kind: int | Plain  # Its class, by its place in `State.classes`; or one of Python's own types.
     values: list[Value]
+    names: list[str] = []  # Of an object with attributes: their names, in the order of the values.
 
-
-class Instance(Struct, frozen=True, array_like=True, tag="i"):
-    number: int
-    kind: int  # Its class.
-    attributes: dict[str, Value]
-
-
-class Record(Struct, frozen=True, array_like=True, tag="r"):
-    """A `msgspec.Struct`, by its fields in order."""
-
-    number: int
-    kind: int
-    fields: list[Value]
-
-
-class Choice(Struct, frozen=True, array_like=True, tag="e"):
-    """A member of an `Enum`."""
-
-    number: int
-    kind: int
-    name: str
-
-
-class Blob(Struct, frozen=True, array_like=True, tag="b"):
-    number: int
-    data: bytes
-
-
-class RandomState(Struct, frozen=True, array_like=True, tag="s"):
-    number: int
-    version: int
-    words: list[int]
-    gauss: float | None
-
-
-Entry: TypeAlias = Sequence | Mapping | Instance | Record | Choice | Blob | RandomState
 
 # Effects.
 
 
-class Sent(Struct, frozen=True, gc=False, array_like=True, tag="s"):
+class Effect(Struct, frozen=True, gc=False, array_like=True):
+    """One thing that a machine did."""
+
+    verb: Literal["send", "multicast", "set timer", "emit", "persist"]
     channel: str  # As the codec shortens it.
-    to: str
-    message: bytes
+    data: bytes  # The message, the timer, the fact or the record.
+    what: str = ""  # To whom a message is sent; of everything but messages, the name of its type.
+    at: Instant = 0  # When a timer is to fire.
 
-
-class Multicast(Struct, frozen=True, gc=False, array_like=True, tag="m"):
-    channel: str
-    message: bytes
-
-
-class TimerSet(Struct, frozen=True, gc=False, array_like=True, tag="t"):
-    channel: str
-    kind: str
-    timer: bytes
-    at: Instant
-
-
-class Emitted(Struct, frozen=True, gc=False, array_like=True, tag="e"):
-    channel: str
-    kind: str
-    fact: bytes
-
-
-class Persisted(Struct, frozen=True, gc=False, array_like=True, tag="p"):
-    channel: str
-    kind: str
-    record: bytes
-
-
-Effect: TypeAlias = Sent | Multicast | TimerSet | Emitted | Persisted
 
 # Inputs.
 

@@ -15,18 +15,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen.errors import TransportError
-from doyen.net.recording.built import (
-    CONTAINERS,
-    MAPPINGS,
-    SEQUENCES,
-    WITHOUT_DATA,
-    Built,
-    attributes_of,
-    name_of,
-    named_by,
-    slots_of,
-)
-from doyen.net.recording.format import Blob, Choice, Entry, Instance, Mapping, RandomState, Record, Sequence, Value
+from doyen.net.recording.built import MAPPINGS, PLAIN, WITHOUT_DATA, Built, attributes_of, name_of, named_by, slots_of
+from doyen.net.recording.format import Entry, Value
 
 OBJECTS_MAX: Final = 1_000_000
 VALUES_MAX: Final = 4_000_000
@@ -59,10 +49,12 @@ class Loader:
         """
         entries = self._entries.values()
         for entry in entries:
+            kind = self._class(entry.kind)
             if entry.number < self._built_count:
-                if not _fits(entry, self._objects.get(entry.number)):
+                owner = self._objects.get(entry.number)
+                if type(owner) is not kind or isinstance(owner, WITHOUT_DATA) or not _can_be_filled(kind):
                     raise TransportError(f"object {entry.number} is of another type here")
-            elif _can_change(entry):
+            elif not issubclass(kind, bytes | tuple | frozenset | Struct | Enum):
                 self._objects[entry.number] = self._try(self._made, entry)
         for entry in entries:
             if entry.number not in self._objects:
@@ -92,78 +84,67 @@ class Loader:
         except Exception as error:  # Whatever the checks of a Struct, or a hash, make of nonsense.
             raise TransportError(f"object {entry.number} cannot be made: {type(error).__name__}: {error}") from None
 
-    def _class(self, number: int) -> Any:
-        found = self._classes[number] if 0 <= number < len(self._classes) else None
+    def _class(self, kind: int | str) -> Any:
+        if isinstance(kind, str):
+            return PLAIN[kind]
+        found = self._classes[kind] if 0 <= kind < len(self._classes) else None
         if found is None:
-            name = self._names[number] if 0 <= number < len(self._names) else number
+            name = self._names[kind] if 0 <= kind < len(self._names) else kind
             raise TransportError(f"it names a class that no machine of this stack has: {str(name)[:200]}")
         return found
 
     def _made(self, entry: Entry) -> Any:
-        match entry:
-            case Sequence(_, "tuple" | "frozenset" as kind, items):
-                return SEQUENCES[kind](self._values(items))
-            case Sequence(_, "deque", _, length_max):
-                return deque(maxlen=length_max)
-            case Sequence(_, kind) | Mapping(_, kind):
-                return (SEQUENCES | MAPPINGS)[kind]()
-            case Blob(_, data):
-                return data
-            case Choice(_, number, name) if issubclass(self._class(number), Enum):
-                return self._class(number)[name]
-            case Record(_, number, fields) if issubclass(self._class(number), Struct):
-                names = self._class(number).__struct_fields__
-                return self._class(number)(**dict(zip(names, self._values(fields), strict=True)))
-            case Instance(_, number) if _has_plain_instances(self._class(number)):
-                return object.__new__(self._class(number))
+        kind = self._class(entry.kind)
+        if kind in (tuple, frozenset):
+            return kind(self._values(entry.values))
+        if kind is bytes:
+            return bytes.fromhex(self.value(entry.values[0]))
+        if kind is deque:
+            return deque(maxlen=self.value(entry.values[0]))
+        if kind in (list, set, *MAPPINGS):
+            return kind()
+        if issubclass(kind, Enum):
+            return kind[self.value(entry.values[0])]
+        if issubclass(kind, Struct):
+            return kind(**dict(zip(kind.__struct_fields__, self._values(entry.values), strict=True)))
+        if _has_plain_instances(kind):
+            return object.__new__(kind)
         raise TransportError(f"object {entry.number} is of no type that can be made")
 
     def _fill(self, entry: Entry) -> None:
-        owner = self._objects[entry.number]
-        match entry:
-            case Sequence(_, "list", items):
-                owner[:] = self._values(items)
-            case Sequence(_, "set", items):
-                owner.clear()
-                owner.update(self._values(items))
-            case Sequence(_, "deque", items):
-                owner.clear()
-                owner.extend(self._values(items))
-            case Mapping(_, _, keys, values):
-                owner.clear()
-                for key, value in zip(self._values(keys), self._values(values), strict=True):
-                    owner[key] = value
-            case RandomState(_, version, words, gauss):
-                owner.setstate((version, tuple(words), gauss))
-            case Record(_, _, fields) if not owner.__struct_config__.frozen:  # Its own checks may have set some.
-                for field, value in zip(owner.__struct_fields__, self._values(fields), strict=True):
-                    setattr(owner, field, value)
-            case Instance(number, _, attributes):
-                found = dict(zip(attributes, self._values(list(attributes.values())), strict=True))
-                _set_attributes(owner, found, whole=number < self._built_count)
+        owner, kind = self._objects[entry.number], self._class(entry.kind)
+        if not _can_be_filled(kind):
+            return
+        values = self._values(entry.values)
+        if kind is list:
+            owner[:] = values
+        elif kind is set:
+            owner.clear()
+            owner.update(values)
+        elif kind is deque:
+            owner.clear()
+            owner.extend(values[1:])
+        elif kind in MAPPINGS:
+            owner.clear()
+            half = len(values) // 2
+            for key, value in zip(values[:half], values[half:], strict=True):
+                owner[key] = value
+        elif kind is Random:
+            version, gauss, *words = values
+            owner.setstate((version, tuple(words), gauss))
+        elif issubclass(kind, Struct):  # Its own checks may have set some.
+            for field, value in zip(owner.__struct_fields__, values, strict=True):
+                setattr(owner, field, value)
+        else:
+            found = dict(zip(entry.names, values, strict=True))
+            _set_attributes(owner, found, whole=entry.number < self._built_count)
 
 
-def _can_change(entry: Entry) -> bool:
-    return isinstance(entry, Instance | Mapping) or (isinstance(entry, Sequence) and not _is_fixed(entry))
-
-
-def _is_fixed(entry: Sequence) -> bool:
-    return entry.kind in ("tuple", "frozenset")
-
-
-def _fits(entry: Entry, owner: Any) -> bool:
-    """Whether an entry can be the state of that built object."""
-    kind = type(owner)
-    match entry:
-        case Sequence() | Mapping():
-            return not (isinstance(entry, Sequence) and _is_fixed(entry)) and CONTAINERS.get(kind) == entry.kind
-        case RandomState():
-            return kind is Random
-        case Record():
-            return isinstance(owner, Struct) and not owner.__struct_config__.frozen
-        case Instance():
-            return _has_plain_instances(kind) and not isinstance(owner, WITHOUT_DATA)
-    return False
+def _can_be_filled(kind: Any) -> bool:
+    """Whether objects of a class can change after they were made."""
+    if issubclass(kind, Struct):
+        return not kind.__struct_config__.frozen
+    return kind in (list, set, deque, Random, *MAPPINGS) or _has_plain_instances(kind)
 
 
 def _has_plain_instances(kind: Any) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from doyen.core.codec import Codec
 from doyen.errors import LocalProtocolError
 from doyen.net.recording.effects import channel_of
-from doyen.net.recording.format import DATAGRAM_MAX, Heard, Multicast, Sent, identifier
+from doyen.net.recording.format import DATAGRAM_MAX, Heard, identifier
 from doyen.net.recording.reader import Reader
 
 
@@ -68,9 +68,9 @@ def _messages(path: Path) -> Iterator[tuple[str, Spot, bool]]:
             if isinstance(item.given, Heard):
                 yield identifier(item.given.data), spot, False
             for effect in item.effects:
-                if isinstance(effect, Sent | Multicast):
+                if effect.verb in ("send", "multicast"):
                     try:
-                        message = msgspec.Raw(effect.message)
+                        message = msgspec.Raw(effect.data)
                         data = codec.encode(origin.node, origin.incarnation, channel_of(effect), message)
                     except LocalProtocolError:
                         continue  # It was too large to be sent.

@@ -19,18 +19,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from msgspec import Struct
-
 from doyen import __version__
-from doyen.core.clock import NEVER, Instant
+from doyen.core.clock import Instant
 from doyen.core.codec import Codec, Envelope
-from doyen.core.host import Port, Verbs
-from doyen.core.ids import Address, NodeId
+from doyen.core.host import Port
+from doyen.core.ids import NodeId
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.driver import Driver
 from doyen.net.recording.built import Built
 from doyen.net.recording.declared import commanded, told
-from doyen.net.recording.effects import Describer, failure_text
+from doyen.net.recording.effects import DescribingWorld, Numbered, failure_text
 from doyen.net.recording.format import (
     BODY_MAX,
     DATAGRAM_MAX,
@@ -38,7 +36,6 @@ from doyen.net.recording.format import (
     Added,
     Commanded,
     Durable,
-    Effect,
     Entry,
     Fired,
     Given,
@@ -62,13 +59,6 @@ SIZE: Final = 16 << 20  # Days of a quiet group.
 T = TypeVar("T")
 
 
-class Numbered(Struct, frozen=True, gc=False):
-    """A timer on its way through the driver, with the number under which it will be recorded."""
-
-    number: int
-    timer: Any
-
-
 class Recorder:
     """Stands between a driver and its machines: `Recorder(…)` before the first machine is added, then `begin`."""
 
@@ -76,23 +66,19 @@ class Recorder:
         if size_max < SIZE_MIN:
             raise ConfigError(f"{size_max} is too small: give at least {SIZE_MIN} bytes", field="record_max")
         self.path, self.size_max, self.origin = path, size_max, origin
-        self.input_count = self.segment_count = 0
         self._driver, self._host = driver, driver.host
         self._codec = Codec(origin.group, datagram_max=DATAGRAM_MAX)
         self._built = Built()
         self._restored: dict[str, bytes] = {}
         self._additions: list[dict[str, str]] = []
         self._view: Callable[[], Any] = lambda: None
-        self._timers: dict[int, tuple[Instant, str, Any]] = {}  # Those that have not fired.
-        self._next_timer = 0
+        self._world = DescribingWorld(driver)
         self._file: int | None = None
         self._size = 0  # Of inputs alone: large machines must not leave them no room.
-        self._effects: list[Effect] | None = None  # Those of the input under way.
         self._nested: list[tuple[int, Commanded | Told]] = []
-        self._describers: dict[str, Describer] = {}  # By channel.
         self._added: Added | None = None  # If that is the input under way.
         self._lost = False  # Something happened that the segment does not tell: another must begin.
-        driver.interpose(self)
+        driver.interpose(self, self._world)
         driver.on_close(self.stop)
 
     # Building.
@@ -131,7 +117,7 @@ class Recorder:
             self._additions.append(dict(what))
 
         try:
-            if self._effects is None:
+            if self._world.effects is None:
                 self._added = Added(dict(what), [], {})
                 self._record(self._added, enter, self._driver.clock())
             else:  # Within another input, what follows from which cannot be told apart.
@@ -152,10 +138,6 @@ class Recorder:
             self._file = None
         if why:
             log.error("%s: nothing is recorded from here on: %s", self._host.node, why)
-
-    @property
-    def is_recording(self) -> bool:
-        return self._file is not None
 
     # Inputs, from the driver.
 
@@ -180,7 +162,7 @@ class Recorder:
         self._try(lambda: Heard(self._codec.encode(sender, self.origin.incarnation, channel, message)), hear, now)
 
     def on_timer(self, port: Port, timer: Numbered, now: Instant) -> None:
-        self._timers.pop(timer.number, None)
+        self._world.timers.pop(timer.number, None)
         self._record(Fired(timer.number), partial(self._host.on_timer, port, timer.timer), now)
 
     def on_durable(self, port: Port, now: Instant) -> None:
@@ -208,68 +190,31 @@ class Recorder:
             self.stop(str(error))
             enter(now)
             return
-        if self._effects is None:
+        effects = self._world.effects
+        if effects is None:
             self._record(given, enter, now)
         else:
             assert isinstance(given, Commanded | Told), "machines say nothing to themselves within a step"
-            self._nested.append((len(self._effects), given))
+            self._nested.append((len(effects), given))
             enter(now)
 
     def _record(self, given: Given, enter: Callable[[Instant], None], now: Instant) -> None:
         if self._file is None:
             enter(now)
             return
-        self._effects, self._nested = [], []
-        failure = ""
+        effects = self._world.effects = []
+        self._nested, failure = [], ""
         try:
             enter(now)
         except Exception as error:
             failure = failure_text(error)
             raise
         finally:
-            effects, self._effects = self._effects, None
-            self.input_count += 1
+            self._world.effects = None
             if not self._lost:
                 self._write(Input(now, given, effects, self._nested, failure))
             if self._file is not None and (self._lost or self._size > self.size_max // 2):
                 self._next_segment()
-
-    # Effects, from the machines.
-
-    def verbs(self, port: Port) -> Verbs:
-        verbs = self._driver.verbs(port)
-        describe = self._describers[port.channel] = Describer(port.channel)
-
-        def send(to: NodeId | Address, message: Any) -> None:
-            if self._effects is not None:
-                self._effects.append(describe.sent(to, message))
-            verbs.send(to, message)
-
-        def multicast(message: Any) -> None:
-            if self._effects is not None:
-                self._effects.append(describe.multicast(message))
-            verbs.multicast(message)
-
-        def set_timer(timer: Any, at: Instant) -> None:
-            if self._effects is not None:
-                self._effects.append(describe.timer_set(timer, at))
-            if at < NEVER:
-                number = self._next_timer
-                self._next_timer += 1
-                self._timers[number] = (at, port.channel, timer)
-                verbs.set_timer(Numbered(number, timer), at)
-
-        return Verbs(send, multicast, set_timer)
-
-    def persist(self, port: Port, record: Any) -> None:
-        if self._effects is not None:
-            self._effects.append(self._describers[port.channel].persisted(record))
-        self._driver.persist(port, record)
-
-    def observe(self, port: Port, fact: Any, now: Instant) -> None:
-        if self._effects is not None:
-            self._effects.append(self._describers[port.channel].emitted(fact))
-        self._driver.observe(port, fact, now)
 
     # The file.
 
@@ -290,7 +235,8 @@ class Recorder:
             for port in self._host.ports.values():
                 taken.keep(port.machine)
             view = taken.keep(self._view())
-            timers = [(number, at, channel, taken.keep(timer)) for number, (at, channel, timer) in self._timers.items()]
+            set_timers = self._world.timers.items()
+            timers = [(number, at, channel, taken.keep(timer)) for number, (at, channel, timer) in set_timers]
             chunks = _chunks(taken.entries)
             built = taken.built_classes()
         except (DoyenError, TypeError, ValueError, OverflowError) as error:
@@ -301,7 +247,7 @@ class Recorder:
             built=built,
             chunks=len(chunks),
             timers=timers,
-            next_timer=self._next_timer,
+            next_timer=self._world.next_timer,
             view=view,
         )
         return state, [frame(chunk) for chunk in chunks]
@@ -337,7 +283,6 @@ class Recorder:
         if self._file is not None:
             os.close(self._file)
         self._file, self._size, self._lost = file, 0, False
-        self.segment_count += 1
 
     def _write(self, item: Input) -> None:
         body = encode(item)

@@ -6,6 +6,7 @@ Nothing reaches the world: messages, timers and records are compared, and droppe
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,20 +14,19 @@ import msgspec
 from msgspec import Struct
 
 from doyen import __version__
-from doyen.core.clock import NEVER, Instant
+from doyen.core.clock import Instant
 from doyen.core.codec import Codec
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.leadership import LeaderElected
 from doyen.errors import DoyenError, RemoteProtocolError, TransportError
 from doyen.net.recording.built import Built
 from doyen.net.recording.declared import arguments_of, fact_of
-from doyen.net.recording.effects import Describer, effect_text, failure_text
+from doyen.net.recording.effects import DescribingWorld, effect_text, failure_text
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Added,
     Commanded,
     Durable,
-    Effect,
     Fired,
     Heard,
     Input,
@@ -136,19 +136,15 @@ class _World:
         self.leaders: list[str] = []
         self.failure = ""
         self._restored = dict(self.header.restored)
-        self._timers: dict[int, tuple[str, Any]] = {}
-        self._next_timer = 0
-        self._describers: dict[str, Describer] = {}
-        self._input: Input | None = None
+        self._world = DescribingWorld(self)
+        self._nested: list[tuple[int, Commanded | Told]] = []
         self._input_no = 0
-        self._expected: Iterator[Effect] = iter(())
-        self._seen = 0
         self._instants: Iterator[Instant] | None = None  # While machines are added to the running node.
         self._built = Built()
         origin = self.header.origin
         try:
             self.codec = Codec(origin.group, datagram_max=DATAGRAM_MAX)
-            self.host = Host(origin.node, self)
+            self.host = Host(origin.node, self._world)
             self.rebuilt = build(origin, self)
             for what in self.header.additions:
                 self.rebuilt.add(what)
@@ -169,10 +165,11 @@ class _World:
                 loader.add(entries)
             loader.load()
             self.rebuilt.view = loader.value(state.view)
-            self._timers = {number: (channel, loader.value(timer)) for number, _, channel, timer in state.timers}
+            for number, at, channel, timer in state.timers:
+                self._world.timers[number] = (at, channel, loader.value(timer))
         except TransportError as error:
             raise TransportError(f"{self.path}, recorded by doyen {self.header.doyen[:100]}: {error}") from None
-        self._next_timer = state.next_timer
+        self._world.next_timer = state.next_timer
 
     # Where machines are built.
 
@@ -203,8 +200,8 @@ class _World:
 
     def run(self, number: int, item: Input) -> None:
         """Take one input, and compare everything that follows from it."""
-        self._input, self._input_no = item, number
-        self._expected, self._seen = iter(item.effects), 0
+        self._nested, self._input_no = item.nested, number
+        effects = self._world.effects = []
         self.kinds[kind_of(item.given)] += 1
         failure = ""
         try:
@@ -213,9 +210,12 @@ class _World:
             raise
         except Exception as error:
             failure = failure_text(error)
-        self._check(None)
+        for recorded, replayed in zip_longest(item.effects, effects):
+            if recorded != replayed:
+                raise Diverged(self.path, number, kind_of(item.given), effect_text(recorded), effect_text(replayed))
         if failure != item.failure:
             raise Diverged(self.path, number, kind_of(item.given), item.failure, failure)
+        self.effect_count += len(effects)
         self.failure = failure or self.failure
 
     def _enter(self, item: Input) -> None:
@@ -230,9 +230,9 @@ class _World:
                     raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
                 host.on_message(envelope.channel, envelope.sender, envelope.message, now)
             case Fired(number):
-                if number not in self._timers:
+                if number not in self._world.timers:
                     raise Malformed(f"{self.path}, input {self._input_no}: no timer {number} was set")
-                channel, timer = self._timers.pop(number)
+                _, channel, timer = self._world.timers.pop(number)
                 host.on_timer(self._port(channel), timer, now)
             case Durable(channel):
                 host.on_durable(self._port(channel), now)
@@ -262,42 +262,19 @@ class _World:
             raise Malformed(f"{self.path}, input {self._input_no}: there is no machine on {channel[:100]!r}")
         return self.host.ports[channel]
 
-    # The world of the host.
+    # The world beyond the one that describes effects.
 
     def verbs(self, port: Port) -> Verbs:
-        describe = self._describers[port.channel] = Describer(port.channel)
-
-        def set_timer(timer: Any, at: Instant) -> None:
-            self._check(describe.timer_set(timer, at))
-            if at < NEVER:
-                self._timers[self._next_timer] = (port.channel, timer)
-                self._next_timer += 1
-
-        return Verbs(
-            lambda to, message: self._check(describe.sent(to, message)),
-            lambda message: self._check(describe.multicast(message)),
-            set_timer,
-        )
+        return Verbs(lambda to, message: None, lambda message: None, lambda timer, at: None)
 
     def persist(self, port: Port, record: Any) -> None:
-        self._check(self._describers[port.channel].persisted(record))
+        """Keep nothing."""
 
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
-        self._check(self._describers[port.channel].emitted(fact))
         self.rebuilt.observe(port.channel, fact, now)
         if isinstance(fact, LeaderElected) and self.leaders[-1:] != [fact.term.leader]:
             self.leaders.append(fact.term.leader)
-        assert self._input is not None
-        for after, order in self._input.nested:  # What the application did on hearing this.
-            if after == self._seen:
+        seen = len(self._world.effects or ())
+        for after, order in self._nested:  # What the application did on hearing this.
+            if after == seen:
                 self._order(order, now)
-
-    def _check(self, replayed: Effect | None) -> None:
-        recorded = next(self._expected, None)
-        if recorded != replayed:
-            assert self._input is not None
-            kind = kind_of(self._input.given)
-            raise Diverged(self.path, self._input_no, kind, effect_text(recorded), effect_text(replayed))
-        if replayed is not None:
-            self._seen += 1
-            self.effect_count += 1

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from doyen.errors import TransportError
 from doyen.net.recording.built import (
-    CONTAINERS,
     MAPPINGS,
+    PLAIN_NAMES,
     SCALARS,
     WITHOUT_DATA,
     Built,
@@ -24,7 +24,7 @@ from doyen.net.recording.built import (
     name_of,
     named_by,
 )
-from doyen.net.recording.format import Blob, Choice, Entry, Instance, Mapping, RandomState, Record, Sequence, Value
+from doyen.net.recording.format import Entry, Value
 
 DEPTH_MAX: Final = 64  # Tuples in tuples.
 
@@ -87,21 +87,12 @@ class Snapshot:
         """Write a new object: at once, but after its parts, if it cannot change; else later, and it may be a cycle."""
         if depth > DEPTH_MAX:
             raise Unkept(f"{self._where}: too deeply nested, or within itself")
+        if kind is Random or (kind not in PLAIN_NAMES and not self._built.has_name(kind)):
+            raise Unkept(f"{self._where}: {kind.__qualname__} is no data")
         number = self._next
         self._next += 1
-        if kind in (tuple, frozenset):
-            self.entries.append(Sequence(number, CONTAINERS[kind], [self._refer(item, depth) for item in value]))
-        elif kind is bytes:
-            self.entries.append(Blob(number, value))
-        elif kind in CONTAINERS:
-            self._todo.append((number, value, self._where))
-        elif not self._built.has_name(kind):
-            raise Unkept(f"{self._where}: {kind.__qualname__} is no data")
-        elif isinstance(value, Enum):
-            self.entries.append(Choice(number, self._class(kind), value.name))
-        elif isinstance(value, Struct):
-            fields = [self._refer(getattr(value, field), depth) for field in value.__struct_fields__]
-            self.entries.append(Record(number, self._class(kind), fields))
+        if isinstance(value, bytes | tuple | frozenset | Enum | Struct):
+            self._write(number, value, depth)
         else:
             self._todo.append((number, value, self._where))
         return number
@@ -109,26 +100,20 @@ class Snapshot:
     def _class(self, kind: type) -> int:
         return self._classes.setdefault(name_of(kind), len(self._classes))
 
-    def _write(self, number: int, value: Any) -> None:
-        """Write an object that can change, or go on to the parts of a built one that cannot."""
+    def _write(self, number: int, value: Any, depth: int = 0) -> None:
+        """Write an object; of a built one that cannot change, go on to its parts alone."""
         kind: Any = type(value)
-        if kind in (list, set, deque):
-            items = [self._refer(item, 0) for item in value]
-            maxlen = value.maxlen if kind is deque else None
-            self.entries.append(Sequence(number, CONTAINERS[kind], items, maxlen))
-        elif kind in MAPPINGS.values():
-            keys = [self._refer(key, 0) for key in value]
-            values = [self._refer(held, 0) for held in value.values()]
-            self.entries.append(Mapping(number, CONTAINERS[kind], keys, values))
-        elif kind is Random:
-            version, words, gauss = value.getstate()
-            self.entries.append(RandomState(number, version, list(words), gauss))
+        if isinstance(value, WITHOUT_DATA):
+            return
+        if kind in PLAIN_NAMES:
+            values = [self._refer(part, depth) for part in _parts(value)]
+            self.entries.append(Entry(number, PLAIN_NAMES[kind], values))
+        elif isinstance(value, Enum):
+            self.entries.append(Entry(number, self._class(kind), [value.name]))
         elif isinstance(value, Struct):
-            fields = [self._refer(getattr(value, field), 0) for field in value.__struct_fields__]
-            if not value.__struct_config__.frozen:
-                self.entries.append(Record(number, self._class(kind), fields))
-        elif isinstance(value, WITHOUT_DATA):
-            pass
+            values = [self._refer(getattr(value, field), depth) for field in value.__struct_fields__]
+            if number not in self._seen or not value.__struct_config__.frozen:
+                self.entries.append(Entry(number, self._class(kind), values))
         elif self._built.is_at_home(kind):
             attributes: dict[str, Value] = {}
             for name, held in attributes_of(value).items():
@@ -136,6 +121,18 @@ class Snapshot:
                 if name not in named_by(kind):
                     raise Unkept(f"{self._where} is not named in the code of its class")
                 attributes[name] = self._refer(held, 0)
-            self.entries.append(Instance(number, self._class(kind), attributes))
+            self.entries.append(Entry(number, self._class(kind), list(attributes.values()), list(attributes)))
         else:
             raise Unkept(f"{self._where}: {kind.__qualname__} is no data")
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return what one of Python's own objects consists of, as `loader` puts it together again."""
+    if isinstance(value, Random):
+        version, words, gauss = value.getstate()
+        return [version, gauss, *words]
+    if isinstance(value, bytes):
+        return [value.hex()]
+    if isinstance(value, MAPPINGS):
+        return [*value, *value.values()]
+    return [value.maxlen, *value] if isinstance(value, deque) else [*value]

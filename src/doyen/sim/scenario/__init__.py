@@ -4,7 +4,6 @@ schema    the tables and fields of a scenario file, as Structs
 defaults  what a scenario leaves open and its stack answers
 text      from a TOML file, to one line and back
 nodes     the nodes and their ranks, on the one world
-receipt   an election that is broken by design
 run       one run from a seed, and its figures
 shrink    a failing scenario made smaller
 """

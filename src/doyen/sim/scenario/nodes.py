@@ -5,13 +5,13 @@ from typing import Any
 from doyen.core.host import Port
 from doyen.core.rank import RANKS, Standing, Vitals
 from doyen.election.announce import Announce
+from doyen.election.announce.sup_al import SuppressThenAnnounce
+from doyen.election.announce.wakeup import Place
 from doyen.election.pole.config import PoleConfig
-from doyen.election.wakeup import Place
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Network
 from doyen.sim.node import Clock, SimNode
-from doyen.sim.scenario.receipt import ElectedOnReceipt
 from doyen.sim.scenario.schema import Scenario
 from doyen.sim.streams import Streams
 from doyen.sim.topology import build
@@ -122,7 +122,7 @@ class _Nodes:
         """Give a machine what a real node has not: a place among the others, or the broken protocol instead."""
         if channel == ELECTION and isinstance(machine, Announce):
             if self._scenario.group.protocol == "sup-al-receipt":
-                return ElectedOnReceipt(node.name, machine.config, port, node.rng(channel))
+                return SuppressThenAnnounce(node.name, machine.config, port, node.rng(channel), form="receipt")
             if machine.config.rank_map != "none":
                 machine.place, machine.common_seed = self._place(node), self._streams.base("common")
         return machine if self._tamper is None else self._tamper(node, channel, port, machine)

@@ -45,7 +45,10 @@ def list_scenarios(as_json: bool) -> None:
 )
 @click.argument("names", metavar="[NAME|FILE.toml]…", nargs=-1)
 @click.option(
-    "--election", "elections", multiple=True, help=f"Only with this: {', '.join(COMBINATIONS)}; may be repeated."
+    "--election",
+    "elections",
+    multiple=True,
+    help=f"Only with this: {', '.join(COMBINATIONS)}, or any that is installed; may be repeated.",
 )
 @click.option(
     "--kills",

@@ -20,13 +20,14 @@ from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.errors import ConfigError
 from doyen.node.control import ask
-from doyen.score.oracles import MEASURED, ORACLES, score_all
+from doyen.score.oracles import MEASURED, ORACLES
 from doyen_lab.lateness import Lateness
 from doyen_lab.proving.combination import GROUP, Combination
 from doyen_lab.proving.ground import Ground
 from doyen_lab.proving.history import Life, reigns
 from doyen_lab.proving.judge import together
 from doyen_lab.switch import Loopback, Switch
+from doyen_papers.score.oracles import score_all
 
 MEDIAN_MAX_S = 1.0
 ACT_EVERY_S = 0.005

@@ -16,7 +16,7 @@ from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
 from doyen.testing.processes import Process, Processes
 from doyen_lab.iproute import within
-from doyen_lab.proving.combination import PORT, Combination
+from doyen_lab.proving.combination import MULTICAST, PORT, Combination
 from doyen_lab.proving.history import Life, Record, decode_record
 from doyen_lab.proving.hosts import Host, hosts_of
 from doyen_lab.proving.judge import Truth
@@ -115,7 +115,7 @@ class Ground:
     # Processes.
 
     async def start_all(self, *, first: bool = True) -> None:
-        alone = self.labels[:1] if self.combination.founded else []
+        alone = self.labels[:1] if self.combination.timed else []
         for label in alone:
             await self.start(label, first=first)
         await asyncio.gather(*(self.start(label, first=first) for label in self.labels if label not in alone))
@@ -143,8 +143,10 @@ class Ground:
         life = Life(label, name or label, number, durable=durable and self.combination.numbers_agree)
         told = self.combination.fields(self.voters) | self.fields | self.own_fields.get(label, {}) | fields
         told |= {"name": life.name, "bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
-        founds = self.combination.founded and first and index == 0
-        if not self.combination.multicast and not founds:
+        founds = self.combination.timed and first and index == 0
+        if self.combination.multicast:
+            told["multicast"] = MULTICAST
+        elif not founds:
             told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.place.nodes) if i != index]
         if durable:
             told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
@@ -386,8 +388,8 @@ class Ground:
     def _reaches(self, a: Running, b: Running) -> bool:
         if a.index == b.index:
             return True
-        link = self.place.link
-        return not self.apart & {a.life.label, b.life.label} and link(a.index, b.index).up and link(b.index, a.index).up
+        reaches = self.place.reaches
+        return not self.apart & {a.life.label, b.life.label} and reaches(a.index, b.index) and reaches(b.index, a.index)
 
     def note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
         """Note who reaches whom from now on: losses of reach once they are, gains before they can be."""

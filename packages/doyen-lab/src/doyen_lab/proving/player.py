@@ -141,9 +141,6 @@ def combination_of(scenario: Scenario) -> Combination:
         name=config.election,
         election=config.election,
         preset=config.preset,
-        multicast=membership is None and not kind.needs.voters,
-        founded=membership is not None,
-        timed=config.promise(kind).sort == "timed",
         tables=fields | {key: value for key, value in scenario.node.items() if key not in OWN_FIELDS} | ttl,
     )
 
@@ -408,7 +405,7 @@ class Stage:
             for node in nodes:
                 self.at(int(rng.random() * spread), lambda node=node: self.start(node), f"{node.name} starts")  # type: ignore[misc]
             return
-        if self.ground.combination.founded:
+        if self.ground.combination.timed:
             self.start(nodes.pop(0))
             await self._idle()
         for node in nodes:

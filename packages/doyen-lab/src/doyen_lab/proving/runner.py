@@ -81,7 +81,7 @@ async def prove(
     return Result(
         scenario=scenario.name,
         election=combination.name,
-        promise="quorum" if combination.strong else "timed" if combination.timed else "weak",
+        promise=combination.promise.sort,
         holds=not violations,
         violations=violations,
         faults={name: count for name, count in ground.faults.items() if count},
@@ -118,7 +118,7 @@ def pairs(names: Sequence[str], elections: Sequence[str]) -> list[tuple[Scenario
     found: list[tuple[Scenario, Combination]] = []
     for name in names or SCENARIOS:
         if name in SCENARIOS:
-            wanted = [combination for combination in given if combination.name in SCENARIOS[name].combinations]
+            wanted = [combination for combination in given if combination.like in SCENARIOS[name].combinations]
             found += [(SCENARIOS[name], combination) for combination in wanted]
         elif name.endswith(".toml"):
             found += [from_file(Path(name), combination) for combination in (given if elections else [None])]

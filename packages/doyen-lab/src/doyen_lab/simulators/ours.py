@@ -6,12 +6,12 @@ from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.host import Host
 from doyen.core.leadership import LeaderElected
 from doyen.election.announce import Announce
-from doyen.membership.ping import MemberSilent, Pinger
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
+from doyen_lab.simulators.ping import MemberSilent, Pinger
 from doyen_lab.simulators.workloads import Detected, Detection, Elected, Election, names
 
 

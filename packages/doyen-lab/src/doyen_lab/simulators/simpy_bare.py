@@ -20,8 +20,8 @@ from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.machine import Machine
 from doyen.election.announce import Announce
-from doyen.membership.ping import MemberSilent, Pinger
 from doyen.sim.streams import Streams
+from doyen_lab.simulators.ping import MemberSilent, Pinger
 from doyen_lab.simulators.workloads import Detected, Detection, Elected, Election, names
 
 _LATER = NORMAL + 1  # Timers: after the deliveries of their instant.

@@ -5,7 +5,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, ms, seconds
 from doyen.core.ids import NodeId
 from doyen.election.announce import AnnounceConfig
-from doyen.membership.ping import PingConfig
+from doyen_lab.simulators.ping import PingConfig
 
 
 class Election(Struct, frozen=True, kw_only=True):

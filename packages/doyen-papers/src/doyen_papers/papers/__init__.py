@@ -1,9 +1,10 @@
 """The papers, reproduced: every table and figure beside the published one.
 
-One folder per paper: `run.py` (what is measured), `expected.toml` (what should come out, and how far off it may be,
-committed before the first run) and `README.md`.
+One folder per paper: `run.py` (what is measured), `items.toml` (what a reader is told of each table and figure),
+`expected.toml` (what should come out, and how far off it may be, committed before the first run) and `README.md`.
 
     item.py        what a reproduction is made of: tasks, measured cells, plots
+    cells.py       cells and curves made of figures
     expected.py    reading expected.toml
     verdict.py     in band, miss, or beyond the paper
     running.py     tasks to results to judged cells

@@ -1,11 +1,14 @@
 """What a reproduction is made of.  An item names its tasks; from their results it makes measured cells and plots."""
 
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
+
+from doyen.core.config import load
 
 Engine = Literal["kernel", "machine"]
 
@@ -89,15 +92,24 @@ class Outcome(Struct, frozen=True, kw_only=True):
     plot: Plot | None = None
 
 
-class Item(Struct, frozen=True, kw_only=True):
-    """One figure or table."""
+class Text(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One figure or table, as `items.toml` describes it to a reader."""
 
     id: str  #: "le/fig5.8".
-    title: str
+    title: str  #: What it shows.
     caption: str  #: What to look for, in a sentence or two.
+    shown_x: tuple[float, ...] = ()  #: Which points of its curves the small table shows; () is all.
+
+
+#: What is measured of an item: its tasks, and what is made of their results.
+Made = tuple[tuple[Task, ...], Callable[[Mapping[Task, Any]], Outcome]]
+
+
+class Item(Text, frozen=True, kw_only=True):
+    """One figure or table: what a reader is told of it, and how it is measured."""
+
     tasks: tuple[Task, ...]
     outcome: Callable[[Mapping[Task, Any]], Outcome]
-    shown_x: tuple[float, ...] = ()  #: Which points of its curves the small table shows; () is all.
 
 
 class Paper(Struct, frozen=True, kw_only=True):
@@ -106,3 +118,19 @@ class Paper(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     study: Callable[[Task, Budget, Callable[[int], None] | None], Any]  #: Runs one task.
     runs: dict[Engine, int]  #: What is enough, by engine.
+
+
+def read_paper(
+    key: str,
+    made: Mapping[str, Made],
+    study: Callable[[Task, Budget, Callable[[int], None] | None], Any],
+    runs: dict[Engine, int],
+) -> Paper:
+    """Return a paper whose items are described by `items.toml` of its folder and measured as `made` says by name."""
+    folder = Path(__file__).parent / key
+    entries = tomllib.loads((folder / "items.toml").read_text(encoding="utf-8"))["item"]
+    texts = [load(Text, entry, f"{folder / 'items.toml'}: {entry.get('id')}") for entry in entries]
+    assert sorted(text.id for text in texts) == sorted(f"{key}/{name}" for name in made), f"{folder}: items.toml"
+    measured = [(text, *made[text.id.removeprefix(f"{key}/")]) for text in texts]
+    items = tuple(Item(**asdict(text), tasks=tasks, outcome=outcome) for text, tasks, outcome in measured)
+    return Paper(key=key, folder=folder, items=items, study=study, runs=runs)

@@ -33,21 +33,22 @@ from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Machine
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
-from doyen.election.wakeup import Place, RankMap
+from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
+from doyen.election.announce.wakeup import Place, RankMap
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.scenario.receipt import ElectedOnReceipt
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
-from doyen_papers.studies.baselines import AnnounceListen, Suppression, SuppressThenAnnounce
+from doyen_papers.studies.baselines import AnnounceListen, Suppression
 
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
 CHANNEL: Final = "election"
+FORMS: Final[dict[str, Form]] = {"sup-al-receipt": "receipt", "sup-al-redraw": "redraw", "sup-al-spread": "spread"}
 HORIZON_ROUNDS: Final = 10_000
 WINDOW_ROUNDS: Final = 100  # Over which inconsistency is measured.
 RECEIPT_ROUNDS: Final = 50  # After which SUP+AL by receipt is judged.
@@ -180,10 +181,7 @@ class _Experiment:
         self.sim.run(until=max(self.config.suppress_interval, rounds * self.interval if variant != "sup" else 0))
         last = max((times[-1] for times in self.sent_at if times), default=0)
         result = Run(converged=True, rounds=rounds, tmax=last / 1e9, messages=self.sim.message_count)
-        machines = [self._machine(node) for node in self.members]
-        announcing = [
-            machine.me for machine in machines if not isinstance(machine, ElectedOnReceipt) or machine.leads(0)
-        ]
+        announcing = [node.name for node in self.members if getattr(self._machine(node), "announcing", True)]
         result.leaders = len(announcing) if variant != "sup" else self.sim.message_count
         if variant == "sup-al-receipt":
             named = {self._machine(node).leader for node in self.members}
@@ -354,10 +352,8 @@ class _Experiment:
                 return Suppression(node.name, config, port, rng)
             if variant == "al":
                 return AnnounceListen(node.name, config, port, rng)
-            if variant == "sup-al-receipt":
-                return ElectedOnReceipt(node.name, config, port, rng)
             if variant.startswith("sup-al-"):
-                return SuppressThenAnnounce(node.name, config, port, rng, redraws=variant == "sup-al-redraw")
+                return SuppressThenAnnounce(node.name, config, port, rng, form=FORMS[variant])
             return Announce(node.name, config, port, rng, place=place, common_seed=self.streams.base("common"))
 
         def setup(node: SimNode, host: Host) -> None:

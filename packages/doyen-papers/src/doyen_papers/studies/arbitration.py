@@ -15,7 +15,6 @@ from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
 from doyen.errors import ConfigError
-from doyen.membership.ring.central import CentralArbitrator
 from doyen.membership.ring.config import ArbitrationConfig, Partition
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration
@@ -28,6 +27,7 @@ from doyen.sim.runs import run_many
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
+from doyen_papers.studies.central import CentralArbitrator
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.

@@ -1,19 +1,13 @@
-"""The chapter's building blocks, as machines: what announce-listen elections are compared with.  [LE Ch. 2–4, §5.7]
+"""The chapter's building blocks, as machines: what announce-listen elections are compared with.  [LE Ch. 2–4]
 
     Suppression            SUP: any message, one's own included, suppresses; one round, one message or none each
     AnnounceListen         AL: everybody announces every T_A from the start, and knows the best it has heard
-    SuppressThenAnnounce   SUP+AL, unmodified SUP before AL, in two of the three forms of §5.7:
-        redraw    a new draw each interval, so that only some announce in each
-        spread    the draw only spreads announcements in time: N messages an interval
 
-They serve as baselines, not as elections to rely on.  The third form, elected on mere receipt, is broken by design; a
-scenario file can have it, and it is in `doyen.sim.scenario.receipt`.
+SUP+AL is in `doyen.election.announce.sup_al`, for scenario files name it.
 """
 
 from random import Random
 from typing import Any, ClassVar
-
-from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
@@ -21,10 +15,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Claim, Standing
 from doyen.election.announce import AnnounceConfig, Announcement, AnnouncementOverdue, WakeUp
-from doyen.sim.scenario.receipt import wake_after
-
-
-class AnnounceEvery(Struct, frozen=True, gc=False): ...
+from doyen.election.announce.sup_al import IntervalBegins, wake_after
 
 
 class Suppression:
@@ -78,8 +69,8 @@ class AnnounceListen:
         if not self._listening:
             self._listen(now)
 
-    def on_timer(self, timer: AnnounceEvery | AnnouncementOverdue, now: Instant) -> None:
-        if isinstance(timer, AnnounceEvery):
+    def on_timer(self, timer: IntervalBegins | AnnouncementOverdue, now: Instant) -> None:
+        if isinstance(timer, IntervalBegins):
             self._announce(now)
             return
         for node in [n for n, (_, at) in self._heard.items() if now - at >= self.config.listen_timeout]:
@@ -95,7 +86,7 @@ class AnnounceListen:
 
     def _announce(self, now: Instant) -> None:
         self._out.multicast(Announcement(1, self.standing))
-        self._out.set_timer(AnnounceEvery(), now + self.config.announce_interval)
+        self._out.set_timer(IntervalBegins(), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
         if self._heard and self.config.listen_timeout < FOREVER:
@@ -106,42 +97,3 @@ class AnnounceListen:
     def _name(self, claim: Claim) -> None:
         self._best = claim
         self._out.emit(LeaderElected(Term(1, claim[1])))
-
-
-class SuppressThenAnnounce:
-    """SUP+AL.  [LE §5.7]"""
-
-    __slots__ = ("_heard_count", "_out", "_redraws", "_rng", "_wait_no", "config", "leader", "me")
-    MESSAGES: ClassVar[Any] = Announcement
-
-    def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, redraws: bool) -> None:
-        self.me, self.config, self._redraws = me, config, redraws
-        self._out, self._rng = out, rng
-        self.leader: NodeId | None = None
-        self._wait_no = self._heard_count = 0
-
-    def start(self, now: Instant) -> None:
-        self._wait(now)
-
-    def on_message(self, sender: NodeId, message: Announcement, now: Instant) -> None:
-        self._heard_count += 1
-
-    def on_timer(self, timer: WakeUp | AnnounceEvery, now: Instant) -> None:
-        if isinstance(timer, AnnounceEvery):  # A new interval, a new draw.
-            self._wait(now)
-        elif timer.wait_no == self._wait_no:
-            self._wake(now)
-
-    def _wait(self, now: Instant) -> None:
-        self._wait_no += 1
-        self._heard_count = 0
-        self._out.set_timer(WakeUp(self._wait_no), now + wake_after(self.config, self._rng))
-        if self._redraws:
-            self._out.set_timer(AnnounceEvery(), now + self.config.announce_interval)
-
-    def _wake(self, now: Instant) -> None:
-        if not self._redraws:
-            self._out.multicast(Announcement(1, 0))
-            self._out.set_timer(WakeUp(self._wait_no), now + self.config.announce_interval)
-        elif self._heard_count == 0:
-            self._out.multicast(Announcement(1, 0))

@@ -26,7 +26,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.pole import Pole, PoleConfig, Promise
 from doyen.election.pole.messages import Standing
 from doyen.errors import ConfigError
-from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle, composite, preference
+from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.score.vectors import Scorer
 from doyen.sim.engine import Simulation
@@ -36,6 +36,7 @@ from doyen.sim.runs import Figure, figure, run_many
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
+from doyen_papers.score.oracles import composite, preference
 from doyen_papers.studies.pole_places import REQUESTS_PER_S, RTT_MAX_MS, Deployment, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, Recovered, Replica, Served, State, tcp_bits_per_s
 

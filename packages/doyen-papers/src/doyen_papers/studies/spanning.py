@@ -27,13 +27,13 @@ from doyen.core.order import order
 from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
 from doyen.election.spanning.messages import Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
-from doyen.score.probes import distances, regions
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
+from doyen_papers.score.graph import distances, regions
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]

@@ -22,12 +22,12 @@ from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning.comparators import FloodMax, Vkt
 from doyen.errors import InvariantViolated
-from doyen.score.probes import regions
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
+from doyen_papers.score.graph import regions
 from doyen_papers.studies.spanning import CHANNEL, UNIT, Graph, Setting, simulate
 
 Algorithm = Literal["spanning", "flooding", "vkt"]

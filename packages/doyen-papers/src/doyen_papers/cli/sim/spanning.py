@@ -10,12 +10,11 @@ import click
 
 from doyen.cli.options import OutputFile
 from doyen.cli.output import print_json
-from doyen.cli.score.files import read_text
 from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
-from doyen.score.topsis import rows_of
 from doyen_papers.cli.sim.tracing import tracing
+from doyen_papers.score.files import read_text, rows_of
 from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, Setting, What, graph, simulate
 
 _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from doyen.core.clock import Duration, ms
-from doyen.sim.runs import Figure, figure, run_many
+from doyen.sim.runs import figure, run_many
+from doyen_papers.papers.cells import measured
 from doyen_papers.papers.item import Budget, Measured, Task
 from doyen_papers.studies.arbitration import ArbitrationSetting, Run, simulate
 
@@ -52,14 +53,7 @@ def run_task(task: Task, budget: Budget, progress: Callable[[int], None] | None)
 
 
 def of_runs(where: str, runs: Sequence[Run], value: Callable[[Run], float | None], **more: Any) -> Measured:
-    found: Figure | None = figure(value(run) for run in runs)
-    return Measured(
-        where=where,
-        mean=found.mean if found else None,
-        stderr=found.stderr if found else None,
-        note=more.pop("note", f"{len(runs)} runs"),
-        **more,
-    )
+    return measured(where, figure(value(run) for run in runs), **({"note": f"{len(runs)} runs"} | more))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -1,6 +1,5 @@
 """Figures 7 to 11 of [ARB]."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import format_duration, ms
@@ -8,7 +7,6 @@ from doyen_papers.papers.arb.cells import (
     DETECTION_GROUPS,
     REAL_GROUPS,
     REAL_LEASES,
-    REAL_SIZE,
     Results,
     lateness_note,
     of_runs,
@@ -16,13 +14,12 @@ from doyen_papers.papers.arb.cells import (
     real,
     sim,
 )
-from doyen_papers.papers.item import Curve, Item, Measured, Outcome, Panel, Plot, Task
+from doyen_papers.papers.cells import curve, difference
+from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 from doyen_papers.studies.arbitration import Run
 
 if TYPE_CHECKING:
     from doyen_lab.ring_runs import RealRun
-
-COMMAND: Final = "doyen sim arbitration --mode paper"
 
 # Figure 7.
 
@@ -48,20 +45,9 @@ def _figure_7(results: Results) -> Outcome:
             for i in range(events)
         ]
         cells += found
-        curves.append(_curve(label, label, colour, found))
+        curves.append(curve(label, colour, [cell.x or 0.0 for cell in found], found))
     return Outcome(
         cells=cells, plot=Plot(panels=[Panel(curves=curves)], x_label="kill events", y_label="nodes in the ring")
-    )
-
-
-def _curve(label: str, legend: str, colour: int, found: Sequence[Measured]) -> Curve:
-    return Curve(
-        label=label,
-        legend=legend,
-        colour=colour,
-        xs=[cell.x or 0.0 for cell in found],
-        ys=[cell.mean for cell in found],
-        errors=[cell.stderr for cell in found],
     )
 
 
@@ -92,18 +78,11 @@ def _figure_8(results: Results) -> Outcome:
                 f"share of clean draws, {count} at once", runs, lambda run: float(run.forced == 0), note="simulated"
             )
         )
-    curve = Curve(
-        label="alive",
-        legend="64 real processes",
-        colour=1,
-        xs=[0.0, *(float(i + 1) for i in range(len(run.kills)))],
-        ys=list(alive),
-        errors=[None] * len(alive),
-    )
+    line = curve("alive", 1, range(len(alive)), alive, legend="64 real processes")
     groups = ", ".join(str(len(kill.killed)) for kill in run.kills)
     return Outcome(
         cells=cells,
-        plot=Plot(panels=[Panel(curves=[curve])], x_label=f"kill events (groups of {groups})", y_label="alive"),
+        plot=Plot(panels=[Panel(curves=[line])], x_label=f"kill events (groups of {groups})", y_label="alive"),
     )
 
 
@@ -133,17 +112,11 @@ def _figure_9(results: Results) -> Outcome:
         ),
     ]
     xs = sorted(set(counts))
-    curve = Curve(
-        label="DA",
-        legend="DA, 1,000 nodes",
-        colour=1,
-        xs=[float(x) for x in xs],
-        ys=[sum(count <= x for count in counts) / len(counts) for x in xs],
-        errors=[None] * len(xs),
-    )
+    shares = [sum(count <= x for count in counts) / len(counts) for x in xs]
+    line = curve("DA", 1, xs, shares, legend="DA, 1,000 nodes")
     return Outcome(
         cells=cells,
-        plot=Plot(panels=[Panel(curves=[curve])], x_label="requests received", y_label="share of nodes"),
+        plot=Plot(panels=[Panel(curves=[line])], x_label="requests received", y_label="share of nodes"),
     )
 
 
@@ -182,24 +155,16 @@ def _figure_10(results: Results) -> Outcome:
             means[n, k, j] = cell
             found.append(cell)
         cells += found
-        curves.append(_curve(label, label, colour, found))
+        curves.append(curve(label, colour, [cell.x or 0.0 for cell in found], found))
     first, last = SIZES10[0], SIZES10[-1]
     for where, much, little in (
         ("falls with N", means[first, 5, 8], means[last, 5, 8]),
         ("rises with k", means[first, 5, 8], means[first, 2, 8]),
         ("rises with j", means[first, 5, 8], means[first, 5, 2]),
     ):
-        cells.append(_difference(where, much, little))
+        cells.append(difference(where, much, little, unit="T_l", note=f"{much.where} less {little.where}"))
     plot = Plot(panels=[Panel(curves=curves)], x_label="nodes N", y_label="time to join / T_l")
     return Outcome(cells=cells, plot=plot)
-
-
-def _difference(where: str, much: Measured, little: Measured) -> Measured:
-    if much.mean is None or little.mean is None:
-        return Measured(where=where, mean=None)
-    stderr = ((much.stderr or 0.0) ** 2 + (little.stderr or 0.0) ** 2) ** 0.5
-    note = f"{much.where} less {little.where}"
-    return Measured(where=where, mean=much.mean - little.mean, stderr=stderr, unit="T_l", note=note)
 
 
 # Figure 11.
@@ -241,50 +206,19 @@ def _figure_11(results: Results) -> Outcome:
         )
         cells.append(Measured(where=f"{spot}, outside [1, 2) plus lateness", mean=float(beyond), note=note))
         cells.append(late)
-    curves = [_curve(name, name, i, points) for i, (name, points) in enumerate(found.items()) if points]
+    curves = [
+        curve(name, i, [cell.x or 0.0 for cell in points], points)
+        for i, (name, points) in enumerate(found.items())
+        if points
+    ]
     plot = Plot(panels=[Panel(curves=curves)], x_label="T_l / s", y_label="detection / T_l")
     return Outcome(cells=cells, plot=plot)
 
 
-ITEMS: Final = (
-    Item(
-        id="arb/fig7",
-        title="Arbitrators that fail",
-        caption="32 nodes, k = 3, T_a = T_l/2. CA: five arbitrators outside the ring, one and a member die per event; "
-        "DA: two random members.",
-        tasks=(CA7, DA7),
-        outcome=_figure_7,
-    ),
-    Item(
-        id="arb/fig8",
-        title=f"{REAL_SIZE} real processes, killed in groups",
-        caption="Processes on this machine, T_l = 256 ms, groups drawn apart from each other; and how often larger "
-        "random draws cost nobody else, simulated.",
-        tasks=(REAL8, *DRAWS8.values()),
-        outcome=_figure_8,
-    ),
-    Item(
-        id="arb/fig9",
-        title="Arbitration requests per node",
-        caption="1,000 nodes, k = 3, 100 failures one after another; CA with nine arbitrators. The dead and oneself "
-        "are counted.",
-        tasks=(DA9, CA9),
-        outcome=_figure_9,
-    ),
-    Item(
-        id="arb/fig10",
-        title="Time to join",
-        caption="In T_l, slotted as printed. The grid of N, k and j is ours, and so are the waits: T_l/2 to 3/2 T_l, "
-        "doubling to at most 12 T_l.",
-        tasks=(ONE10, *TASKS10.values()),
-        outcome=_figure_10,
-    ),
-    Item(
-        id="arb/fig11",
-        title="Time to notice a failure",
-        caption="64 real processes on this machine, T_l from 32 ms to 1.024 s, four groups of three each; beside the "
-        "simulated ring. How late a control process was tells where the machine is too slow for the bound.",
-        tasks=(SIM11, *REAL11.values()),
-        outcome=_figure_11,
-    ),
-)
+MADE: Final[dict[str, Made]] = {
+    "fig7": ((CA7, DA7), _figure_7),
+    "fig8": ((REAL8, *DRAWS8.values()), _figure_8),
+    "fig9": ((DA9, CA9), _figure_9),
+    "fig10": ((ONE10, *TASKS10.values()), _figure_10),
+    "fig11": ((SIM11, *REAL11.values()), _figure_11),
+}

@@ -1,16 +1,9 @@
 """[ARB], reproduced: Figures 7 to 11."""
 
-from pathlib import Path
 from typing import Final
 
 from doyen_papers.papers.arb.cells import run_task
-from doyen_papers.papers.arb.figures import ITEMS
-from doyen_papers.papers.item import Paper
+from doyen_papers.papers.arb.figures import MADE
+from doyen_papers.papers.item import read_paper
 
-PAPER: Final = Paper(
-    key="arb",
-    folder=Path(__file__).parent,
-    items=ITEMS,
-    study=run_task,
-    runs={"kernel": 200, "machine": 200},
-)
+PAPER: Final = read_paper("arb", MADE, run_task, runs={"kernel": 200, "machine": 200})

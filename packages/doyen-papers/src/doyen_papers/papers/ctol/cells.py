@@ -1,27 +1,27 @@
-"""Tasks: elections over traces, statistics of traces, theorems; and cells made of their figures."""
+"""Tasks: elections over traces, statistics of traces, theorems."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import hypot
 from random import Random
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from doyen.election.churn.config import Exclusion, Variant
-from doyen.sim.runs import Figure, figure, run_many
+from doyen.sim.runs import Figure, run_many
+from doyen_papers.papers.cells import Outcomes, outcomes
 from doyen_papers.papers.ctol.points import Point, traces
-from doyen_papers.papers.item import Budget, Measured, Task
+from doyen_papers.papers.item import Budget, Task
 from doyen_papers.studies.ctolerant import FIGURES, Setting, simulate
 from doyen_papers.studies.memstats import trace_stats
 from doyen_papers.studies.memtrace import read
 from doyen_papers.studies.weakviews import elect
 
-Results = Mapping[Task, "Outcomes"]
+Results = Mapping[Task, Outcomes]
 Question = Literal["elect", "trace", "lemma1", "theorem1", "theorem2"]
 
 VARIANTS: Final[tuple[Variant, ...]] = ("base", "optimistic", "preferred", "hybrid")
-STATS: Final = ("missing_mean", "missing_p99", "missing_max", "p")
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -33,13 +33,6 @@ class Asked(Struct, frozen=True, kw_only=True):
     exclusion: Exclusion = "union"
     c: int = 0
     f: int = 0
-
-
-class Outcomes(Struct, frozen=True):
-    """Figures by name, over the runs."""
-
-    runs: int
-    of: dict[str, Figure | None]
 
 
 def elections(point: Point, variant: Variant, exclusion: Exclusion = "union") -> Task:
@@ -61,12 +54,12 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
             found = [trace_stats(read(path)) for path in paths]
             if progress is not None:
                 progress(budget.runs)
-            return Outcomes(len(found), {name: figure(getattr(one, name) for one in found) for name in STATS})
+            return outcomes([asdict(one) for one in found])
         once: Callable[[int], dict[str, float | None]] = partial(_elected, asked, paths)
     else:
         once = partial(_proved, asked)
     rows = run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress)
-    return Outcomes(len(rows), {name: figure(row[name] for row in rows) for name in rows[0]})
+    return outcomes(rows)
 
 
 def _elected(asked: Asked, paths: tuple[str, ...], seed: int) -> dict[str, float | None]:
@@ -105,42 +98,6 @@ def _proved(asked: Asked, seed: int) -> dict[str, float | None]:
             leaders = elect({}, size=size, c=c, f=f, dead=dead, variant=asked.variant, seed=seed)
             live = {leader for i, leader in enumerate(leaders) if i not in dead}
             return {"failed": float(live != {0})}
-
-
-# Cells.
-
-
-def cell(where: str, outcomes: Outcomes, name: str, **more: Any) -> Measured:
-    found = outcomes.of[name]
-    return Measured(
-        where=where,
-        mean=found.mean if found else None,
-        stderr=found.stderr if found else None,
-        note=f"{name}, {outcomes.runs} runs",
-        **more,
-    )
-
-
-def ratio(where: str, a: Figure | None, b: Figure | None, *, less: float = 0.0, **more: Any) -> Measured:
-    """a/b − less, with its standard error."""
-    if a is None or b is None or not b.mean:
-        return Measured(where=where, mean=None, **more)
-    value = a.mean / b.mean
-    error = abs(value) * hypot((a.stderr or 0.0) / a.mean if a.mean else 0.0, (b.stderr or 0.0) / b.mean)
-    return Measured(where=where, mean=value - less, stderr=error, **more)
-
-
-def gain(where: str, quick: Figure | None, slow: Figure | None) -> Measured:
-    """1 − quick/slow."""
-    found = ratio(where, quick, slow)
-    mean = None if found.mean is None else 1 - found.mean
-    return Measured(where=where, mean=mean, stderr=found.stderr)
-
-
-def difference(where: str, a: Figure | None, b: Figure | None) -> Measured:
-    if a is None or b is None:
-        return Measured(where=where, mean=None)
-    return Measured(where=where, mean=a.mean - b.mean, stderr=hypot(a.stderr or 0.0, b.stderr or 0.0))
 
 
 def straightness(xs: tuple[float, ...], figures: list[Figure | None]) -> float | None:

@@ -4,16 +4,17 @@ from math import floor, log
 from typing import Final
 
 from doyen.sim.runs import Figure
-from doyen_papers.papers.ctol.cells import VARIANTS, Asked, Results, cell, difference, elections, statistics
+from doyen_papers.papers.cells import cell, difference, numbers
+from doyen_papers.papers.ctol.cells import VARIANTS, Asked, Results, elections, statistics
+from doyen_papers.papers.ctol.figures import PREFERRING
 from doyen_papers.papers.ctol.points import POINTS, Point
-from doyen_papers.papers.item import Item, Measured, Outcome, Task
+from doyen_papers.papers.item import Made, Measured, Outcome, Task
 from doyen_papers.studies.walkthrough import walk
 from doyen_papers.studies.weakviews import elect
 
 BOUNDS: Final = ((0, 0), (4, 0), (4, 2), (13, 1))
 SIZES_II: Final = (32, 49, 64, 128, 256)
 P: Final = {32: 0.34, 49: 0.43, 64: 0.48, 128: 0.5, 256: 0.5}  # [CTOL Table II]
-PREFERRING: Final = ("preferred", "hybrid")
 SIZES_4: Final = (32, 49, 64, 128)
 
 
@@ -31,26 +32,17 @@ def _lemma_1(results: Results) -> Outcome:
 
 def _figure_1(results: Results) -> Outcome:
     found = walk("ctol/figure1")
-    return Outcome(
-        cells=[
-            Measured(where="unicasts", mean=found.unicasts),
-            Measured(where="multicasts", mean=found.multicasts),
-            Measured(where="leader", mean=found.leader),
-        ]
-    )
+    return Outcome(cells=numbers({"unicasts": found.unicasts, "multicasts": found.multicasts, "leader": found.leader}))
 
 
 def _figure_2(results: Results) -> Outcome:
     found = walk("ctol/figure2")
-    cells = []
+    values: dict[str, float | None] = {}
     for step in found.steps:
         name = f"response from {step.sender}"
-        cells += [Measured(where=f"{name}: count of {who}", mean=count) for who, count in step.excluded.items()]
-        cells.append(Measured(where=f"{name}: leaders", mean=len(step.leaders)))
-        cells.append(Measured(where=f"{name}: lowest leader", mean=step.leaders[0]))
-    cells.append(Measured(where="notified, first", mean=found.notified[0]))
-    cells.append(Measured(where="notified, last", mean=found.notified[-1]))
-    return Outcome(cells=cells)
+        values |= {f"{name}: count of {who}": count for who, count in step.excluded.items()}
+        values |= {f"{name}: leaders": len(step.leaders), f"{name}: lowest leader": step.leaders[0]}
+    return Outcome(cells=numbers(values | {"notified, first": found.notified[0], "notified, last": found.notified[-1]}))
 
 
 def _theorem(number: int, variant: str) -> Task:
@@ -73,13 +65,8 @@ def _theorem_3(results: Results) -> Outcome:
     few = elect(lacking, size=8, c=1, f=1, dead=(6,), asked=(4, 5, 6))  # As if c+f queries sufficed.
     enough = elect(lacking, size=8, c=2, f=1, dead=(6,), asked=(4, 5, 6, 3))
     beyond = elect({3: (0,), **lacking}, size=8, c=2, asked=(3, 4, 5))
-    return Outcome(
-        cells=[
-            Measured(where="c+f asked, f die: hash rank", mean=few[-1]),
-            Measured(where="c exceeded by one: hash rank", mean=beyond[-1]),
-            Measured(where="c+f+1 asked, f die: hash rank", mean=enough[-1]),
-        ]
-    )
+    found = {"c+f asked, f die": few, "c exceeded by one": beyond, "c+f+1 asked, f die": enough}
+    return Outcome(cells=numbers({f"{where}: hash rank": leaders[-1] for where, leaders in found.items()}))
 
 
 def _theorem_4(results: Results) -> Outcome:
@@ -130,70 +117,14 @@ def _table_2(results: Results) -> Outcome:
     return Outcome(cells=cells)
 
 
-ITEMS: Final = (
-    Item(
-        id="ctol/lemma1",
-        title="Lemma 1: 2(c+f+1)+1 unicasts and one multicast",
-        caption="Base on 49 nodes, complete views, no loss; messages to oneself count.",
-        tasks=tuple(_lemma(c, f) for c, f in BOUNDS),
-        outcome=_lemma_1,
-    ),
-    Item(
-        id="ctol/fig1",
-        title="Figure 1: Base on four nodes",
-        caption="c = 2, f = 0, node 3 begins. doyen sim walkthrough ctol/figure1",
-        tasks=(),
-        outcome=_figure_1,
-    ),
-    Item(
-        id="ctol/fig2",
-        title="Figure 2: Hybrid on five nodes, step by step",
-        caption="x = y = c = 2, node 4 begins, answers come from 4, 0, 1. doyen sim walkthrough ctol/figure2",
-        tasks=(),
-        outcome=_figure_2,
-    ),
-    Item(
-        id="ctol/theorem1",
-        title="Theorem 1: safety",
-        caption="Random groups of 3 to 12; exactly c views lack the lowest hash, whoever is asked.",
-        tasks=tuple(_theorem(1, v) for v in ("base", "optimistic")),
-        outcome=_theorem_1,
-    ),
-    Item(
-        id="ctol/theorem2",
-        title="Theorem 2: liveness",
-        caption="Random groups of 4 to 12; f of them are dead and listed still.",
-        tasks=tuple(_theorem(2, v) for v in VARIANTS),
-        outcome=_theorem_2,
-    ),
-    Item(
-        id="ctol/theorem3",
-        title="Theorem 3: why c+f+1, by its counterexample",
-        caption="The hash rank of who is elected: 1 is a wrong leader.",
-        tasks=(),
-        outcome=_theorem_3,
-    ),
-    Item(
-        id="ctol/theorem4",
-        title="Theorem 4: the leader is outside the system's top y, with high probability",
-        caption="Share of elections over Medley's views, drop .05, c from Table I. Should be 1 - 1/N.",
-        tasks=tuple(elections(Point(size=size), v) for v in PREFERRING for size in SIZES_4),
-        outcome=_theorem_4,
-    ),
-    Item(
-        id="ctol/table1",
-        title="Table I: in how many views a member is missing",
-        caption="Medley after its warm-up, the five lowest hashes handicapped; over members and instants 200 ms apart. "
-        "The table's c lies between the 99th percentile and the worst.",
-        tasks=tuple(statistics(point) for point in POINTS),
-        outcome=_table_1,
-    ),
-    Item(
-        id="ctol/table2",
-        title="Table II: p, and how many answers make Preference likely",
-        caption="p: the share of the system's five most unhealthy that a RESPONSE does not list; of Medley alone, and "
-        "with the five lowest hashes handicapped as in the figures.",
-        tasks=tuple(statistics(Point(size=size, handicap=h)) for size in SIZES_II for h in (False, True)),
-        outcome=_table_2,
-    ),
-)
+MADE: Final[dict[str, Made]] = {
+    "lemma1": (tuple(_lemma(c, f) for c, f in BOUNDS), _lemma_1),
+    "fig1": ((), _figure_1),
+    "fig2": ((), _figure_2),
+    "theorem1": (tuple(_theorem(1, v) for v in ("base", "optimistic")), _theorem_1),
+    "theorem2": (tuple(_theorem(2, v) for v in VARIANTS), _theorem_2),
+    "theorem3": ((), _theorem_3),
+    "theorem4": (tuple(elections(Point(size=size), v) for v in PREFERRING for size in SIZES_4), _theorem_4),
+    "table1": (tuple(statistics(point) for point in POINTS), _table_1),
+    "table2": (tuple(statistics(Point(size=size, handicap=h)) for size in SIZES_II for h in (False, True)), _table_2),
+}

@@ -11,6 +11,7 @@ import msgspec
 from doyen.sim.runs import Figure
 from doyen_papers.analysis.announce import NoClosedForm, value
 from doyen_papers.analysis.setting import LossModel, Setting, Variant
+from doyen_papers.papers import cells
 from doyen_papers.papers.item import Budget, Measured, Task
 from doyen_papers.studies.announce import Summary, study
 
@@ -69,29 +70,15 @@ def formula(setting: Setting, quantity: Quantity, as_printed: bool = False) -> f
         return None
 
 
-def measured(
-    where: str,
-    summary: Summary,
-    quantity: Quantity,
-    *,
-    as_printed: bool = False,
-    curve: str = "",
-    x: float | None = None,
-    note: str = "",
-) -> Measured:
-    figure = figure_of(summary, quantity)
-    return Measured(
-        where=where,
-        mean=figure.mean if figure else None,
-        stderr=figure.stderr if figure else None,
-        formula=formula(summary.setting, quantity, as_printed),
-        curve=curve,
-        x=x,
-        unit=_UNITS.get(quantity, ""),
-        setting=msgspec.structs.asdict(summary.setting) | {"runs": summary.runs, "seed": summary.seed},
-        command=command(summary),
-        note=note or f"{quantity} by the {summary.engine} engine, {summary.runs} runs",
-    )
+def measured(where: str, summary: Summary, quantity: Quantity, *, as_printed: bool = False, **more: Any) -> Measured:
+    common = {
+        "formula": formula(summary.setting, quantity, as_printed),
+        "unit": _UNITS.get(quantity, ""),
+        "setting": msgspec.structs.asdict(summary.setting) | {"runs": summary.runs, "seed": summary.seed},
+        "command": command(summary),
+        "note": f"{quantity} by the {summary.engine} engine, {summary.runs} runs",
+    }
+    return cells.measured(where, figure_of(summary, quantity), **(common | more))
 
 
 def command(summary: Summary) -> str:
@@ -130,10 +117,5 @@ def farthest(gaps: Iterable[Gap], expected: float) -> Gap:
 def gap_cell(where: str, found: Gap, *, unit: str, note: str = "") -> Measured:
     nodes, mean, stderr = found
     said = f"worst at N={nodes}" if nodes else ""
-    return Measured(
-        where=where,
-        mean=None if mean == -inf else mean,
-        stderr=stderr,
-        unit=unit,
-        note="; ".join(part for part in (said, note) if part),
-    )
+    note = "; ".join(part for part in (said, note) if part)
+    return Measured(where=where, mean=None if mean == -inf else mean, stderr=stderr, unit=unit, note=note)

@@ -5,7 +5,7 @@ from typing import Final
 
 from doyen.sim.runs import Figure
 from doyen_papers.analysis.setting import LossModel
-from doyen_papers.papers.item import Item, Measured, Outcome, Task
+from doyen_papers.papers.item import Made, Measured, Outcome, Task
 from doyen_papers.papers.le.cells import Gap, Quantity, Results, farthest, figure_of, gap, gap_cell, narrowest, task
 
 SIZES: Final = (5, 10, 20, 50, 100, 200, 500)
@@ -134,11 +134,4 @@ TASKS: Final = (
     *(_timer(timer, n) for timer in ("uniform", "exponential") for n in TIMER_SIZES),
 )
 
-ORDERINGS: Final = Item(
-    id="le/orderings",
-    title="published orderings, each at its worst N",
-    caption="Differences of means. 'Above' claims must exceed 0 by 3.5 standard errors at every N of 5, 10, 20, 50, "
-    "100, 200, 500; claims of equality must hold within as many. Loss .4.",
-    tasks=TASKS,
-    outcome=_outcome,
-)
+MADE: Final[dict[str, Made]] = {"orderings": (TASKS, _outcome)}

@@ -1,12 +1,12 @@
 """Table 5.1, the reference values in both engines, and the chapter's formulas as printed and corrected.  [LE §5.3]"""
 
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from doyen_papers.analysis.setting import Event, LossModel
-from doyen_papers.papers.item import Engine, Item, Measured, Outcome, Task
+from doyen_papers.papers.item import Engine, Made, Measured, Outcome, Task
 from doyen_papers.papers.le.cells import Quantity, Results, measured, task
 
 MODELS: Final[tuple[LossModel, ...]] = ("none", "correlated", "uncorrelated")
@@ -93,8 +93,8 @@ def _corrections(results: Results) -> Outcome:
         cells += _both(f"first-interval messages, correlated, N={nodes}", wanted, "first_messages", results)
     for name in ("LE-A", "LE-S"):
         summary = results[task(name, 100, "uncorrelated")]
-        note = "the printed sum Σ i·r·Q(i,n,r) diverges" if name == "LE-S" else ""
-        cells.append(measured(f"messages, {name}, uncorrelated, N=100", summary, "messages", note=note))
+        more: dict[str, Any] = {"note": "the printed sum Σ i·r·Q(i,n,r) diverges"} if name == "LE-S" else {}
+        cells.append(measured(f"messages, {name}, uncorrelated, N=100", summary, "messages", **more))
     return Outcome(cells=cells)
 
 
@@ -143,41 +143,15 @@ def _perturbations(results: Results) -> Outcome:
     return Outcome(cells=cells)
 
 
-TABLES: Final = (
-    Item(
-        id="le/table5.1",
-        title="the four metrics of LE-S, loss .4",
-        caption="The chapter's table defines its metrics and has no numbers. Here they are measured: tmax in seconds, "
-        "the others are counts; avg_rounds is 1/(1-l) under either loss.",
-        tasks=tuple(task("LE-S", nodes, model) for model in MODELS for nodes in TABLE_SIZES),
-        outcome=_metrics,
-    ),
-    Item(
-        id="le/reference",
-        title="reference values, in both engines",
-        caption="Exact expectations (or, with ±, an independent simulation) from shared/papers/le.md, against the "
-        "kernels and against the protocol's own machines. Loss .4 where there is any.",
-        tasks=tuple(_reference_task(*row[:4], engine) for engine in ENGINES for row in REFERENCES),
-        outcome=_references,
-    ),
-    Item(
-        id="le/corrections",
-        title="formulas as printed and corrected, beside the simulation",
-        caption="Each measurement twice: against the corrected formula, and against the one the chapter prints. "
-        "LE-S, loss .4.",
-        tasks=(
+MADE: Final[dict[str, Made]] = {
+    "table5.1": (tuple(task("LE-S", nodes, model) for model in MODELS for nodes in TABLE_SIZES), _metrics),
+    "reference": (tuple(_reference_task(*row[:4], engine) for engine in ENGINES for row in REFERENCES), _references),
+    "corrections": (
+        (
             *(task("LE-S", nodes, model) for nodes in CORRECTED_SIZES for model in MODELS[1:]),
             task("LE-A", 100, "uncorrelated"),
         ),
-        outcome=_corrections,
+        _corrections,
     ),
-    Item(
-        id="le/perturbations",
-        title="departures, joiners, inconsistency: printed, corrected, simulated",
-        caption="LE-S, N=10, loss .4. A leader departs and a joiner comes at a uniform phase of the announcement "
-        "interval; T_L = 3 T_A for departures, infinite for joiners. 'Inconsistent' is the share of time in which "
-        "anybody does not name the leader.",
-        tasks=tuple(wanted for _, wanted in (*DELAYS, *SHARES)),
-        outcome=_perturbations,
-    ),
-)
+    "perturbations": (tuple(wanted for _, wanted in (*DELAYS, *SHARES)), _perturbations),
+}

@@ -9,14 +9,15 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from doyen.core.ids import NodeId
-from doyen.sim.runs import Figure, figure, run_many
-from doyen_papers.papers.item import Budget, Measured, Task
+from doyen.sim.runs import Figure, run_many
+from doyen_papers.papers.cells import Outcomes, outcomes
+from doyen_papers.papers.item import Budget, Task
 from doyen_papers.studies.corruption import bound_of, corrupt
 from doyen_papers.studies.graphs import chained, random_edges, random_quality, random_setting, regular
 from doyen_papers.studies.spanning import Experiment, Graph, Setting, faults_of, graph, lemmas, simulate
 from doyen_papers.studies.spanning_compared import Algorithm, compare
 
-Results = Mapping[Task, "Outcomes"]
+Results = Mapping[Task, Outcomes]
 Question = Literal["best", "worst", "lemmas", "failing", "stable", "regular", "regular-worst", "flat"]
 
 SIZES: Final = (10, 15, 20, 25, 30)  # [MADM §6.3]
@@ -32,20 +33,13 @@ class Asked(Struct, frozen=True, kw_only=True):
     shape: str = ""
 
 
-class Outcomes(Struct, frozen=True):
-    """Figures by name, over the runs."""
-
-    runs: int
-    of: dict[str, Figure | None]
-
-
 def task(question: Question, size: int = 0, *, runs_max: int = 0, **more: Any) -> Task:
     return Task(Asked(question=question, size=size, **more), "machine", runs_max)
 
 
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Outcomes:
     rows = run_many(partial(once, wanted.setting), budget.runs, budget.seed, jobs=budget.jobs, progress=progress)
-    return Outcomes(len(rows), {name: figure(row[name] for row in rows) for name in rows[0]})
+    return outcomes(rows)
 
 
 def once(asked: Asked, seed: int) -> dict[str, float | None]:
@@ -98,18 +92,6 @@ def _stabilised(rng: Random, seed: int) -> float | None:
     corrupt(experiment, rng)
     run = experiment.run()
     return run.settled_at / bound_of(experiment) if run.terminated and run.settled_at is not None else None
-
-
-def cell(where: str, outcomes: Outcomes, name: str, *, unit: str = "", note: str = "", **more: Any) -> Measured:
-    found = outcomes.of[name]
-    return Measured(
-        where=where,
-        mean=found.mean if found else None,
-        stderr=found.stderr if found else None,
-        unit=unit,
-        note=note or f"{name}, {outcomes.runs} runs",
-        **more,
-    )
 
 
 def exponent(small: tuple[int, Figure | None], large: tuple[int, Figure | None]) -> float | None:

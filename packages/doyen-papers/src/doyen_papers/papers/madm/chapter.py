@@ -1,8 +1,10 @@
 """What the chapter prints: its attributes, its tables, its graphs.  [MADM §6.2.5, §6.3]"""
 
+from csv import DictReader
+from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from doyen.score.topsis import Attribute, quality
 
@@ -69,44 +71,18 @@ _C: Final = _B + " 0-10 1-10 4-10 7-10 8-10 9-10 5-11 6-11 9-11"
 #: Figure 6.3, whose image is lost: reconstructed from the tables' degrees and closeness, unique or not.
 GRAPHS: Final[dict[str, Edges]] = {"6.3": edges(_A), "6.4": edges(_B), "6.5": edges(_C)}
 
-TABLES: Final[dict[str, tuple[Row, ...]]] = {
-    "6.3": (
-        Row("0", 4.9, 26, 0.07, 0.46, 1, "0.3492"),
-        Row("1", 2.9, 28, 0.06, 0.5, 2, "0.3469"),
-        Row("2", 4.1, 24, 0.03, 0.77, 5, "0.3637"),
-        Row("3", 3.9, 22, 0.08, 0.58, 3, "0.3516"),
-        Row("4", 3.8, 22, 0.06, 0.58, 3, "0.3523"),
-        Row("5", 3.0, 32, 0.07, 0.36, 1, "0.3424"),
-        Row("6", 3.2, 24, 0.01, 0.38, 1, "0.3455"),
-        Row("7", 3.6, 24, 0.06, 0.53, 2, "0.3491"),
-    ),
-    "6.4": (
-        Row("0", 4.9, 26, 0.07, 0.5, 2, "0.3518"),
-        Row("1", 2.9, 28, 0.06, 0.53, 3, "0.3493"),
-        Row("2", 4.1, 24, 0.03, 0.69, 5, "0.3614"),
-        Row("3", 3.9, 22, 0.08, 0.52, 3, "0.3500"),
-        Row("4", 3.8, 22, 0.06, 0.52, 3, "0.3508"),
-        Row("5", 3.0, 32, 0.07, 0.36, 1, "0.3424"),
-        Row("6", 3.2, 24, 0.01, 0.42, 2, "0.3478"),
-        Row("7", 3.6, 24, 0.06, 0.52, 3, "0.3504"),
-        Row("8", 3.7, 20, 0.05, 0.45, 3, "0.3490"),
-        Row("9", 3.5, 22, 0.06, 0.36, 1, "0.3431"),
-    ),
-    "6.5": (
-        Row("0", 4.9, 26, 0.07, 0.52, 3, "0.3539"),
-        Row("1", 2.9, 28, 0.06, 0.55, 4, "0.3515"),
-        Row("2", 4.1, 24, 0.03, 0.61, 5, "0.3592"),
-        Row("3", 3.9, 22, 0.08, 0.5, 3, "0.3495"),
-        Row("4", 3.8, 22, 0.06, 0.57, 4, "0.3538"),
-        Row("5", 3.0, 32, 0.07, 0.44, 2, "0.3457"),
-        Row("6", 3.2, 24, 0.01, 0.55, 3, "0.3526"),
-        Row("7", 3.6, 24, 0.06, 0.57, 4, "0.3534"),
-        Row("8", 3.7, 20, 0.05, 0.57, 4, "0.3538"),
-        Row("9", 3.5, 22, 0.06, 0.55, 3, "0.3507"),
-        Row("10", 4.3, 26, 0.02, 0.68, 6, "0.3645"),
-        Row("11", 3.3, 28, 0.03, 0.47, 3, "0.3503"),
-    ),
-}
+
+def _tables() -> dict[str, tuple[Row, ...]]:
+    found: dict[str, tuple[Row, ...]] = {}
+    with open(Path(__file__).with_name("tables.csv"), encoding="utf-8", newline="") as lines:
+        for cells in DictReader(lines):
+            table = cells.pop("table")
+            found[table] = (*found.get(table, ()), convert(cells, Row, strict=False))
+    return found
+
+
+#: Tables 6.3 to 6.5.
+TABLES: Final = _tables()
 
 #: Figure 6.1: seven nodes and nine links.  Of the qualities only four are printed; .74 < Qf(2) < .94.
 SEVEN: Final = edges("0-2 1-2 2-3 0-3 0-6 1-5 3-4 3-5 5-6")

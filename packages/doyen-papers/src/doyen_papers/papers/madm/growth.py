@@ -2,8 +2,9 @@
 
 from typing import Final, get_args
 
-from doyen_papers.papers.item import Curve, Item, Measured, Outcome, Panel, Plot, Task
-from doyen_papers.papers.madm.cells import SIZES, Results, cell, exponent, task
+from doyen_papers.papers.cells import cell, curve
+from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
+from doyen_papers.papers.madm.cells import SIZES, Results, exponent, task
 from doyen_papers.studies.spanning_compared import Algorithm
 
 SHAPES: Final = ("ring", "bus", "complete", "torus", "star", "tree")
@@ -49,17 +50,7 @@ def _figure_6_4(results: Results) -> Outcome:
                 cell(f"{label}, N={size}", one, name, unit=unit, curve=label, x=float(size))
                 for size, one in zip(SIZES, found, strict=True)
             ]
-            figures = [one.of[name] for one in found]
-            curves.append(
-                Curve(
-                    label=label,
-                    legend=NAMES[algorithm],
-                    colour=colour,
-                    xs=[float(size) for size in SIZES],
-                    ys=[one.mean if one else None for one in figures],
-                    errors=[one.stderr if one else None for one in figures],
-                )
-            )
+            curves.append(curve(label, colour, SIZES, [one.of[name] for one in found], legend=NAMES[algorithm]))
         panels.append(Panel(curves=curves, title=what))
     for algorithm in get_args(Algorithm):
         for size in SIZES:
@@ -80,16 +71,13 @@ _LEMMAS: Final = {
 
 def _lemmas(results: Results) -> Outcome:
     quiet, failing = results[task("lemmas")], results[task("failing")]
-    return Outcome(
-        cells=[
-            *(
-                cell(f"Lemma {lemma}, {what}", quiet if lemma in ("6.1", "6.2") else failing, lemma)
-                for lemma, what in _LEMMAS.items()
-            ),
-            cell("violations, nothing fails", results[task("lemmas")], "violations"),
-            cell("violations, links and nodes fail and return", results[task("failing")], "violations"),
-        ]
-    )
+    cells = [
+        cell(f"Lemma {lemma}, {what}", quiet if lemma in ("6.1", "6.2") else failing, lemma)
+        for lemma, what in _LEMMAS.items()
+    ]
+    cells.append(cell("violations, nothing fails", quiet, "violations"))
+    cells.append(cell("violations, links and nodes fail and return", failing, "violations"))
+    return Outcome(cells=cells)
 
 
 def _stable(results: Results) -> Outcome:
@@ -105,55 +93,19 @@ def _flat(results: Results) -> Outcome:
     return Outcome(cells=[*cells, Measured(where=f"k={FLAT[-1]} - k={FLAT[0]}", mean=longer, unit="hops")])
 
 
-ITEMS: Final = (
-    Item(
-        id="madm/table6.1",
-        title="growth of messages and time by topology, as an exponent of N",
-        caption="Table 6.1's orders as exponents; a logarithm is about .3 over these sizes. In the worst case every "
-        "conductor fails for good, so regions fall apart, and the chapter's own orders contradict its section 6.2.4.",
-        tasks=tuple(
+ALGORITHMS: Final = get_args(Algorithm)
+MADE: Final[dict[str, Made]] = {
+    "table6.1": (
+        tuple(
             _regular(shape, size, worst=worst)
             for shape in SHAPES
             for worst, sizes in ((False, (SMALL, LARGE)), (True, WORST))
             for size in sizes
         ),
-        outcome=_table_6_1,
+        _table_6_1,
     ),
-    Item(
-        id="madm/fig6.4",
-        title="messages and time on random graphs, beside flooding and VKT",
-        caption="Two links per node, one initiator, unit delays; time until the last node is told. The chapter's "
-        "comparator, PALE, is not specified in it, and the figure is lost: flooding the maximum (never sure when done) "
-        "and the election of Vasudevan, Kurose and Towsley stand in. Worst case: every conductor fails one hop after "
-        "it began, but the highest; the stand-ins are told of that at once, ours waits: compare messages.",
-        tasks=(
-            *(_best(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
-            *(_worst(algorithm, size) for algorithm in get_args(Algorithm) for size in SIZES),
-        ),
-        outcome=_figure_6_4,
-    ),
-    Item(
-        id="madm/lemmas",
-        title="Lemmas 6.1 to 6.5 as checkers, on random graphs",
-        caption="2 to 60 nodes, 1 to 4 initiators, random delays, ties: termination, one agreed leader per region, the "
-        "best of those that took part.",
-        tasks=(task("lemmas"), task("failing")),
-        outcome=_lemmas,
-    ),
-    Item(
-        id="madm/theorem6.6",
-        title="self-stabilisation from corrupted state",
-        caption="The theorem shows uniqueness, agreement and termination, not convergence: we add that. The mean share "
-        "of its stated bound that a run needs, and how many runs needed more.",
-        tasks=(task("stable"),),
-        outcome=_stable,
-    ),
-    Item(
-        id="madm/time",
-        title="time grows with the diameter and not with N",
-        caption="0-a, a-(k+a), (k+a)-(a+1): diameter 4 at any N, where co-parents that wait for each other without "
-        "bound would take time in proportion to N.",
-        tasks=tuple(task("flat", k, runs_max=3) for k in FLAT),
-        outcome=_flat,
-    ),
-)
+    "fig6.4": (tuple(of(a, size) for of in (_best, _worst) for a in ALGORITHMS for size in SIZES), _figure_6_4),
+    "lemmas": ((task("lemmas"), task("failing")), _lemmas),
+    "theorem6.6": ((task("stable"),), _stable),
+    "time": (tuple(task("flat", k, runs_max=3) for k in FLAT), _flat),
+}

@@ -4,12 +4,14 @@ from math import floor
 from typing import Final
 
 from doyen.core.ids import NodeId
-from doyen.score.experts import Expert, Panel, weigh
-from doyen.score.probes import closeness, degree, modification_time
-from doyen.score.topsis import quality, rate
-from doyen_papers.papers.item import Item, Measured, Outcome
+from doyen.score.topsis import quality
+from doyen_papers.papers.cells import numbers
+from doyen_papers.papers.item import Made, Measured, Outcome
 from doyen_papers.papers.madm.cells import Results
 from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, SEVEN, SEVEN_QUALITY, TABLES, neighbours, prioritised
+from doyen_papers.score.experts import Expert, Panel, weigh
+from doyen_papers.score.graph import closeness, degree, modification_time
+from doyen_papers.score.table import rate
 from doyen_papers.studies.spanning import Failure, Run, Setting, What, graph, simulate
 
 #: Figure 6.2: what fails one hop after the start, when node 3 has got its EIM.
@@ -32,7 +34,7 @@ def _weights(results: Results) -> Outcome:
     names = tuple(published)
     matrix = tuple(tuple(0.5 + 2 * (published[i] - published[j]) for j in names) for i in names)
     found = weigh(Panel(names, tuple(Expert(name=f"expert {k}", preferences=matrix) for k in range(6))))
-    return Outcome(cells=[Measured(where=f"weight of {name}", mean=found.weights[name]) for name in names])
+    return Outcome(cells=numbers({f"weight of {name}": found.weights[name] for name in names}))
 
 
 def _quality(results: Results) -> Outcome:
@@ -79,8 +81,8 @@ def seven(*failures: Failure, best: str | None = None, silent: bool = False) -> 
 
 def _walk(results: Results) -> Outcome:
     run = seven()
-    cells = [Measured(where=kind, mean=count, unit="messages") for kind, count in run.messages.items()]
-    cells += [Measured(where=f"{kind}, longest", mean=bits, unit="bits") for kind, bits in run.bits.items()]
+    cells = numbers(run.messages, unit="messages")
+    cells += numbers({f"{kind}, longest": bits for kind, bits in run.bits.items()}, unit="bits")
     cells.append(Measured(where="declared at", mean=run.declared_at, unit="hops"))
     cells.append(Measured(where="leader", mean=float(run.regions[0].leader or -1)))
     return Outcome(cells=cells)
@@ -101,48 +103,11 @@ def _failures(results: Results) -> Outcome:
     return Outcome(cells=cells)
 
 
-ITEMS: Final = (
-    Item(
-        id="madm/table6.2",
-        title="experts' preferences to the published weights",
-        caption="The matrices are unpublished; p_ij = .5 + 2(w_i - w_j) yields the published weights under WA.",
-        tasks=(),
-        outcome=_weights,
-    ),
-    Item(
-        id="madm/tables",
-        title="Tables 6.3 to 6.5: quality factors, leaders, and the graphs of Figure 6.3",
-        caption="The tables cut quality off after four decimals, and closeness after two.",
-        tasks=(),
-        outcome=_quality,
-    ),
-    Item(
-        id="madm/prioritised",
-        title="one attribute weighs .8: the node with its best value leads",
-        caption="The leader's id. 'The node with the best value of that attribute gets elected.'",
-        tasks=(),
-        outcome=_prioritised,
-    ),
-    Item(
-        id="madm/modification",
-        title="time to modify data, by leader",
-        caption="Five sweeps (lock, response, modify, completion, unlock) to or from the farthest server.",
-        tasks=(),
-        outcome=_modification,
-    ),
-    Item(
-        id="madm/fig6.1",
-        title="the walk-through on seven nodes",
-        caption="Node 2 initiates; unit delays. The 47 messages themselves are compared by a test.",
-        tasks=(),
-        outcome=_walk,
-    ),
-    Item(
-        id="madm/fig6.2",
-        title="link and node failures on seven nodes",
-        caption="The leader of each region, by what fails one hop after node 2 has initiated; and whom the first "
-        "declaration names when a link of the best node fails.",
-        tasks=(),
-        outcome=_failures,
-    ),
-)
+MADE: Final[dict[str, Made]] = {
+    "table6.2": ((), _weights),
+    "tables": ((), _quality),
+    "prioritised": ((), _prioritised),
+    "modification": ((), _modification),
+    "fig6.1": ((), _walk),
+    "fig6.2": ((), _failures),
+}

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 from msgspec.structs import asdict
 
 from doyen.sim.runs import Figure
+from doyen_papers.papers.cells import measured
 from doyen_papers.papers.item import Budget, Measured, Task
 from doyen_papers.studies.pole import Setting, Summary, study
 
@@ -46,15 +47,7 @@ def command(setting: Setting, seed: int = 1) -> str:
 
 
 def figure_cell(where: str, found: Figure | None, task: Task, unit: str = "ms", **more: Any) -> Measured:
-    return Measured(
-        where=where,
-        mean=None if found is None else found.mean,
-        stderr=None if found is None else found.stderr,
-        unit=unit,
-        setting=asdict(task.setting),
-        command=command(task.setting),
-        **more,
-    )
+    return measured(where, found, unit=unit, setting=asdict(task.setting), command=command(task.setting), **more)
 
 
 def cell(where: str, results: Results, task: Task, what: What = "mean", **more: Any) -> Measured:

@@ -3,10 +3,12 @@
 from typing import Final
 
 from doyen.core.ids import NodeId
-from doyen.score.oracles import CONSENSUS, LATENCY, ORACLES, WORST_CASE, score_all
-from doyen_papers.papers.item import Curve, Item, Mark, Measured, Outcome, Panel, Plot
+from doyen.score.oracles import CONSENSUS, LATENCY, ORACLES, WORST_CASE
+from doyen_papers.papers.cells import curve
+from doyen_papers.papers.item import Made, Mark, Measured, Outcome, Panel, Plot
 from doyen_papers.papers.pole.cells import Results
 from doyen_papers.papers.pole.model import leader_of
+from doyen_papers.score.oracles import score_all
 from doyen_papers.studies.pole import Setting
 from doyen_papers.studies.pole_places import TABLE_2, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
@@ -52,42 +54,16 @@ def _leaders(results: Results) -> Outcome:
 
 
 def _figure_3(results: Results) -> Outcome:
-    tcp = [tcp_bits_per_s(rtt) / 1e6 for rtt in RTTS]
-    udp = [NIC_BITS_PER_S / 1e6] * len(RTTS)
+    carried = {"TCP": [tcp_bits_per_s(rtt) / 1e6 for rtt in RTTS], "UDP": [NIC_BITS_PER_S / 1e6] * len(RTTS)}
     cells = [
         Measured(where=f"{name}, RTT {rtt:g}", mean=value, unit="Mbit/s", curve=name, x=rtt)
-        for name, values in (("TCP", tcp), ("UDP", udp))
+        for name, values in carried.items()
         for rtt, value in zip(RTTS, values, strict=True)
     ]
-    curves = [
-        Curve(label=name, legend=name, colour=i, xs=list(RTTS), ys=list(values), errors=[None] * len(RTTS))
-        for i, (name, values) in enumerate((("TCP", tcp), ("UDP", udp)))
-    ]
+    curves = [curve(name, i, RTTS, values) for i, (name, values) in enumerate(carried.items())]
     marks = [Mark(77.06, "77.06 ms: the longest used")]
     plot = Plot(panels=[Panel(curves=curves, marks=marks)], x_label="round trip in ms", y_label="Mbit/s")
     return Outcome(cells=cells, plot=plot)
 
 
-ITEMS: Final = (
-    Item(
-        id="pole/scores",
-        title="scores after p5's crash, and where the latency oracle changes its mind",
-        caption="Even requests, p5's clients with the other servers of their data centre.",
-        tasks=(),
-        outcome=_scores,
-    ),
-    Item(
-        id="pole/leaders",
-        title="who leads after p5, by oracle and deployment",
-        caption="The number of the server. Consensus is tied between p2, p3 and p4: the highest id wins.",
-        tasks=(),
-        outcome=_leaders,
-    ),
-    Item(
-        id="pole/fig3",
-        title="achievable bandwidth by round trip",
-        caption="TCP carries min(940 Mbit/s, window/RTT); the window, 2 MB, is ours: the figure is lost.",
-        tasks=(),
-        outcome=_figure_3,
-    ),
-)
+MADE: Final[dict[str, Made]] = {"scores": ((), _scores), "leaders": ((), _leaders), "fig3": ((), _figure_3)}

@@ -1,8 +1,10 @@
 """Request latency over data centres, before and after the crash.  [POLE §4.2, §4.3; Fig. 4b, 6, 7]"""
 
+from functools import partial
 from typing import Final
 
-from doyen_papers.papers.item import Curve, Item, Mark, Measured, Outcome, Panel, Plot, Task
+from doyen_papers.papers.cells import curve, numbers
+from doyen_papers.papers.item import Made, Mark, Outcome, Panel, Plot, Task
 from doyen_papers.papers.pole import model
 from doyen_papers.papers.pole.cells import Results, What, cell, exact, figure_cell, jittered, mean_of
 
@@ -28,13 +30,8 @@ def _figure_4b(results: Results) -> Outcome:
         lines = results[task].timeline
         for title, place in (("latency in ms", 1), ("requests done per second", 2)):
             curves = [
-                Curve(
-                    label=f"{oracle}, {centre}, {title}",
-                    legend=centre,
-                    colour=i,
-                    xs=[point[0] for point in points],
-                    ys=[float(point[place]) for point in points],
-                    errors=[None] * len(points),
+                curve(
+                    f"{oracle}, {centre}, {title}", i, [p[0] for p in points], [p[place] for p in points], legend=centre
                 )
                 for i, (centre, points) in enumerate(lines.items())
             ]
@@ -69,7 +66,7 @@ def _of_7(name: str, oracle: str, share: float) -> Task:
     return exact(deployment=name, oracle=oracle, share=share)
 
 
-def _sweep(results: Results, names: tuple[str, ...], what: What) -> Outcome:
+def _sweep(names: tuple[str, ...], what: What, results: Results) -> Outcome:
     cells, panels = [], []
     for name in names:
         curves = []
@@ -81,16 +78,7 @@ def _sweep(results: Results, names: tuple[str, ...], what: What) -> Outcome:
                 cell(f"{label}, p={x:g}", results, task, what, formula=formula(task.setting), curve=label, x=x)
                 for x, task in zip(SHARES, tasks, strict=True)
             ]
-            curves.append(
-                Curve(
-                    label=label,
-                    legend=oracle,
-                    colour=colour,
-                    xs=list(SHARES),
-                    ys=[mean_of(results, task, what) for task in tasks],
-                    errors=[None] * len(SHARES),
-                )
-            )
+            curves.append(curve(label, colour, SHARES, [mean_of(results, task, what) for task in tasks], legend=oracle))
         panels.append(Panel(curves=curves, title=f"Deployment {name}"))
     y_label = f"{'mean' if what == 'mean' else 'worst-case'} latency in ms"
     return Outcome(cells=cells, plot=Plot(panels=panels, x_label="p", y_label=y_label))
@@ -152,58 +140,18 @@ def _quoted(results: Results) -> Outcome:
         "1, p=.95, latency - worst-case, worst": worst("1", "latency") - worst("1", "worst-case"),
         "3, p=.95, latency - worst-case, worst": worst("3", "latency") - worst("3", "worst-case"),
     }
-    return Outcome(cells=[*cells, *(Measured(where=where, mean=value) for where, value in derived.items())])
+    return Outcome(cells=[*cells, *numbers(derived)])
 
 
 def _sweeps(*names: str) -> tuple[Task, ...]:
     return tuple(_of_7(name, oracle, share) for name in names for oracle in SWEPT for share in SHARES)
 
 
-ITEMS: Final = (
-    Item(
-        id="pole/fig4b",
-        title="two data centres: latency and throughput before and after the crash",
-        caption="The spike at 60 s is the election and the recovery. Any leader is equally fast afterwards: its quorum "
-        "has to cross the slow link. One simulated request stands for a hundred.",
-        tasks=tuple(_of_4b(oracle) for oracle in UNAWARE),
-        outcome=_figure_4b,
-    ),
-    Item(
-        id="pole/fig6",
-        title="three data centres: latency by leader",
-        caption="Even requests; the consensus latency and a round trip to the leader. Without jitter ours is exact.",
-        tasks=tuple(_of_6(name, oracle) for name in "123" for oracle in LEADERS),
-        outcome=_figure_6,
-    ),
-    Item(
-        id="pole/fig7a",
-        title="two data centres: mean latency by p, the part of requests that come to D2",
-        caption="Request and latency elect the fastest leader, the others do not look.",
-        tasks=_sweeps("two-dc"),
-        outcome=lambda results: _sweep(results, ("two-dc",), "mean"),
-        shown_x=(0.0, 1.0),
-    ),
-    Item(
-        id="pole/fig7b",
-        title="three data centres: mean latency by p",
-        caption="p is the part of D3 in Deployment 1, of D2 in Deployment 3.",
-        tasks=_sweeps("1", "3"),
-        outcome=lambda results: _sweep(results, ("1", "3"), "mean"),
-        shown_x=(0.0, 1.0),
-    ),
-    Item(
-        id="pole/fig7c",
-        title="three data centres: worst-case latency by p",
-        caption="The greatest mean of a data centre that sends requests.",
-        tasks=_sweeps("1", "3"),
-        outcome=lambda results: _sweep(results, ("1", "3"), "worst"),
-        shown_x=(0.0, 1.0),
-    ),
-    Item(
-        id="pole/quoted",
-        title="every number that sections 4.2 and 4.3 quote",
-        caption="With 2 % jitter, means of five runs; differences and ratios without.",
-        tasks=(*dict.fromkeys(task for task, _ in QUOTED.values()), *_MORE),
-        outcome=_quoted,
-    ),
-)
+MADE: Final[dict[str, Made]] = {
+    "fig4b": (tuple(_of_4b(oracle) for oracle in UNAWARE), _figure_4b),
+    "fig6": (tuple(_of_6(name, oracle) for name in "123" for oracle in LEADERS), _figure_6),
+    "fig7a": (_sweeps("two-dc"), partial(_sweep, ("two-dc",), "mean")),
+    "fig7b": (_sweeps("1", "3"), partial(_sweep, ("1", "3"), "mean")),
+    "fig7c": (_sweeps("1", "3"), partial(_sweep, ("1", "3"), "worst")),
+    "quoted": ((*dict.fromkeys(task for task, _ in QUOTED.values()), *_MORE), _quoted),
+}

@@ -1,7 +1,7 @@
 """What the formulas say beside each simulated cell.  [POLE Eq. 1, 2, §4.4]"""
 
 from doyen.core.ids import NodeId
-from doyen.score.oracles import score_all
+from doyen_papers.score.oracles import score_all
 from doyen_papers.studies.pole import Setting, oracle_of
 from doyen_papers.studies.pole_places import Deployment
 from doyen_papers.studies.service import tcp_bits_per_s

@@ -3,7 +3,8 @@
 from itertools import pairwise
 from typing import Final
 
-from doyen_papers.papers.item import Curve, Item, Measured, Outcome, Panel, Plot, Task
+from doyen_papers.papers.cells import curve
+from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 from doyen_papers.papers.pole import model
 from doyen_papers.papers.pole.cells import Results, cell, exact, mean_of
 
@@ -34,16 +35,7 @@ def _figure_8a(results: Results) -> Outcome:
             ys = [mean_of(results, task, "recovery_time") for task in tasks]
             if oracle == "rotating":
                 growth[rtt] = ys[-1] - ys[0]
-            curves.append(
-                Curve(
-                    label=label,
-                    legend=f"{rtt:g} ms",
-                    colour=colour,
-                    xs=[float(size) for size in SIZES_MB],
-                    ys=list(ys),
-                    errors=[None] * len(SIZES_MB),
-                )
-            )
+            curves.append(curve(label, colour, SIZES_MB, ys, legend=f"{rtt:g} ms"))
         panels.append(Panel(curves=curves, title=f"{oracle}: {ORACLES[oracle]} leads"))
     for before, rtt in pairwise(RTTS):
         where = f"amplified, RTT {rtt:g} against {before:g}"
@@ -62,16 +54,7 @@ def _figure_8b(results: Results) -> Outcome:
         for size in SIZES_MB:
             task = _of_8b(oracle, size)
             cells.append(cell(f"{leader} leads, {size} MB", results, task, "recovery_time", curve=leader, x=size))
-        curves.append(
-            Curve(
-                label=leader,
-                legend=f"{leader} ({oracle})",
-                colour=colour,
-                xs=[float(size) for size in SIZES_MB],
-                ys=list(times[oracle]),
-                errors=[None] * len(SIZES_MB),
-            )
-        )
+        curves.append(curve(leader, colour, SIZES_MB, times[oracle], legend=f"{leader} ({oracle})"))
     for i, size in enumerate(SIZES_MB):
         gap = times["history"][i] - times["rotating"][i]
         cells.append(Measured(where=f"p4 - p1, {size} MB", mean=gap, unit="s"))
@@ -80,21 +63,10 @@ def _figure_8b(results: Results) -> Outcome:
     )
 
 
-ITEMS: Final = (
-    Item(
-        id="pole/fig8a",
-        title="two data centres: recovery time by snapshot, p1 outdated",
-        caption="The fattest leader has all it needs; p1 pulls a snapshot from the fattest server of the other side.",
-        tasks=tuple(_of_8a(oracle, rtt, size) for oracle in ORACLES for rtt in RTTS for size in SIZES_MB),
-        outcome=_figure_8a,
-        shown_x=(0.0, 250.0),
+MADE: Final[dict[str, Made]] = {
+    "fig8a": (
+        tuple(_of_8a(oracle, rtt, size) for oracle in ORACLES for rtt in RTTS for size in SIZES_MB),
+        _figure_8a,
     ),
-    Item(
-        id="pole/fig8b",
-        title="three data centres: recovery time by snapshot, p2 and p3 outdated",
-        caption="p1 and p4 are equally fat; the one nearer to D2 brings a quorum in sync sooner.",
-        tasks=tuple(_of_8b(oracle, size) for oracle in ORACLES for size in SIZES_MB),
-        outcome=_figure_8b,
-        shown_x=(0.0, 250.0),
-    ),
-)
+    "fig8b": (tuple(_of_8b(oracle, size) for oracle in ORACLES for size in SIZES_MB), _figure_8b),
+}

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from doyen.core import ConfigError, Emit, NodeId, Send, SetTimer, ms
-from doyen.membership.ping import Ack, AckOverdue, MemberSilent, PeriodBegins, Ping, PingConfig, Pinger
 from doyen.testing import RecordingOut
+from doyen_lab.simulators.ping import Ack, AckOverdue, MemberSilent, PeriodBegins, Ping, PingConfig, Pinger
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 CONFIG = PingConfig(period=ms(1000), ack_timeout=ms(300))

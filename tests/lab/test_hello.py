@@ -7,10 +7,10 @@ from doyen.core.effects import Emit, Send, SetTimer
 from doyen.core.ids import Address, NodeId
 from doyen.core.link import LinkChanged
 from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.hello import Greeting, GreetingDue, Hello, HelloConfig
 from doyen.election.spanning.messages import Enquire, EnquiryEnds, State
 from doyen.errors import ConfigError
 from doyen.testing import RecordingOut
+from doyen_lab.hello import Greeting, GreetingDue, Hello, HelloConfig
 
 A, B, C = (NodeId(n) for n in "123")
 THERE = Address("198.18.0.2", 7700)

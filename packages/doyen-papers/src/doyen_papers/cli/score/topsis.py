@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from doyen.cli.output import print_json
-from doyen.cli.score.files import read_data, read_text
 from doyen.core.order import order
-from doyen.score.topsis import rate, read_attributes, read_table, weights_complaint
+from doyen.score.topsis import weights_complaint
+from doyen_papers.score.files import read_data, read_text
+from doyen_papers.score.table import rate, read_attributes, read_table
 
 
 @click.command("topsis", help="A table of nodes (CSV: node,<attribute>,…) to a quality factor each, and the leader.")

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from doyen.cli.output import print_json
-from doyen.cli.score.files import read_data
 from doyen.errors import ConfigError
-from doyen.score.experts import QUANTIFIERS, Aggregate, Panel, Quantifier, Weights, read_panel, weigh
+from doyen_papers.score.experts import QUANTIFIERS, Aggregate, Panel, Quantifier, Weights, read_panel, weigh
+from doyen_papers.score.files import read_data
 
 
 @click.command("weights", help="Experts' preference matrices (TOML or JSON) to one weight per attribute, step by step.")

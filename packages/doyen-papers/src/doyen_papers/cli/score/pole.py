@@ -1,18 +1,17 @@
 """`doyen score pole`."""
 
-import csv
-from math import isfinite
 from pathlib import Path
 
 import click
 
 from doyen.cli.output import print_json
-from doyen.cli.score.files import read_text
 from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.errors import ConfigError
-from doyen.score.oracles import ORACLES, QUANTUM, quantised, score_all
+from doyen.score.oracles import ORACLES, QUANTUM, quantised
+from doyen_papers.score.files import number, read_text, rows_of
+from doyen_papers.score.oracles import score_all
 
 UNITS = {"request": "requests/s"}
 FINDS = ("consensus", "latency", "worst-case", "request")
@@ -57,7 +56,7 @@ def command(
 
 
 def read_matrix(path: Path) -> dict[NodeId, dict[NodeId, float]]:
-    """A square table, `,p1,p2,…`; an empty cell was not measured."""
+    """Return the round trips of a square table, `,p1,p2,…`; an empty cell was not measured."""
     rows = _rows(path)
     names = rows[0][1][1:]
     if not names or not all(names) or len(set(names)) != len(names):
@@ -72,7 +71,7 @@ def read_matrix(path: Path) -> dict[NodeId, dict[NodeId, float]]:
         row = {}
         for other, text in zip(names, cells[1:], strict=True):
             if text:
-                row[NodeId(other)] = _number(text, f"{spot}, column {other}")
+                row[NodeId(other)] = number(text, f"{spot}, column {other}", 0)
         if row.get(NodeId(node), 0.0) != 0.0:
             raise ConfigError(f"{spot}, column {node}: a server's round trip to itself must be 0 or empty")
         found[NodeId(node)] = row
@@ -83,6 +82,7 @@ def read_matrix(path: Path) -> dict[NodeId, dict[NodeId, float]]:
 
 
 def read_rates(path: Path, matrix: dict[NodeId, dict[NodeId, float]]) -> dict[NodeId, float]:
+    """Return the requests per second of a table `node,rate`."""
     found: dict[NodeId, float] = {}
     for i, (line, cells) in enumerate(_rows(path)):
         if i == 0 and [cell.lower() for cell in cells] == ["node", "rate"]:
@@ -93,26 +93,12 @@ def read_rates(path: Path, matrix: dict[NodeId, dict[NodeId, float]]) -> dict[No
         node = NodeId(cells[0])
         if node not in matrix or node in found:
             raise ConfigError(f"{spot}: {shown(node)} is {'there twice' if node in matrix else 'not in the matrix'}")
-        found[node] = _number(cells[1], spot)
+        found[node] = number(cells[1], spot, 0)
     return found
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    reader = csv.reader(read_text(path).splitlines())
-    try:
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(c.strip() for c in row)]
-    except csv.Error as error:
-        raise ConfigError(f"{path}: line {reader.line_num}: {error}") from None
+    rows = rows_of(read_text(path).splitlines(), str(path))
     if not rows:
         raise ConfigError(f"{path}: is empty")
     return rows
-
-
-def _number(text: str, spot: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ConfigError(f"{spot}: {shown(text)} is not a number") from None
-    if not isfinite(value) or value < 0:
-        raise ConfigError(f"{spot}: {shown(text)} must be 0 or more, and finite")
-    return value

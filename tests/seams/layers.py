@@ -1,0 +1,196 @@
+"""What each folder may use: the allow-list of the architecture.
+
+Every entry must be used by something, or it goes.  What is not listed is refused, a new folder too.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from reader import Use
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "doyen": ROOT / "src" / "doyen",
+    "doyen_papers": ROOT / "packages" / "doyen-papers" / "src" / "doyen_papers",
+    "doyen_lab": ROOT / "packages" / "doyen-lab" / "src" / "doyen_lab",
+}
+
+PURE = frozenset(
+    """
+    abc base64 bisect collections contextlib csv difflib enum errno fnmatch fractions functools hashlib heapq hmac html
+    io ipaddress itertools json math re shlex stat statistics struct tomllib types typing weakref zlib
+    """.split()  # noqa: SIM905
+)  #: Modules of the standard library that compute, and touch nothing: every folder may import them.
+
+
+class Layer(NamedTuple):
+    """What one folder may use, beside itself and `PURE`; each a list of names between blanks."""
+
+    ours: str = ""  #: Folders of ours.
+    outside: str = ""  #: Modules of the standard library that touch the world, and packages of others.
+    world: str = (
+        ""  #: files, clock, chance (without a seed), environment, console, dynamic (imports of a name in hand).
+    )
+    typing: str = ""  #: Folders of ours that only a type checker imports.
+
+
+class Extra(NamedTuple):
+    """What one file may use beyond its folder, and the reason."""
+
+    may: Layer
+    reason: str
+
+
+LAYERS = {
+    # The wheel `doyen`, no IO: the clock and the random stream come in as arguments.
+    "doyen.errors": Layer(),
+    "doyen.core": Layer("doyen.errors", "msgspec"),
+    "doyen.membership": Layer("doyen.core doyen.errors", "msgspec"),
+    "doyen.election": Layer("doyen.core doyen.errors doyen.membership", "msgspec"),
+    "doyen.score": Layer("doyen.core doyen.errors", "logging msgspec"),
+    # The wheel `doyen`, the world.
+    "doyen.net": Layer(
+        "doyen doyen.core doyen.errors",
+        "asyncio concurrent fcntl inspect logging msgspec nacl os pathlib resource signal socket sys threading time",
+        "clock files",
+    ),
+    "doyen.node": Layer(
+        "doyen doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.score",
+        "asyncio h11 importlib inspect logging msgspec os pathlib resource signal socket sys threading time urllib",
+        "clock files",
+        typing="doyen.net",
+    ),
+    "doyen.runner": Layer(
+        "doyen.core doyen.node",
+        "asyncio ctypes msgspec os pathlib select signal sys time",
+        "clock console environment files",
+    ),
+    "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node", "gc msgspec"),
+    "doyen.testing": Layer(
+        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
+        "asyncio msgspec os pathlib pytest signal sys",
+        "files",
+    ),
+    "doyen.cli": Layer(
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.score doyen.sim "
+        "doyen.testing",
+        "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
+        "clock console environment files",
+        typing="doyen.node",
+    ),
+    # What a user of the package sees: names that load when they are used, and nodes for programs without asyncio.
+    "doyen": Layer(
+        "doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+        "importlib",
+        "dynamic",
+        typing="doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+    ),
+    "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
+    "doyen.__main__": Layer("doyen.cli"),
+    # The wheel `doyen-papers`.
+    "doyen_papers.analysis": Layer("doyen.errors", "msgspec"),
+    "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
+    "doyen_papers.studies": Layer(
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
+        "doyen_papers.analysis doyen_papers.kernels",
+        "msgspec pathlib",
+        "files",
+    ),
+    "doyen_papers.papers": Layer(
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen_papers.analysis doyen_papers.studies",
+        "concurrent importlib matplotlib msgspec os pathlib tempfile",
+        "files",
+    ),
+    "doyen_papers.cli": Layer(
+        "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
+        "doyen_papers.analysis doyen_papers.papers doyen_papers.studies",
+        "click importlib msgspec os pathlib",
+        "files",
+    ),
+    # The wheel `doyen-lab`.
+    "doyen_lab": Layer(
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.score doyen.testing "
+        "doyen_lab.contest",
+        "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal socket subprocess sys tempfile "
+        "time",
+        "clock console files",
+    ),
+    "doyen_lab.proving": Layer(
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.sim doyen.testing doyen_lab",
+        "asyncio msgspec os pathlib shutil signal socket subprocess sys tempfile time",
+        "clock environment files",
+    ),
+    "doyen_lab.contest": Layer(
+        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.testing "
+        "doyen_lab doyen_lab.proving",
+        "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
+        "console environment files",
+    ),
+    "doyen_lab.simulators": Layer(
+        "doyen.core doyen.election doyen.membership doyen.sim "
+        "doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
+        "gc msgspec os platform simpy time",
+    ),
+    "doyen_lab.cli": Layer(
+        "doyen.cli doyen.core doyen.election doyen.errors doyen.net doyen.score doyen.testing "
+        "doyen_lab doyen_lab.contest doyen_lab.proving doyen_lab.simulators doyen_papers.papers doyen_papers.studies",
+        "asyncio click msgspec os pathlib signal sys tempfile",
+        "files",
+    ),
+}
+
+FILES = {
+    "doyen/core/hashes.py": Extra(
+        Layer(outside="_blake2 _sha3"), "hashlib loads OpenSSL, which costs a node megabytes"
+    ),
+    "doyen/core/lazy.py": Extra(Layer(outside="importlib", world="dynamic"), "packages whose names load when used"),
+    "doyen/core/config.py": Extra(Layer(outside="sys", world="files"), "a field's help is the comment beside it"),
+    "doyen/score/probes.py": Extra(
+        Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
+    ),
+    "doyen/node/agent.py": Extra(Layer(world="chance"), "here the machines get their random streams"),
+    "doyen/node/control.py": Extra(Layer(world="environment"), "where this user's sockets are"),
+    "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
+    "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
+    "doyen/sim/runs.py": Extra(Layer(outside="concurrent os"), "seeds run side by side, one process per core"),
+    "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
+    "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
+    "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),
+    "doyen_papers/papers/arb/cells.py": Extra(
+        Layer("doyen_lab", typing="doyen_lab"), "figures of real processes, where the lab is installed"
+    ),
+    "doyen_papers/papers/arb/figures.py": Extra(Layer(typing="doyen_lab"), "the type of those figures' data"),
+}
+
+
+def listed(layers: dict[str, Layer], files: dict[str, Extra]) -> dict[tuple[str, str, str], bool]:
+    """Return every entry of the allow-list: (folder or file, sort, name)."""
+    found = {}
+    for place, layer in [*layers.items(), *((path, extra.may) for path, extra in files.items())]:
+        for sort, names in layer._asdict().items():
+            found |= dict.fromkeys(((place, sort, name) for name in names.split()), False)
+    return found
+
+
+def check(found: list[Use], layers: dict[str, Layer], files: dict[str, Extra]) -> tuple[list[Use], list[str]]:
+    """Return the uses that nothing allows, and the entries of the allow-list that nothing uses."""
+    entries = listed(layers, files)
+    pure = dict.fromkeys(PURE, False)
+    breaches = []
+    for use in found:
+        in_file, in_folder = (use.path, use.sort, use.name), (use.layer, use.sort, use.name)
+        if use.layer not in layers:
+            breaches.append(use)
+        elif use.sort == "outside" and use.name in pure:
+            pure[use.name] = True
+        elif in_folder in entries:
+            entries[in_folder] = True
+        elif in_file in entries:
+            entries[in_file] = True
+        else:
+            breaches.append(use)
+    alive = {use.layer for use in found}
+    unused = [" ".join(entry) for entry, used in entries.items() if not used]
+    unused += [f"PURE {name}" for name, used in pure.items() if not used]
+    unused += [f"{layer}: no such folder" for layer, may in layers.items() if layer not in alive and any(may)]
+    return breaches, unused
