@@ -98,7 +98,7 @@ class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Events at random instants, each kind with a rate of its own: so many a minute, over the whole group."""
+    """Events at random instants, each kind with a rate of its own: events a minute, over the whole group."""
 
     crash_rate: float = 0.0  #: Crashes a minute.
     leave_rate: float = 0.0  #: Orderly departures a minute; who left stays away.
@@ -137,7 +137,7 @@ class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 raise ConfigError(f"{getattr(self, name)} is too few: give 0 or more", field=name)
 
     def rates(self) -> dict[str, float]:
-        """By deed, as far as they happen."""
+        """Return the rates above 0, by deed."""
         names = [name for name in self.__struct_fields__ if name.endswith("_rate")]
         return {name.removesuffix("_rate"): getattr(self, name) for name in names if getattr(self, name) > 0}
 
@@ -149,7 +149,7 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     random: RandomChurn = RandomChurn()
 
     def deeds(self) -> set[str]:
-        """Every kind that is configured, to be counted."""
+        """Return every kind of event that is configured, to be counted."""
         planned: set[str] = {event.do for event in self.events}
         named = {event.name for event in self.events if event.name and event.do in TWO_SIDED}
         lost = {DISK_LOST} if self.loses_disks() else set()
@@ -166,7 +166,7 @@ class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Churn:
-    """Carries out what a configuration says, on one run."""
+    """Does to one run what a configuration says."""
 
     def __init__(self, config: ChurnConfig, world: "World", *, begin: Instant, end: Instant) -> None:
         self.config, self.world, self.sim = config, world, world.sim
@@ -174,7 +174,7 @@ class Churn:
         self.set_back: Counter[int] = Counter()  # By node: how far its clock was set back, in all.
         self._end, self._over, self._number = end, False, 0
         self._lost_disks: set[int] = set()  # Nodes that lost their durable state by chance.
-        self._names: list[str] = []  # Partitions, blocks, cuts and clogs in force.
+        self._in_force: dict[str, str] = {}  # Partitions, blocks, cuts and clogs: the deed, by name.
         self._pending: dict[int, Callable[[], None]] = {}  # What ends by itself later, in the order it began.
         for index, event in enumerate(config.events):
             rng = self.sim.streams.of("churn event", index)
@@ -184,15 +184,15 @@ class Churn:
             self._draw(begin, deed, rate, rng)
 
     def stop(self) -> None:
-        """Quiet time: nothing new happens, and what has not ended ends now; who is gone for good stays away."""
+        """Begin the quiet time: nothing new happens, what has not ended ends now, who is gone for good stays away."""
         self._over = True
         for key in list(self._pending):
             self._finish(key)
         for node in self.sim.nodes:
             self.sim.resume(node)
             self.sim.slow_down(node, 0)
-        self._heal("")
-        self._release("")
+        self._end_all("", clogs=False)
+        self._end_all("", clogs=True)
 
     # When.
 
@@ -257,7 +257,7 @@ class Churn:
                 return ChurnEvent(do=two, at=at, who=("random",), to=("random",), lasting=lasting)
 
     def _expendable(self, rng: Stream) -> tuple[Target, ...]:
-        """One that may go; an index that does not exist if none may."""
+        """Return a node that may go; an index that does not exist if none may."""
         running = [node.index for node in self.sim.nodes if node.state in ("up", "slow")]
         return (running[int(rng.random() * len(running))] if len(running) > self.config.random.up_min else -1,)
 
@@ -272,14 +272,12 @@ class Churn:
     # What.
 
     def _do(self, event: ChurnEvent, knob: str, rng: Stream) -> None:
-        """`knob` is what is counted: the deed, or the rate that drew it."""
+        """Carry out an event, and count it under `knob`: the deed, or the rate that drew it."""
         match event.do:
             case "join":
                 self._join(event, rng)
-            case "heal":
-                self.counts[knob] += self._heal(event.name)
-            case "release":
-                self.counts[knob] += self._release(event.name)
+            case "heal" | "release":
+                self.counts[knob] += self._end_all(event.name, clogs=event.do == "release")
             case "partition" | "block" | "cut" | "clog":
                 self._part(event, rng)
             case "resign":
@@ -389,30 +387,24 @@ class Churn:
             self.counts[event.do] += 1
             if event.name:
                 self.counts[event.name] += 1
-            self._names.append(name)
-            end = sim.release if event.do == "clog" else sim.heal
-            self._later(event, lambda: self._end_of(name, end), f"{name} ends")
+            self._in_force[name] = event.do
+            self._later(event, lambda: self._clear(name), f"{name} ends")
 
-    def _end_of(self, name: str, end: Callable[[str], Any]) -> None:
-        if name in self._names:
-            self._names.remove(name)
-            end(name)
+    def _clear(self, name: str) -> None:
+        deed = self._in_force.pop(name, None)
+        if deed is not None:
+            (self.sim.release if deed == "clog" else self.sim.heal)(name)
 
-    def _heal(self, name: str) -> int:
-        return self._end_all(name, self.sim.heal, clogs=False)
-
-    def _release(self, name: str) -> int:
-        return self._end_all(name, self.sim.release, clogs=True)
-
-    def _end_all(self, name: str, end: Callable[[str], Any], *, clogs: bool) -> int:
-        kinds = self.sim.network.clog_names()
-        found = [n for n in self._names if (n in kinds) == clogs and name in ("", n.rpartition("#")[0])]
+    def _end_all(self, name: str, *, clogs: bool) -> int:
+        """End clogs, or all that is not one, of that name or of any (""); return how many there were."""
+        kinds = [one for one, deed in self._in_force.items() if (deed == "clog") == clogs]
+        found = [one for one in kinds if name in ("", one.rpartition("#")[0])]
         for one in found:
-            self._end_of(one, end)
+            self._clear(one)
         return len(found)
 
     def _later(self, event: ChurnEvent, end: Callable[[], Any], what: str) -> None:
-        """Ends by itself, at its time or when the quiet time begins."""
+        """Have an event end by itself, at its time or when the quiet time begins."""
         if event.lasting >= FOREVER:
             return
         self._number += 1

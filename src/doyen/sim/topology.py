@@ -21,7 +21,7 @@ Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geo
 Link = tuple[int, int]
 Spot = tuple[float, float]  # Metres east and north.
 
-DRAWS_MAX = 1000  # A random placement is drawn anew until it is connected, so often at the most.
+DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until it is connected.
 
 
 class TopologyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +75,7 @@ class Topology:
         return [(a, b) for a in range(self.size) for b in self.neighbours(a) if a < b]
 
     def grow(self, place: Spot | None = None) -> int:
-        """One more node, linked to none (or, in a complete graph, to all)."""
+        """Add a node, linked to none (or, in a complete graph, to all); return its index."""
         self.size += 1
         if self.places:
             self.places = (*self.places, place or self.places[-1])
@@ -97,7 +97,7 @@ class Topology:
             self.link(index, other)
 
     def link(self, a: int, b: int) -> None:
-        """A new link, e.g. of a node that has just joined."""
+        """Add a link, e.g. of a node that has just joined."""
         assert not self.complete
         if b not in self._neighbours[a]:
             self._neighbours[a] = sorted([*self._neighbours[a], b])
@@ -105,7 +105,7 @@ class Topology:
             self.forget_routes()
 
     def set_down(self, node: int, down: bool) -> None:
-        """A node that is down forwards nothing."""
+        """Note whether a node is down: then it forwards nothing."""
         if not self.complete:
             (self._down.add if down else self._down.discard)(node)
             # Only routes through it change, or, when it returns, any that might now lead through it.
@@ -117,11 +117,11 @@ class Topology:
         self._trees.clear()
 
     def share_routes(self, routes: "dict[tuple[int, frozenset[Link]], dict[int, int]]") -> None:
-        """Keeps routes where other runs on the same graph keep theirs; only while nobody goes down."""
+        """Keep routes where other runs on the same graph keep theirs; only while nobody goes down."""
         self._trees = routes
 
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
-        """The hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
+        """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
         tree = self._trees.get((a, cut))
@@ -136,7 +136,7 @@ class Topology:
         return hops[::-1]
 
     def distances(self, a: int, cut: frozenset[Link] = frozenset()) -> dict[int, int]:
-        """Hop counts from a to every node it reaches; give the cuts in force, for routes are kept."""
+        """Return hop counts from a to every node it reaches; give the cuts in force, for routes are kept."""
         return {b: len(path) for b in range(self.size) if (path := self.path(a, b, cut)) is not None}
 
     def connected(self) -> bool:
@@ -163,7 +163,7 @@ class Topology:
 
 
 def build(config: TopologyConfig, size: int, rng: Stream) -> Topology:
-    """The graph that a configuration describes."""
+    """Return the graph that a configuration describes."""
     match config.shape:
         case "complete":
             return Topology(size, None)
@@ -206,7 +206,7 @@ def _grid(size: int, reach_m: float, *, wrap: bool) -> Topology:
 
 
 def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[Spot]]) -> Topology:
-    """Places are drawn anew until everybody can reach everybody."""
+    """Draw places anew until everybody can reach everybody."""
     side = sqrt(size / config.density)
     for _ in range(DRAWS_MAX):
         places = place(side)
@@ -222,7 +222,7 @@ def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[Spot
 
 
 def _clusters(size: int, config: TopologyConfig, side: float, rng: Stream) -> list[Spot]:
-    """Crowds of growing size around random centres, each as wide as a radio reaches."""
+    """Draw crowds of growing size around random centres, each as wide as a radio reaches."""
     count = min(config.cluster_count, size)
     weights = [i + 2 for i in range(count)]
     centres = [(rng.random() * side, rng.random() * side) for _ in range(count)]

@@ -30,6 +30,7 @@ from doyen.election.announce import Announce
 from doyen.election.spanning import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.ring import Arbitration
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
 from doyen.node.stack import MEMBERSHIP as MEMBERSHIP
@@ -51,8 +52,15 @@ def world_fields(names: Sequence[str]) -> dict[str, Any]:
     return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK}
 
 
+def ring_of(config: NodeConfig) -> ArbitrationConfig | None:
+    """Return the configuration of the ring, if the membership is one."""
+    kind = config.membership_kind()
+    table = None if kind is None else config.table(kind.table)
+    return table if isinstance(table, ArbitrationConfig) else None
+
+
 class World:
-    """The nodes of one run.  `config` is every node's, but for what differs from node to node."""
+    """The nodes of one run; `config` is that of every node, but for what differs from node to node."""
 
     def __init__(
         self,

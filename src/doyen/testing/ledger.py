@@ -85,17 +85,17 @@ class Ledger(Changes):
         self.touch()
 
     def named_by(self, member: str) -> str | None:
-        """The leader that this member names."""
+        """Return the leader that this member names."""
         return self._words.get(member, _SILENT).leader
 
     def sole(self, among: Collection[str]) -> tuple[str, Instant] | None:
-        """The one of them that acts, if exactly one does, and since when no other has."""
+        """Return the one of them that acts, if exactly one does, and since when no other has."""
         words = {name: self._words.get(name, _SILENT) for name in among}
         acting = [name for name, word in words.items() if word.leader == name]
         return (acting[0], max(word.acts_at for word in words.values())) if len(acting) == 1 else None
 
     def known(self, among: Collection[str]) -> tuple[str, Instant] | None:
-        """The one of them that all of them name, and since when they all do."""
+        """Return the one of them that all of them name, and since when they all do."""
         words = [self._words.get(name, _SILENT) for name in among]
         named = {word.leader for word in words}
         leader = next(iter(named)) if len(named) == 1 else None

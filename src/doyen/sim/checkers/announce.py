@@ -1,6 +1,6 @@
-"""Of announce-listen alone.  [LE Ch. 5]"""
+"""Checkers of announce-listen.  [LE Ch. 5]"""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -94,3 +94,6 @@ class IncumbentsStay(_Announcing):
         self.looked += 1
         if heard is not None and message.standing >= heard:
             self.fail(f"{node.name} claims {message.standing}, better than {heard}, which it had heard before it woke")
+
+
+CHECKERS: Final = (LeadersExisted, InnerConsistency, IncumbentsStay)

@@ -1,6 +1,6 @@
-"""Of churn-tolerant elections alone: what the initiator counts, whom it may pass over, and what it costs.  [CTOL]"""
+"""Checkers of churn-tolerant elections: what the initiator counts, whom it may pass over, and what it costs.  [CTOL]"""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -73,7 +73,7 @@ class TheLowestIsNotPassedOver(_ChurnTolerant):
         return counted and world.kind in (BASE, OPTIMISTIC) and world.config.rank == "hash"
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
-        """Whoever was stopped or slow could not be reached in time."""
+        """Note when a node was last stopped or slow: until then it could not be reached in time."""
         if deed != "crash":
             self._started_at[node.index] = self.sim.now
 
@@ -106,7 +106,7 @@ class TheLowestIsNotPassedOver(_ChurnTolerant):
         return machine.point.eligible and not machine.point.resigned
 
     def _lacking(self, member: SimNode, since: Instant) -> int:
-        """How many views lacked it at any time since then; whoever is down, or came since, has none."""
+        """Return how many views lacked the member at any time since then; nodes that are down count, too."""
         return sum(
             other is not member and (other.host is None or self._lacked(other, member.name, since))
             for other in self.sim.nodes
@@ -206,3 +206,6 @@ class MessagesOfAnElection(_ChurnTolerant):
         asked, told = len(sent) - sent.count(NotifyLeader), sent.count(NotifyLeader)
         if asked > 2 * self._asked or told > 1:
             self.fail(f"{election} took {asked} queries and answers, and {told} notifications; c+f+1 is {self._asked}")
+
+
+CHECKERS: Final = (AnswersAreOfTheirAttempt, TheLowestIsNotPassedOver, OneFinalRecord, MessagesOfAnElection)

@@ -1,6 +1,6 @@
-"""Of any membership: the dead stay dead."""
+"""A checker of any membership: the dead stay dead."""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -52,3 +52,6 @@ class TheDeadStayDead(Checker):
                     self.fail(f"{node.name} lists {name} again, by incarnation {member.incarnation}, gone by {before}")
             else:
                 gone.pop(name, None)
+
+
+CHECKERS: Final = (TheDeadStayDead,)

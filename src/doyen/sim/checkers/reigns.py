@@ -1,6 +1,6 @@
-"""Of any election: terms and reigns, by what each node says; and for those that promise it, never two who act."""
+"""Checkers of any election: terms and reigns, by what each node says; where it is promised, never two who act."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
@@ -30,7 +30,7 @@ class TermsNeverGoBack(Checker):
             self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
-        """Announce-listen keeps only the number of its own last reign over a restart."""
+        """Look at announce-listen, which keeps only the number of its own last reign over a restart."""
         self._note(node, machine.term_number, self.world.record_of(node, int) or 0)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
@@ -123,7 +123,7 @@ class TermsAreUnique(Checker):
 
 
 class _Strict(Checker):
-    """For elections that promise more than one leader per region, while clocks and delays keep to what they state."""
+    """Applies to elections that promise more than one leader per region, while clocks and delays keep their bounds."""
 
     sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
 
@@ -181,3 +181,6 @@ class LosersAreTold(_Strict):
             late = [other.name for other in nodes if other.state == "up"]
             if late:
                 self.fail(f"{node.name} acts, and {', '.join(late)} was not told that it lost")
+
+
+CHECKERS: Final = (TermsNeverGoBack, ReignsAlternate, TermsAreUnique, NeverTwoAct, OneLeaderPerTerm, LosersAreTold)

@@ -8,10 +8,9 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import load
 from doyen.core.kinds import DELAYS
 from doyen.errors import ConfigError
-from doyen.membership.ring.config import ArbitrationConfig
 from doyen.node.layers import from_tables, overlay
 from doyen.sim.scenario.schema import Group, RunConfig, Scenario
-from doyen.sim.world import world_fields
+from doyen.sim.world import ring_of, world_fields
 
 LOSS: Final = 0.05
 LOSS_OF_RINGS: Final = 0.002  # Three lost messages in a row cost a ring a member, and those left may be too few.
@@ -63,9 +62,8 @@ def completed(
     if isinstance(network, dict):
         network.setdefault("delay", {"mean": f"{DELAYS[config.preset]}ns"})
         if usual_faults:
-            membership = config.membership_kind()
-            ring = membership is not None and isinstance(config.table(membership.table), ArbitrationConfig)
-            network.setdefault("loss", {"model": "uncorrelated", "prob": LOSS_OF_RINGS if ring else LOSS})
+            prob = LOSS if ring_of(config) is None else LOSS_OF_RINGS
+            network.setdefault("loss", {"model": "uncorrelated", "prob": prob})
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:

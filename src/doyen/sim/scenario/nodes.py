@@ -16,7 +16,7 @@ from doyen.sim.scenario.schema import Scenario
 from doyen.sim.streams import Streams
 from doyen.sim.topology import build
 from doyen.sim.trace import Trace
-from doyen.sim.world import ELECTION, Tamper, World
+from doyen.sim.world import ELECTION, Tamper, World, ring_of
 
 
 def world_of(scenario: Scenario, seed: int, *, trace: Trace | None = None, tamper: Tamper | None = None) -> World:
@@ -60,10 +60,8 @@ def _clocks_are_bounded(scenario: Scenario) -> bool:
 
 def _is_timely(scenario: Scenario) -> bool:
     """Whether round trips stay below what a ring's arbitration states, and nobody is slow or held up."""
-    config, network = scenario.config(), scenario.network
-    kind = config.membership_kind()
-    ring = None if kind is None else config.table(kind.table)
-    if not isinstance(ring, ArbitrationConfig):
+    ring, network = ring_of(scenario.config()), scenario.network
+    if ring is None:
         return True
     delay = network.delay
     longest = delay.mean + delay.spread + delay.link_spread + (network.reorder_by if network.reorder_prob else 0)

@@ -54,7 +54,7 @@ class Result(Struct, kw_only=True):
 
     @property
     def final_leaders(self) -> list[str]:
-        """Whom the regions name if they agree; else who acts."""
+        """Return the leaders that the regions name if they agree; else the nodes that act as leaders."""
         return self.leaders if self.agreed else self.acting
 
     @property
@@ -149,7 +149,7 @@ class _Run:
         )
 
     def _faults(self, churn: Churn) -> dict[str, int]:
-        """What is configured comes first, also if it never fired."""
+        """Return the count of each fault; what is configured comes first, also if it never fired."""
         table = {name: churn.counts[name] for name in sorted(configured_faults(self.scenario))}
         if self.world.has_own_clocks:
             table["skewed clock"] = sum(
@@ -163,7 +163,7 @@ class _Run:
 
 
 def configured_faults(scenario: Scenario) -> set[str]:
-    """The names in a result's fault table that must not stay at zero over a set of runs."""
+    """Return the names in a result's fault table that must not stay at zero over a set of runs."""
     network = scenario.network
     names = {name for name, field in NETWORK_FAULTS.items() if getattr(network, field) > 0}
     if network.loss.model != "none" and network.loss.prob > 0:

@@ -16,7 +16,7 @@ from doyen.node.layers import from_tables
 from doyen.sim.churn import KEYWORDS, ChurnConfig, ChurnEvent, Target
 from doyen.sim.network import NetworkConfig
 from doyen.sim.topology import TopologyConfig
-from doyen.sim.world import DISK, GROUP, world_fields
+from doyen.sim.world import DISK, GROUP, ring_of, world_fields
 
 Protocol = Literal["announce", "sup-al-receipt"]
 Rank = Literal["address", "load", "neighbours", "delay", "loss", "wake-up"]
@@ -109,7 +109,7 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.names[index] if self.names else f"n{index:0{len(str(self.nodes - 1))}d}"
 
     def machine_config(self) -> AnnounceConfig:
-        """[LE §5.4.3] Ranking by wake-up is LE-M."""
+        """Return the table of the machine.  [LE §5.4.3] Ranking by wake-up is LE-M."""
         return replace(self.election, leader_is="earliest") if self.rank == "wake-up" else self.election
 
 
@@ -179,7 +179,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: RunConfig = RunConfig()
 
     def config(self) -> NodeConfig:
-        """Every node's configuration, but for what differs from node to node."""
+        """Return every node's configuration, but for what differs from node to node."""
         group = self.group
         if self.node:
             names = [group.name_of(index) for index in range(group.nodes)]
@@ -217,7 +217,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def settling(self) -> Duration:
-        """How long a group without faults may take to agree on its leader, whatever it believed before."""
+        """Return how long a group without faults may take to agree on its leader, whatever it believed before."""
         delay = self.network.delay
         hops = 1 if self.topology.shape == "complete" else self.group.nodes
         travel = hops * (
@@ -226,6 +226,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         config = self.config()
         kind = config.election_kind()
         own = 0 if kind is None else config.worst_case(kind).settling
+        if ring_of(config) is not None:  # The ring, too, must come to rest, even if the election does not wait for it.
+            own = max(own, config.detection().duration + config.detection().merging)
         own += 2 * self.run.disk_delay if config.state else 0
         back = sum(event.by for event in self.churn.events if event.do == "clock-back")
         return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back

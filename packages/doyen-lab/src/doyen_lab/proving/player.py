@@ -326,9 +326,6 @@ class Stage:
     def network(self) -> "Stage":
         return self
 
-    def clog_names(self) -> set[str]:
-        return set()
-
     def partition(self, name: str, *sides: Iterable[StagedNode]) -> None:
         groups = [list(side) for side in sides]
         self._cut(name, [(a, b) for g in groups for h in groups if g is not h for a in g for b in h])
