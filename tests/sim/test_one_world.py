@@ -215,6 +215,7 @@ def test_the_same_arguments_give_the_same_output_in_any_process_and_without_nump
         (["--election", "local", "--group-observer-count", "1"], ["eligible", "local goes by names alone"]),
         (["--node", "election"], ["--node", "FIELD=VALUE"]),
         (["--election", "hybrid", "--group-durable-terms"], ["--group-durable-terms", "[node]"]),
+        (["--election", "hybrid", "--run-checks", "foo"], ["--run-checks", "foo", "is no check: one of terms"]),
         (["--election", "hybrid", "--run-quiet", "1s"], ["--run-quiet", "too short to agree in"]),
     ],
 )

@@ -12,10 +12,10 @@ from doyen.election.by_key import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.pair import Electorate, Pair
+from doyen.sim.checkers import CHECKERS
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults
-from doyen.sim.scenario.schema import CHECKS
 
 STORM = read_file(Path(__file__).parents[2] / "scenarios/ring_storm.toml")
 
@@ -47,7 +47,7 @@ def test_no_theorem_is_violated(nodes: int, each_side: int) -> None:
 def test_no_theorem_is_violated_at_length(nodes: int, each_side: int) -> None:
     """Who leads is left out: a member may miss the one message that tells of a reign, and then names nobody."""
     scenario = with_ring(nodes, each_side)
-    checks = tuple(check for check in CHECKS if check not in ("agreement", "steady"))
+    checks = tuple(check for check in CHECKERS if check not in ("agreement", "steady"))
     scenario = replace(scenario, run=replace(scenario.run, checks=checks))
     judge(scenario, run_many(partial(simulate, scenario), 500, each_side))
 

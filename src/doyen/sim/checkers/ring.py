@@ -89,61 +89,27 @@ class _OfTheRing(Checker):
         return self.watch.looked[self.name]
 
 
-class Upgrade(_OfTheRing):
-    name = "upgrade"
-    rule = "ring: a neighbour goes by an upgraded group within 2·T_l, if both leases live on  [ARB Thm 1]"
+RULES: Final = {
+    "upgrade": "a neighbour goes by an upgraded group within 2·T_l, if both leases live on  [ARB Thm 1]",
+    "detection": "every active monitor suspects a crashed member within 2·T_l  [ARB Thm 2]",
+    "symmetric": "whoever is suspected suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]",
+    "mutual": "whoever suspects asks its arbitrators at once  [ARB Cor 1]",
+    "lifespan": "whoever was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]",
+    "recent": "no two living members have been granted each other's death  [ARB Cor 2]",
+    "recovery": "when recovery starts, the other is gone  [ARB Cor 3]",
+    "consistency": "4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]",
+    "joins": "nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]",
+    "majority": "whoever leaves for want of a majority had none in reach; one that is outvoted was accused  [ARB Rule 2]",
+}
 
 
-class Detection(_OfTheRing):
-    name = "detection"
-    rule = "ring: every active monitor suspects a crashed member within 2·T_l  [ARB Thm 2]"
-
-
-class Symmetric(_OfTheRing):
-    name = "symmetric"
-    rule = "ring: whoever is suspected suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]"
-
-
-class Mutual(_OfTheRing):
-    name = "mutual"
-    rule = "ring: whoever suspects asks its arbitrators at once  [ARB Cor 1]"
-
-
-class Lifespan(_OfTheRing):
-    name = "lifespan"
-    rule = "ring: whoever was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]"
-
-
-class Recent(_OfTheRing):
-    name = "recent"
-    rule = "ring: no two living members have been granted each other's death  [ARB Cor 2]"
-
-
-class Recovery(_OfTheRing):
-    name = "recovery"
-    rule = "ring: when recovery starts, the other is gone  [ARB Cor 3]"
-
-
-class Consistency(_OfTheRing):
-    name = "consistency"
-    rule = "ring: 4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]"
-
-
-class Joins(_OfTheRing):
-    name = "joins"
-    rule = "ring: nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]"
+class Theorem(_OfTheRing):
+    """One theorem of [ARB]; the watch does the looking."""
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         split = self.watch.config.partition == "split"
-        if now >= settled_at and self.watch.members() and self.watch.is_settled():
+        if self.name == "joins" and now >= settled_at and self.watch.members() and self.watch.is_settled():
             self.watch.check_neighbourhoods(one_ring=not split)
-
-
-class Majority(_OfTheRing):
-    name = "majority"
-    rule = (
-        "ring: whoever leaves for want of a majority had none in reach; whoever is outvoted was accused  [ARB Rule 2]"
-    )
 
 
 class ComesToRest(_OfTheRing):
@@ -170,16 +136,7 @@ class ComesToRest(_OfTheRing):
         return isinstance(membership, Arbitration) and not membership.is_member
 
 
-CHECKERS: Final = (
-    Upgrade,
-    Detection,
-    Symmetric,
-    Mutual,
-    Lifespan,
-    Recent,
-    Recovery,
-    Consistency,
-    Joins,
-    Majority,
-    ComesToRest,
+THEOREMS: Final = tuple(
+    type(name.title(), (Theorem,), {"name": name, "rule": f"ring: {rule}"}) for name, rule in RULES.items()
 )
+CHECKERS: Final[tuple[type[Checker], ...]] = (*THEOREMS, ComesToRest)

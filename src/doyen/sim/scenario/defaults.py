@@ -58,11 +58,11 @@ def completed(
     kind = config.election_kind()
     if kind is None:
         raise ConfigError("[node] election none leaves nothing to look at: give one that elects")
-    network = made.setdefault("network", {})
+    network, ring = made.setdefault("network", {}), ring_of(config)
     if isinstance(network, dict):
         network.setdefault("delay", {"mean": f"{DELAYS[config.preset]}ns"})
         if usual_faults:
-            prob = LOSS if ring_of(config) is None else LOSS_OF_RINGS
+            prob = LOSS if ring is None else LOSS_OF_RINGS
             network.setdefault("loss", {"model": "uncorrelated", "prob": prob})
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
@@ -70,7 +70,9 @@ def completed(
         settling = max(settling, RunConfig().quiet)
         begin = settling + _rounded(config.detection().joining) + seconds(1)
         if group.nodes > 0 and "churn" not in made:
-            made["churn"] = {"events": _usual(group.nodes, begin, settling)}
+            # As many as each group of neighbours can spare: whoever loses its majority leaves the ring.
+            spared = (group.nodes - 1) // 2 if ring is None else min((group.nodes - 1) // 2, ring.neighbours)
+            made["churn"] = {"events": _usual(group.nodes, max(1, spared), begin, settling)}
         run.setdefault("length", f"{begin + 4 * settling}ns")
     _leave_time(run, settling, where, flags, patient)
     return made
@@ -88,10 +90,10 @@ def _leave_time(run: Tables, settling: Duration, where: str, flags: Flags, patie
             run |= {"quiet": f"{settling}ns", "length": f"{said.length + settling - said.quiet}ns"}
 
 
-def _usual(nodes: int, begin: Duration, settling: Duration) -> list[Tables]:
+def _usual(nodes: int, cut_off: int, begin: Duration, settling: Duration) -> list[Tables]:
     crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{settling}ns"}
-    fewer = ["random"] * max(1, (nodes - 1) // 2)
-    cut = {"do": "partition", "at": f"{begin + 2 * settling}ns", "who": fewer, "lasting": f"{settling}ns"}
+    who = ["random"] * cut_off
+    cut = {"do": "partition", "at": f"{begin + 2 * settling}ns", "who": who, "lasting": f"{settling}ns"}
     return [crash, cut] if nodes > 1 else [crash]
 
 

@@ -13,23 +13,12 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name
 from doyen.membership.ring.messages import JoinedRing, RecoveryStarted, Requested, Suspected, UpgradeAborted
+from doyen.sim.checkers.ring import RULES
 from doyen.sim.checkers.ring_watch import Watch
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 
-THEOREMS: Final = (
-    "upgrade",
-    "detection",
-    "symmetric",
-    "mutual",
-    "lifespan",
-    "recent",
-    "recovery",
-    "consistency",
-    "joins",
-    "majority",
-    "owners",  # Never two who act for one key.
-)
+THEOREMS: Final = (*RULES, "owners")  # The last one: never two who act for one key.
 
 
 class StudyWatch(Watch):
