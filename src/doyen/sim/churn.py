@@ -10,7 +10,7 @@ nobody to befall counts nothing.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from msgspec import Struct
 
@@ -218,43 +218,40 @@ class Churn:
             self.sim.at(at, act, f"random {deed}")
 
     def _drawn(self, deed: str, rng: Stream) -> ChurnEvent:
-        random = self.config.random
+        """Draw an event of that kind."""
+        random, do = self.config.random, deed
         lasting = max(1, int(rng.expovariate(1.0) * random.mean_lasting))
-        at = self.sim.now
+        said: dict[str, Any] = {"who": ("random",)}
         match deed:
             case "join":
-                return ChurnEvent(do="join", at=at)
-            case "leave":
-                return ChurnEvent(do="leave", at=at, who=self._expendable(rng))
+                said = {}
+            case "leave" | "pause":
+                said = {"who": self._expendable(rng)}
             case "crash":
                 loses = rng.random() < random.disk_lost_prob
                 who = self._expendable(rng)
-                return ChurnEvent(do="crash", at=at, who=who, lasting=lasting, disk=self._disk(who[0], loses))
-            case "pause":
-                return ChurnEvent(do="pause", at=at, who=self._expendable(rng), lasting=lasting)
+                said = {"who": who, "disk": self._disk(who[0], loses)}
             case "slow":
-                return ChurnEvent(do="slow", at=at, who=("random",), by=random.slow_by, lasting=lasting)
+                said["by"] = random.slow_by
             case "resign":
-                heirs: tuple[Target, ...] = ("random",) if rng.random() < 0.5 else ()
-                return ChurnEvent(do="resign", at=at, who=("leader",), to=heirs, lasting=lasting)
-            case "score":
-                return ChurnEvent(do="score", at=at, who=("random",))
+                said = {"who": ("leader",), "to": ("random",) if rng.random() < 0.5 else ()}
             case "wall":
-                return ChurnEvent(do="wall-clock", at=at, who=("random",))
+                do = "wall-clock"
             case "partition":
-                side = tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)
-                return ChurnEvent(do="partition", at=at, who=side, lasting=lasting)
+                said = {"who": tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)}
             case "cut":
                 links = self.sim.network.topology.links() if len(self.sim.nodes) > 1 else []
                 a, b = links[int(rng.random() * len(links))] if links else (0, 0)
-                return ChurnEvent(do="cut", at=at, who=(a,), to=(b,), lasting=lasting)
+                said = {"who": (a,), "to": (b,)}
             case "clock":
                 step = (2.0 * rng.random() - 1.0) * random.clock_by
-                by = max(1, abs(int(step)))
-                return ChurnEvent(do="clock-forward" if step > 0 else "clock-back", at=at, who=("random",), by=by)
-            case _:
-                two: Deed = "block" if deed == "block" else "clog"
-                return ChurnEvent(do=two, at=at, who=("random",), to=("random",), lasting=lasting)
+                do = "clock-forward" if step > 0 else "clock-back"
+                said["by"] = max(1, abs(int(step)))
+            case "block" | "clog":
+                said["to"] = ("random",)
+        if do in LASTING:
+            said["lasting"] = lasting
+        return ChurnEvent(do=cast(Deed, do), at=self.sim.now, **said)
 
     def _expendable(self, rng: Stream) -> tuple[Target, ...]:
         """Return a node that may go; an index that does not exist if none may."""
@@ -280,22 +277,8 @@ class Churn:
                 self.counts[knob] += self._end_all(event.name, clogs=event.do == "release")
             case "partition" | "block" | "cut" | "clog":
                 self._part(event, rng)
-            case "resign":
-                self.counts[knob] += sum(self._resign(event, node, rng) for node in self._able(event, rng))
-            case "score":
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self.world.set_score(node, float(int(rng.random() * SCORES)))
-            case "corrupt":
-                self.counts[knob] += sum(self.world.corrupt(node, rng) for node in self._able(event, rng))
-            case "wall-clock":
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self.world.step_wall_clock(node, int((2.0 * rng.random() - 1.0) * WALL_STEP_MAX))
             case _:
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self._befall(event, node)
+                self.counts[knob] += sum(self._befall(event, node, rng) for node in self._able(event, rng))
 
     def _able(self, event: ChurnEvent, rng: Stream) -> list[SimNode]:
         return self._targets(event.who, [node for node in self.sim.nodes if self._can(event.do, node)], rng)
@@ -320,9 +303,18 @@ class Churn:
             case _:
                 return node.host is not None
 
-    def _befall(self, event: ChurnEvent, node: SimNode) -> None:
+    def _befall(self, event: ChurnEvent, node: SimNode, rng: Stream) -> bool:
+        """Do to a node what the event says; return whether that took effect."""
         sim = self.sim
         match event.do:
+            case "resign":
+                return self._resign(event, node, rng)
+            case "corrupt":
+                return self.world.corrupt(node, rng)
+            case "score":
+                self.world.set_score(node, float(int(rng.random() * SCORES)))
+            case "wall-clock":
+                self.world.step_wall_clock(node, int((2.0 * rng.random() - 1.0) * WALL_STEP_MAX))
             case "leave":
                 self.world.leave(node)
             case "crash":
@@ -350,6 +342,7 @@ class Churn:
                 stepped.rate = node.clock.rate
                 sim.set_clock(node, stepped)
                 self.set_back[node.index] += event.by if back else 0
+        return True
 
     def _return(self, node: SimNode) -> None:
         if node.host is None:  # Else something restarted it meanwhile.

@@ -109,15 +109,11 @@ class SimNode:
             watch(self, port.channel, fact, sim.now)
 
     def set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
-        if at < NEVER:
-            self._arm(port, timer, at)
-
-    def _arm(self, port: Port, timer: Any, at: Instant) -> None:
         """Set a timer by this node's clock, which may be set back meanwhile: then the timer waits again."""
-        clock = self.clock or Clock()
-        when = max(clock.true(at), self.sim.now)
-        sim = self.sim
-        sim.timers.push(when, next(sim.sequence), port, _Skewed(timer, at), self.index, sim.now)
+        if at < NEVER:
+            clock, sim = self.clock or Clock(), self.sim
+            when = max(clock.true(at), sim.now)
+            sim.timers.push(when, next(sim.sequence), port, _Skewed(timer, at), self.index, sim.now)
 
     # Its state.
 
@@ -188,7 +184,7 @@ class SimNode:
     def _fire(self, port: Port, timer: Any, now: Instant) -> None:
         if timer.__class__ is _Skewed:
             if self.now() < timer.at:
-                self._arm(port, timer.timer, timer.at)
+                self.set_skewed_timer(port, timer.timer, timer.at)
                 return
             timer = timer.timer
         self.enter(lambda now: port.machine.on_timer(timer, now))

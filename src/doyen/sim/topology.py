@@ -135,12 +135,8 @@ class Topology:
             b = tree[b]
         return hops[::-1]
 
-    def distances(self, a: int, cut: frozenset[Link] = frozenset()) -> dict[int, int]:
-        """Return hop counts from a to every node it reaches; give the cuts in force, for routes are kept."""
-        return {b: len(path) for b in range(self.size) if (path := self.path(a, b, cut)) is not None}
-
     def connected(self) -> bool:
-        return self.complete or len(self.distances(0)) == self.size
+        return self.complete or all(self.path(0, other) is not None for other in range(self.size))
 
     def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
         parent, best = {root: root}, {root: 0.0}

@@ -13,7 +13,7 @@ from doyen.sim.world import ELECTION, Fact, World
 LOOK_MAX: Final = 16  # How many nodes a checker looks at after every event, in turn.
 LEADERSHIP: Final = (LeaderElected, LeaderLost)
 
-Life = tuple[int, int]  # A node's index, and its incarnation.
+NodeStart = tuple[int, int]  # A node's index, and its incarnation.
 
 
 class Violation(InvariantViolated):
@@ -83,7 +83,7 @@ class Checker:
         self.sim.watchers.append(watch)
 
 
-def life_of(node: SimNode) -> Life:
+def start_of(node: SimNode) -> NodeStart:
     return node.index, node.incarnation
 
 

@@ -17,7 +17,7 @@ from doyen.election.churn.messages import (
     Response,
     ResponseCounted,
 )
-from doyen.sim.checkers.base import Checker, life_of
+from doyen.sim.checkers.base import Checker, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, World
 
@@ -136,7 +136,7 @@ class OneFinalRecord(_ChurnTolerant):
             incarnation, before = self._held.get(node.index, (0, 0))
             if incarnation >= self.world.remembers_since[node.index] and number < before:
                 self.fail(f"{node.name} went back from term {before} to {number}")
-            self._held[node.index] = (life_of(node)[1], number)
+            self._held[node.index] = (start_of(node)[1], number)
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         for region in self.world.regions() if now >= settled_at else []:

@@ -99,7 +99,9 @@ RULES: Final = {
     "recovery": "when recovery starts, the other is gone  [ARB Cor 3]",
     "consistency": "4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]",
     "joins": "nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]",
-    "majority": "whoever leaves for want of a majority had none in reach; one that is outvoted was accused  [ARB Rule 2]",
+    "majority": (
+        "whoever leaves for want of a majority had none in reach; whoever is outvoted was accused  [ARB Rule 2]"
+    ),
 }
 
 
