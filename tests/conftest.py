@@ -1,10 +1,14 @@
 """For all tests."""
 
 import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))  # What tests of several folders share.
 
 # A shell that runs the suite in the background has made it deaf to Ctrl-C, and the processes that tests start and
 # interrupt would inherit that.
@@ -15,25 +19,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def tell(record_property: Callable[[str, Any], None]) -> Callable[[str], None]:
     """A figure that was measured, for the end of the suite's output, whichever process ran the test."""
     return lambda text: record_property("told", text)
-
-
-@pytest.fixture(scope="session")
-def as_mutant() -> Callable[[type[Any]], Any]:
-    """What makes of a class that is broken on purpose the argument `tamper` of `simulate`.
-
-    Every machine of the class that the mutant derives from becomes a mutant.  A mutant overrides methods; it has no
-    slots and no `__init__` of its own, for the machine has been made already.
-    """
-
-    def tampering(mutant: type[Any]) -> Any:
-        def tamper(node: Any, channel: str, port: Any, machine: Any) -> Any:
-            if issubclass(mutant, type(machine)):
-                machine.__class__ = mutant
-            return machine
-
-        return tamper
-
-    return tampering
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -4,7 +4,6 @@ python docs/reference/scenarios.py > docs/reference/scenarios.md
 """
 
 import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,8 +172,8 @@ def _value(hint: object, value: object) -> str:
 
 
 def _result_lines() -> Iterator[str]:
-    for found in re.finditer(r"^    (\w+): (.+?)  # (.+)$", inspect.getsource(Result), re.MULTILINE):
-        yield f"- `{found[1]}`: {found[3]}"
+    for name, text in field_docs(Result).items():
+        yield f"- `{name}`: {text}"
 
 
 def _checks() -> str:

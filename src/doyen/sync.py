@@ -14,7 +14,6 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from functools import wraps
-from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from doyen.core.ids import Term as TermId
@@ -159,9 +158,7 @@ class Term:
     def __enter__(self) -> "Term":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._loop.running:
             self._loop.call(self._end)
 
@@ -213,12 +210,10 @@ class _Leading:
         self._term = Term(self._loop.call(leading.win), self._loop)
         return self._term
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         assert self._term is not None
         lost, reason = self._term.lost, self._term.reason
-        self._term.__exit__(kind, error, trace)
+        self._term.__exit__()
         if lost and kind is None:
             raise LeadershipLost(self._term.number, reason)
 
@@ -243,9 +238,7 @@ class Node(Campaign):
             leave_on_sigterm(self, self._on_sigterm)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._loop.foreign:
             return
         try:

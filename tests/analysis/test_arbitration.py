@@ -17,10 +17,6 @@ def test_detection_with_a_delay() -> None:
     assert form.detection_range(1, 0.1) == (0.9, 1.9)
 
 
-def test_recovery_starts_after_detection_and_the_wait() -> None:
-    assert form.recovery_range(1, 0.5) == (3.5, 4.5)
-
-
 @pytest.mark.parametrize("each_side", [1, 2, 3, 5])
 def test_how_many_groups_a_node_is_in_by_counting_them(each_side: int) -> None:
     ring = sorted(seat(NodeId(f"n{i}")) for i in range(8 * each_side + 1))

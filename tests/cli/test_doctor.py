@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from doyen.cli import doctor
-from doyen.cli.doctor import Finding, _configuration
+from doyen.cli.doctor import Finding, check_configuration
 from doyen.net.keys import write_keys
 from doyen.node.control import ask
 
 
 def findings(**given: Any) -> list[Finding]:
-    return list(_configuration(None, {"group": "orders", **given}))
+    return list(check_configuration(None, {"group": "orders", **given}))
 
 
 def of(verdict: str, found: list[Finding]) -> str:
@@ -80,6 +80,6 @@ def test_a_node_that_does_not_answer_is_wrong_once(tmp_path: Path, monkeypatch: 
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind(str(tmp_path / "g/ant.sock"))
         stopped.listen()
-        assert [finding.what for finding in doctor._running("g")] == [
+        assert [finding.what for finding in doctor.check_nodes("g")] == [
             "ant does not answer within 0.05 s: is it stopped, or very busy?"
         ]

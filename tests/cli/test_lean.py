@@ -62,7 +62,7 @@ def test_what_is_handed_on_is_what_was_configured() -> None:
     given |= {"volatile": True}
     given |= {"elections": ("mail=hybrid",), "standing": 2.5, "pole": {"retry_max": "61s"}, "swim": {"period": "3s"}}
     config = configure(by_path(given), environment={})
-    found = unpacked(Resident("agent", config, status_every=0.5)._packed())
+    found = unpacked(Resident("agent", config, status_every=0.5).packed())
     assert found.arguments == {"status_every": 0.5}
     assert {name: found.config.tables[name] for name in ("pole", "swim", "ctolerant")} == {
         name: config.tables[name] for name in ("pole", "swim", "ctolerant")

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from doyen.core import Host, Instant, NodeId, Out, Port, ScoreGiven, ScoreWanted, ms
 from doyen.core.clock import FOREVER
-from doyen.core.host import Verbs, handler_name
+from doyen.core.commands import Command, Resign, Stand
+from doyen.core.host import Verbs
 from doyen.core.ids import Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError, LocalProtocolError
@@ -56,6 +57,7 @@ class Diary:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.pages: list[tuple[NodeId, Instant]] = []
+        out.subscribe(NeighbourHeard, self.on_neighbour_heard)
         self.got: list[str] = []
 
     def start(self, now: Instant) -> None: ...
@@ -102,6 +104,7 @@ class Candidate:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.score: float | None = None
+        out.subscribe(ScoreGiven, self.on_score_given)
         self.waiting = False
 
     def start(self, now: Instant) -> None:
@@ -306,8 +309,18 @@ def test_unknown_channels_are_counted_and_taken_ones_refused() -> None:
         host.add("x", Greeter)
 
 
-def test_handlers_are_named_after_their_facts() -> None:
-    assert handler_name(NeighbourHeard) == "on_neighbour_heard"
+def test_a_command_reaches_a_machine_that_takes_it_or_is_refused() -> None:
+    host = Host(A, FakeWorld())
+    port = host.add("x", Greeter)
+    taken: list[tuple[Command, Instant]] = []
+    port.subscribe(Resign, lambda command, now: taken.append((command, now)))
+    host.tell(Resign(B), 3, channel="x")
+    assert taken == [(Resign(B), 3)]
+    with pytest.raises(LocalProtocolError, match=r"on channel 'x' of a cannot take Stand\(\)"):
+        host.tell(Stand(), 4, channel="x")
+    with pytest.raises(LocalProtocolError, match="no machine on channel 'y': one of x"):
+        host.tell(Resign(), 4, channel="y")
+    host.tell(ScoreGiven(1, 2.0), 5, channel="x")  # News may go unheard.
 
 
 def test_a_timer_for_ever_is_never_scheduled() -> None:

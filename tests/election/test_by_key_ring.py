@@ -4,6 +4,7 @@ from random import Random
 
 from doyen.core import Emit, Host, Send, ms, seconds
 from doyen.core.clock import Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
@@ -99,7 +100,7 @@ def test_an_announced_leave_permits_takeover_at_once() -> None:
     ring.run(seconds(2))
     (old,) = ring.watch.acting
     at = ring.sim.now
-    ring.sim.command(ring.nodes[NodeId(old)], "ring", "leave")
+    ring.sim.tell(ring.nodes[NodeId(old)], LeaveGroup(), channel="ring")
     ring.run(seconds(1))
     ((new, since),) = ring.watch.acting.items()
     assert new != old and since - at < ms(300)

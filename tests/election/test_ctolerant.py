@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from doyen.core import FOREVER, Emit, Host, Multicast, NodeId, Persist, Send, SetTimer, Term, ms, seconds
+from doyen.core.commands import Initiate, Resign
 from doyen.core.ids import Incarnation
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
@@ -45,7 +46,7 @@ from doyen.election.churn.messages import (
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingEstimated
-from doyen.membership.reliable import ResendDue
+from doyen.membership.reliable import CopiesAreSent
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -199,10 +200,10 @@ def test_ctol_alg_1_the_notified_node_tells_everybody_and_again_until_each_has_a
     assert sent(effects, Leader) == [(NodeId("1"), Leader(mine, 1)), (NodeId("2"), Leader(mine, 1))]
     assert told(effects, LeaderElected) == [LeaderElected(Term(1, NodeId("0")))]
     assert bench.hear(2, LeaderAck(1)) == []
-    again = bench.fire(ResendDue(1, 1), ms(260))
-    assert again == [Send(NodeId("1"), Leader(mine, 1)), SetTimer(ResendDue(1, 2), at=ms(510))]
+    again = bench.fire(CopiesAreSent(1, 1), ms(260))
+    assert again == [Send(NodeId("1"), Leader(mine, 1)), SetTimer(CopiesAreSent(1, 2), at=ms(510))]
     bench.hear(1, LeaderAck(1))
-    assert bench.fire(ResendDue(1, 2), ms(510)) == []
+    assert bench.fire(CopiesAreSent(1, 2), ms(510)) == []
 
 
 def test_ctol_alg_1_a_member_marks_the_leader_and_acknowledges() -> None:
@@ -409,7 +410,7 @@ def test_leadership_lost_to_another_is_told_before_the_other_is_named() -> None:
         LeaderLost(Term(1, NodeId("2")), "outranked"),
         LeaderElected(Term(1, NodeId("0"))),
     ]
-    assert bench.fire(ResendDue(1, 1), ms(250)) == []  # It no longer tells that it leads.
+    assert bench.fire(CopiesAreSent(1, 1), ms(250)) == []  # It no longer tells that it leads.
 
 
 def test_a_former_life_does_not_lead_and_the_next_term_is_begun() -> None:
@@ -586,7 +587,7 @@ class Group:
         return machine  # type: ignore[no-any-return]
 
     def initiate(self, i: int) -> None:
-        self.sim.command(self.nodes[i], "election", "initiate")
+        self.sim.tell(self.nodes[i], Initiate(), channel="election")
 
     def run(self, span: int) -> None:
         self.sim.run(until=self.sim.now + span)
@@ -700,7 +701,7 @@ def test_a_leader_that_resigns_is_passed_over_for_a_while(variant: str) -> None:
     group.initiate(4)
     group.run(seconds(3))
     assert group.leaders() == [0] * 5
-    group.sim.command(group.nodes[0], "election", "resign")
+    group.sim.tell(group.nodes[0], Resign(), channel="election")
     group.run(seconds(3))
     assert group.leaders() == [1] * 5
     assert ("0", LeaderLost(Term(1, NodeId("0")), "resigned")) in group.facts
@@ -728,10 +729,10 @@ def test_members_that_decline_do_not_choose_each_other_for_ever(variant: str) ->
     group.run(seconds(3))
     for leader, following in ((0, 1), (1, 2)):  # In the order of their ranks: the best has resigned already.
         assert group.leaders() == [leader] * 3
-        group.sim.command(group.nodes[leader], "election", "resign")
+        group.sim.tell(group.nodes[leader], Resign(), channel="election")
         group.run(seconds(3))
         assert group.leaders() == [following] * 3
-    group.sim.command(group.nodes[2], "election", "resign", to=NodeId("0"))  # Nobody wishes to: somebody must.
+    group.sim.tell(group.nodes[2], Resign(NodeId("0")), channel="election")  # Nobody wishes to: somebody must.
     group.run(seconds(3))
     assert len(set(group.leaders())) == 1 and None not in group.leaders()
     assert max(fact.record.election.number for _, fact in group.facts if isinstance(fact, LeaderHeld)) <= 10
@@ -844,7 +845,7 @@ def test_a_restarted_leader_leads_again_only_under_a_new_term() -> None:
     group.sim.crash(group.nodes[0])
     group.run(ms(100))  # Too short for anybody to notice.
     group.sim.start(group.nodes[0])
-    group.views.tell_again(group.nodes[0])
+    group.views.tell(group.nodes[0], tuple(group.views.view(group.nodes[0].name).members))
     group.run(seconds(20))
     assert group.leaders() == [0] * 4
     assert {group.machine(i).held.election.number for i in range(4)} == {2}  # type: ignore[union-attr]

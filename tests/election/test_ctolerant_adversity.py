@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
@@ -116,7 +116,7 @@ MUTANTS: dict[type[CTolerant], tuple[Variant, str]] = {  # The variant it shows 
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str], None], as_mutant: Any) -> None:
+def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str], None]) -> None:
     variant, killer = MUTANTS[mutant]
     for seed in range(MUTANT_SEEDS):
         violations = simulate(with_variant(variant), seed, tamper=as_mutant(mutant)).violations
@@ -140,7 +140,7 @@ class AsksOneMore(CTolerant):
         self.initiator.__class__ = _AsksOneMore
 
 
-def test_ctol_lemma_1_bounds_the_messages_of_a_calm_election_and_of_no_resignation(as_mutant: Any) -> None:
+def test_ctol_lemma_1_bounds_the_messages_of_a_calm_election_and_of_no_resignation() -> None:
     """Whoever resigns tells more members than it needs answers from that it does not wish to lead."""
     node = {"election": "base", "preset": "local", "ctolerant": {"missing_max": 1, "failure_max": 1}}
     resigns = ChurnEvent(do="resign", at=seconds(20), who=("leader",), lasting=seconds(5))

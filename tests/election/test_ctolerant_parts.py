@@ -9,7 +9,7 @@ from doyen.core import Emit, Host, NodeId, Send, SetTimer, ms, seconds
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
 from doyen.errors import ConfigError
 from doyen.membership.missing import (
-    DigestDue,
+    DigestIsSent,
     MissingConfig,
     MissingEstimated,
     MissingEstimator,
@@ -19,7 +19,7 @@ from doyen.membership.missing import (
     entry_of,
     missing_max,
 )
-from doyen.membership.reliable import ABSENT_ROUNDS, RESEND_MAX, ReliableMulticast, ResendDue
+from doyen.membership.reliable import ABSENT_ROUNDS, RESEND_MAX, CopiesAreSent, ReliableMulticast
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -44,12 +44,12 @@ def multicast() -> tuple[ReliableMulticast, RecordingOut, Standings]:
 def test_each_gets_a_copy_and_again_until_it_says_so() -> None:
     sender, out, _ = multicast()
     sender.publish(lambda number: ("news", number), [A, B], 0)
-    assert out.take() == [Send(A, ("news", 1)), Send(B, ("news", 1)), SetTimer(ResendDue(1, 1), at=ms(250))]
+    assert out.take() == [Send(A, ("news", 1)), Send(B, ("news", 1)), SetTimer(CopiesAreSent(1, 1), at=ms(250))]
     sender.on_ack(A, 1)
-    sender.on_timer(ResendDue(1, 1), ms(250))
-    assert out.take() == [Send(B, ("news", 1)), SetTimer(ResendDue(1, 2), at=ms(500))]
+    sender.on_timer(CopiesAreSent(1, 1), ms(250))
+    assert out.take() == [Send(B, ("news", 1)), SetTimer(CopiesAreSent(1, 2), at=ms(500))]
     sender.on_ack(B, 1)
-    sender.on_timer(ResendDue(1, 2), ms(500))
+    sender.on_timer(CopiesAreSent(1, 2), ms(500))
     assert out.take() == [] and not sender.waiting
 
 
@@ -60,7 +60,7 @@ def test_newer_news_replace_older_and_late_acks_say_nothing_of_them() -> None:
     out.take()
     sender.on_ack(A, 1)
     assert sender.waiting == {A}
-    sender.on_timer(ResendDue(1, 1), ms(250))
+    sender.on_timer(CopiesAreSent(1, 1), ms(250))
     assert out.take() == []
 
 
@@ -70,7 +70,7 @@ def test_the_present_are_told_for_ever_ever_more_slowly() -> None:
     waits = []
     for round_no in range(1, 60):
         out.take()
-        sender.on_timer(ResendDue(1, round_no), 0)
+        sender.on_timer(CopiesAreSent(1, round_no), 0)
         sent, timer = out.effects
         assert sent == Send(A, 1)
         waits.append(timer.at)  # type: ignore[union-attr]
@@ -82,7 +82,7 @@ def test_the_left_get_none_and_the_failed_only_some() -> None:
     sender.publish(lambda number: number, [A, B], 0)
     standings[A], standings[B] = "left", "absent"
     for round_no in range(1, ABSENT_ROUNDS + 5):
-        sender.on_timer(ResendDue(1, round_no), 0)
+        sender.on_timer(CopiesAreSent(1, round_no), 0)
     sent = [e.to for e in out.take() if isinstance(e, Send)]
     assert sent.count(A) == 1 and sent.count(B) == ABSENT_ROUNDS
     assert not sender.waiting
@@ -114,7 +114,7 @@ def test_amended_news_go_to_who_has_not_acknowledged() -> None:
     out.take()
     sender.amend(lambda number: ("final", number), [B], ms(1))
     assert out.take() == [Send(B, ("final", 1))]
-    sender.on_timer(ResendDue(1, 1), ms(250))
+    sender.on_timer(CopiesAreSent(1, 1), ms(250))
     assert [e for e in out.take() if isinstance(e, Send)] == [Send(C, ("final", 1)), Send(B, ("final", 1))]
 
 
@@ -163,12 +163,12 @@ def test_digests_go_to_a_few_at_each_interval_and_the_estimate_is_told() -> None
     for sender, known in ((B, {A, B, C, D}), (C, {A, B, C}), (D, {A, B, C, D})):
         machine.on_message(sender, digest_of(known, 0, 1), seconds(1))
     machine.on_message(NodeId("stranger"), digest_of({A}, 0, 1), seconds(1))
-    machine.on_timer(DigestDue(), seconds(5))
+    machine.on_timer(DigestIsSent(), seconds(5))
     effects = out.take()
     assert [e.fact for e in effects if isinstance(e, Emit)] == [MissingEstimated(1, 0.01, 1)]
     assert [e.message for e in effects if isinstance(e, Send)] == [digest_of({A, B, C, D}, 0, 1)] * 2
-    assert effects[-1] == SetTimer(DigestDue(), at=seconds(15))
-    machine.on_timer(DigestDue(), seconds(30))  # Nothing fresh: nothing observed.
+    assert effects[-1] == SetTimer(DigestIsSent(), at=seconds(15))
+    machine.on_timer(DigestIsSent(), seconds(30))  # Nothing fresh: nothing observed.
     assert machine.estimate == MissingEstimated(1, 0.01, 1)
 
 

@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Instant, ms, seconds
+from doyen.core.commands import LeaveGroup, Resign
 from doyen.core.effects import Emit, Multicast, Persist, Send, SetTimer
 from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.election.pole import Pole, PoleConfig, Promise, QuorumProposed, Selected, Status
+from doyen.election.pole import Pole, PoleConfig, QuorumProposed, Selected, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot
-from doyen.election.pole.deadline import DeadlineReached
 from doyen.election.pole.lease import Beats, Lease
 from doyen.election.pole.messages import (
     MESSAGES,
@@ -36,6 +36,7 @@ from doyen.election.pole.messages import (
     ScoreReply,
     Standing,
     Vote,
+    WaitEnds,
 )
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
@@ -82,7 +83,7 @@ def test_alg_1_an_election_begins_with_a_proposal_of_its_own_and_is_durable_befo
     out = RecordingOut()
     voter(out).start(0)
     assert out.take() == [
-        Persist(Promise(1)),
+        Persist(VoterRecord(1)),
         Emit(EpochPromised(1)),
         Multicast(Propose(1, (5.0,), A)),
         SetTimer(RetryDue(1, ms(100)), ms(100)),
@@ -181,7 +182,7 @@ def test_alg_1_a_quorum_of_votes_with_the_leaders_own_brings_a_late_process_in()
 
 def test_settled_5_joining_never_lowers_a_promised_epoch_and_the_leader_hears_of_it() -> None:
     out = RecordingOut()
-    machine = started(out, restored=Promise(9))
+    machine = started(out, restored=VoterRecord(9))
     for sender in (B, C):
         machine.on_message(sender, Vote(4, C), 10)
     assert (machine.chosen, machine.epoch) == (C, 10)
@@ -195,7 +196,7 @@ def test_a_leader_re_establishes_itself_above_what_a_voter_promised() -> None:
     machine = leading(out)
     machine.on_message(B, HeartbeatAck(10, 1, False), 30)
     effects = out.take()
-    assert effects[0] == Persist(Promise(11, 1, A)) and Persist(Promise(11, 11, A)) in effects
+    assert effects[0] == Persist(VoterRecord(11, 1, A)) and Persist(VoterRecord(11, 11, A)) in effects
     assert Multicast(Heartbeat(11, 3, False)) in effects
     assert machine.is_leader and machine.term == Term(1, A)
     machine.on_message(B, HeartbeatAck(11, 3, True), 40)
@@ -207,7 +208,7 @@ def leading(out: RecordingOut, at: Instant = 10) -> Pole:
     machine = started(out)
     machine.on_message(B, Propose(1, (4.0,), B), at)
     machine.on_message(C, Propose(1, (3.0,), C), at)
-    assert out.take()[-2:] == [Persist(Promise(1, 1, A)), Multicast(Heartbeat(1, 1, False))]
+    assert out.take()[-2:] == [Persist(VoterRecord(1, 1, A)), Multicast(Heartbeat(1, 1, False))]
     machine.on_message(B, HeartbeatAck(1, 1, True), at + 5)
     assert Emit(LeaderElected(Term(1, A))) in out.take()
     assert machine.is_leader
@@ -218,7 +219,7 @@ def test_a_lease_ends_without_any_message() -> None:
     out = RecordingOut()
     machine = leading(out, at=10)
     assert machine.leads(9 + seconds(1)) and not machine.leads(10 + seconds(1))
-    timers = [SetTimer(DeadlineReached(n), 0) for n in range(5)]
+    timers = [SetTimer(WaitEnds(n), 0) for n in range(5)]
     machine.on_timer(timers[2].timer, 10 + seconds(1))
     assert not machine.is_leader
     assert Emit(LeaderLost(Term(1, A), "lease over")) in out.take()
@@ -246,7 +247,7 @@ def test_a_voter_grants_an_epoch_once_and_durably_first() -> None:
     machine = started(out)
     machine.on_message(C, Heartbeat(1, 1, True), 10)
     effects = out.take()
-    grant = effects.index(Persist(Promise(1, 1, C)))
+    grant = effects.index(Persist(VoterRecord(1, 1, C)))
     assert effects[grant + 1] == Send(C, HeartbeatAck(1, 1, True))
     machine.on_message(B, Heartbeat(1, 1, True), 20)  # Nobody can have a majority as well; but if:
     assert Send(B, HeartbeatAck(1, 1, False)) in out.take()
@@ -262,12 +263,12 @@ def test_a_voter_is_bound_until_its_leaders_lease_is_over_on_any_clock() -> None
     assert SetTimer(PromiseEnds(2), 10 + GUARD) in effects
     assert not any(isinstance(effect, Send) for effect in effects)
     machine.on_timer(PromiseEnds(2), 10 + GUARD)
-    assert out.take() == [Persist(Promise(2, 2, B)), Send(B, HeartbeatAck(2, 1, True))]
+    assert out.take() == [Persist(VoterRecord(2, 2, B)), Send(B, HeartbeatAck(2, 1, True))]
 
 
 def test_a_restarted_voter_is_bound_as_if_it_had_just_answered() -> None:
     out = RecordingOut()
-    machine = voter(out, restored=Promise(4, 4, C), newcomer=False)
+    machine = voter(out, restored=VoterRecord(4, 4, C), newcomer=False)
     machine.start(1000)
     machine.on_message(B, Heartbeat(6, 1, True), 1010)
     assert SetTimer(PromiseEnds(6), 1000 + GUARD) in out.take()
@@ -276,11 +277,11 @@ def test_a_restarted_voter_is_bound_as_if_it_had_just_answered() -> None:
 def test_a_restarted_leader_is_bound_by_its_own_last_reign_for_others_and_for_itself() -> None:
     """Its process is gone, but a command that it ran may have until the lease ends, by a watchdog."""
     out = RecordingOut()
-    machine = voter(out, restored=Promise(4, 4, A), newcomer=False)
+    machine = voter(out, restored=VoterRecord(4, 4, A), newcomer=False)
     machine.start(1000)
     machine.on_message(B, Heartbeat(6, 1, True), 1010)
     assert SetTimer(PromiseEnds(6), 1000 + GUARD) in out.take()
-    alone = voter(out, voters=(A,), restored=Promise(4, 4, A), newcomer=False)
+    alone = voter(out, voters=(A,), restored=VoterRecord(4, 4, A), newcomer=False)
     alone.start(1000)
     assert SetTimer(PromiseEnds(5), 1000 + GUARD) in out.take() and not alone.leads(1000 + GUARD - 1)
     alone.on_timer(PromiseEnds(5), 1000 + GUARD)
@@ -296,8 +297,8 @@ def test_who_lost_its_file_does_not_vote() -> None:
     machine.on_message(C, Heartbeat(4, 1, False), 20)
     assert out.take() == []
     machine.on_message(C, Heartbeat(4, 2, True), 30)
-    assert out.take() == [SetTimer(DeadlineReached(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
-    machine.on_timer(DeadlineReached(1), 30 + GUARD)
+    assert out.take() == [SetTimer(WaitEnds(1), 30 + GUARD), Emit(LeaderElected(Term(4, C)))]
+    machine.on_timer(WaitEnds(1), 30 + GUARD)
     assert out.take() == [Emit(LeaderLost(Term(4, C), "silent"))]
 
 
@@ -461,7 +462,7 @@ def test_hand_over_is_to_another_voter() -> None:
     machine = leading(RecordingOut())
     for to in (A, E):
         with pytest.raises(LocalProtocolError, match="hand over"):
-            machine.resign(20, to=to)
+            machine.resign(Resign(to), 20)
 
 
 # Groups, in made-up time.
@@ -517,7 +518,7 @@ class Group:
                 node.rng("election"),
                 voters=self.names,
                 score=lambda epoch, gone: self.scoring(node.name, epoch, self.sim.now),
-                restored=node.restored("election", Promise),
+                restored=node.restored("election", VoterRecord),
                 newcomer=node.incarnation == 1,
             ),
         )
@@ -594,20 +595,20 @@ def test_a_leader_cut_off_stops_before_another_acts() -> None:
 
 def test_hand_over_to_anybody_without_an_election() -> None:
     group = Group(5, by_number(5)).start().run(2)
-    group.sim.command(group.nodes[NodeId("p5")], "election", "resign", to=NodeId("p2"))
+    group.sim.tell(group.nodes[NodeId("p5")], Resign(NodeId("p2")), channel="election")
     group.run(2.15)
     assert group.leader() == "p2"
 
 
 def test_resigning_without_an_heir_leaves_it_to_the_others() -> None:
     group = Group(5, by_number(5)).start().run(2)
-    group.sim.command(group.nodes[NodeId("p5")], "election", "resign")
+    group.sim.tell(group.nodes[NodeId("p5")], Resign(), channel="election")
     assert group.run(3).leader() == "p4"
 
 
 def test_leaving_is_quick_for_the_others() -> None:
     group = Group(3, by_number(3)).start().run(2)
-    group.sim.command(group.nodes[NodeId("p3")], "election", "leave")
+    group.sim.tell(group.nodes[NodeId("p3")], LeaveGroup(), channel="election")
     group.run(2.4)
     assert [name for _, name, _ in group.reigns] == ["p3", "p2"]
 

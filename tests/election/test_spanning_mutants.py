@@ -34,7 +34,7 @@ from doyen.election.spanning.messages import (
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen_papers.studies import spanning as study
 from doyen_papers.studies.graphs import leaf_count, random_setting
-from doyen_papers.studies.spanning import Experiment, Failure, Run, Setting, faults_of, graph, simulate
+from doyen_papers.studies.spanning import Experiment, Failure, Run, SpanningSetting, faults_of, graph, simulate
 
 SEEDS = 120
 EVENTS_MAX = 10_000
@@ -115,7 +115,7 @@ def single_links(seed: int) -> list[str]:
     best = rng.choice("01456")
     found = graph(SEVEN, SEVEN_QUALITY | {best: 0.99})
     failure = Failure("fail-link", (NodeId(edge[0]), NodeId(edge[1])), 1.0)
-    run = simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=(failure,)), 1)
+    run = simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=(failure,)), 1)
     leaders = [region.leader for region in run.regions]
     return [] if leaders == [best] and len(run.declarations) == 1 else [f"{edge}: {leaders}, not {best} at once"]
 
@@ -124,7 +124,7 @@ def returning_late(seed: int) -> list[str]:
     """The best of all returns after the election: it adopts the leader."""
     found = graph(SEVEN, SEVEN_QUALITY | {"6": 0.99})
     failures = (Failure("fail-node", (NodeId("6"),), 1.0), Failure("recover", (NodeId("6"),), 20.0 + seed))
-    run = simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures), seed)
+    run = simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=failures), seed)
     return [] if len(run.declarations) == 1 else ["it started an election"]
 
 

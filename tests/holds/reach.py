@@ -1,8 +1,9 @@
 """Every reach of this folder into the inside of doyen.  When the inside moves, this file follows, and no other.
 
 `listening` replaces `Host.add` while it lasts: each machine that is built gets an `Out` that writes to a tape before it
-does what it was asked to, and its inputs (`start`, `on_…`, commands) write to the same tape before they run.  Only the
-outermost call counts, so that a machine which calls its own methods looks the same as one that does not.
+does what it was asked to, and its inputs (`start`, `on_message`, `on_timer`, the handlers of facts and commands) write
+to the same tape before they run.  Only the outermost call counts, so that a machine which calls its own methods looks
+the same as one that does not.
 """
 
 import io
@@ -20,6 +21,7 @@ from tape import Tape
 import doyen
 from doyen.cli import main
 from doyen.core.clock import format_duration, parse_duration
+from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.config import is_duration, options
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -31,7 +33,7 @@ from doyen.node.layers import configure
 from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership
 from doyen.testing import Cluster
 
-COMMANDS: Final = ("resign", "leave", "stand", "say")
+INPUTS: Final = ("start", "on_message", "on_timer")
 ELECTION: Final = "election"
 
 Tapes = dict[tuple[str, str], Tape]  # By node and channel.
@@ -44,6 +46,20 @@ class Tap:
         self.tape, self.port = tape, port
         self.machine: Any = None
         self.inside = False  # An input of the machine is being handled.
+
+    def subscribe(self, kind: type[Any], handle: Callable[[Any, int], None]) -> None:
+        def noted(fact: Any, now: int) -> None:
+            note_fact(self.tape, fact, now)
+            self.enter(lambda: handle(fact, now))
+
+        self.port.subscribe(kind, noted)
+
+    def enter(self, take: Callable[[], Any]) -> Any:
+        self.inside = True
+        try:
+            return take()
+        finally:
+            self.inside = False
 
     def send(self, to: Any, message: Any) -> None:
         self.tape.note("send", to, message)
@@ -66,24 +82,23 @@ class Tap:
         self.port.persist(record)
 
 
-def is_input(name: str) -> bool:
-    return name == "start" or name.startswith("on_") or name in COMMANDS
-
-
 def without_self(handle: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *arguments, **named: handle(*arguments, **named)
+    return lambda self, *arguments: handle(*arguments)
 
 
-def note_input(tape: Tape, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Write one call of an input; `now` is its last argument, by position or by name."""
-    now = named.pop("now") if "now" in named else arguments[-1]
-    values = (*arguments[: len(arguments) - (now is arguments[-1] if arguments else 0)], *named.values())
-    if name in ("start", "on_message", "on_timer"):
-        tape.note(name.removeprefix("on_"), now, *values)
-    elif name.startswith("on_"):
-        tape.note("fact", now, *values)
-    else:
-        tape.note("command", now, tape.ordinal(name), *values)
+def note_fact(tape: Tape, fact: Any, now: int) -> None:
+    """Write a fact; a command as its name and what it gives, as it was written when it was a method."""
+    match fact:
+        case Resign(to):
+            tape.note("command", now, tape.ordinal("resign"), to)
+        case Stand():
+            tape.note("command", now, tape.ordinal("stand"))
+        case LeaveGroup():
+            tape.note("command", now, tape.ordinal("leave"))
+        case ChangeNote(score):
+            tape.note("command", now, tape.ordinal("say"), score)
+        case _:
+            tape.note("fact", now, fact)
 
 
 @contextmanager
@@ -95,23 +110,20 @@ def listening(tapes: Tapes, *, verbose: bool = False) -> Iterator[None]:
     add, durable = Host.add, Port.durable
 
     def input_of(name: str, handle: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+        def noted(self: Any, *arguments: Any) -> Any:
             tap = taps.get(id(self))
             if tap is None or tap.inside:  # It is under construction, or calls itself.
-                return handle(self, *arguments, **named)
-            note_input(tap.tape, name, arguments, dict(named))
-            tap.inside = True
-            try:
-                return handle(self, *arguments, **named)
-            finally:
-                tap.inside = False
+                return handle(self, *arguments)
+            *values, now = arguments
+            tap.tape.note(name.removeprefix("on_"), now, *values)
+            return tap.enter(lambda: handle(self, *arguments))
 
         return noted
 
     def tapped_class(kind: type) -> type:
         """Return a subclass of the same layout whose inputs are noted."""
         if kind not in tapped:
-            inputs = {name: input_of(name, getattr(kind, name)) for name in filter(is_input, dir(kind))}
+            inputs = {name: input_of(name, getattr(kind, name)) for name in INPUTS if name in dir(kind)}
             tapped[kind] = type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, **inputs})
         return tapped[kind]
 
@@ -122,7 +134,7 @@ def listening(tapes: Tapes, *, verbose: bool = False) -> Iterator[None]:
             tap.machine = machine = build(tap)
             machine.__class__ = tapped_class(type(machine))
             for name, held in vars(machine).items() if hasattr(machine, "__dict__") else ():
-                if is_input(name):  # The machine gives the input of a part of it for its own.
+                if name in INPUTS:  # The machine gives the input of a part of it for its own.
                     vars(machine)[name] = partial(input_of(name, without_self(held)), machine)
             taps[id(machine)] = ports[id(port)] = tap
             return machine
@@ -146,7 +158,7 @@ def listening(tapes: Tapes, *, verbose: bool = False) -> Iterator[None]:
 
 def stand(cluster: Cluster, name: str) -> None:
     """Take a resignation back."""
-    cluster.sim.command(cluster.sim.by_name[NodeId(name)], ELECTION, "stand")
+    cluster.sim.tell(cluster.sim.by_name[NodeId(name)], Stand(), channel=ELECTION)
 
 
 def set_disk_delay(cluster: Cluster, delay: str) -> None:

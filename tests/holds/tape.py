@@ -36,9 +36,12 @@ class Tape:
         if kind in AS_BYTES:
             written[-1] = _encode(values[-1])
         line = repr((kind, written))
-        self._digest.update(line.encode())
+        self.add(line)
         if self.lines is not None:
             self.lines.append(f"{line}  # {type(values[-1]).__name__ if values else ''}")
+
+    def add(self, line: str) -> None:
+        self._digest.update(line.encode())
 
     def write(self, value: Any) -> Any:
         """Return the value as nested tuples of plain values."""
@@ -74,7 +77,7 @@ def merged(tapes: list[Tape]) -> str:
     """Return one digest of several tapes, and the sums of their counts."""
     total = Tape()
     for tape in tapes:
-        total._digest.update(str(tape).encode())
+        total.add(str(tape))
         for kind, count in tape.counts.items():
             total.counts[kind] += count
     return str(total)

@@ -60,7 +60,7 @@ def never_yields() -> None:
     from doyen.node.campaign import Term
 
     Term.lost = property(lambda self: False)  # type: ignore[assignment,method-assign]
-    Term._stop = lambda self, reason: None  # type: ignore[method-assign]
+    Term.end = lambda self, reason: None  # type: ignore[method-assign]
 
 
 # `doyen run`.

@@ -51,7 +51,8 @@ async def cut_and_cut(ground: Ground) -> None:
     await ground.start_all()
     for _ in range(3):
         leader = await ground.settled()
-        at = ground.isolate(leader)
+        here = ground.running[leader].index
+        at = ground.cut([edge for edge in ground.network.directions() if here in edge], "after it was cut off")
         await ground.succeeded(leader, at)
         ground.heal()
 

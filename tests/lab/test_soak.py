@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from doyen.core.clock import seconds
+from doyen_lab.proving.evidence import trouble
 from doyen_lab.proving.history import Life, Record
-from doyen_lab.proving.logs import trouble
 from doyen_lab.proving.soak import decisions, growth, soak
 
 

@@ -19,10 +19,13 @@ from doyen.membership.ring.messages import (
     Arb,
     ArbitrationAdvances,
     Condemned,
+    Discovered,
+    JoinAdvances,
     LeaseAck,
     LeaseRequest,
     Leave,
     LeftRing,
+    Locked,
     Messages,
     News,
     NewsKind,
@@ -35,6 +38,7 @@ from doyen.membership.ring.messages import (
     Said,
     SessionAdvances,
     Suspected,
+    Unlock,
     UpgradeBegins,
     Upgraded,
     Verdict,
@@ -188,6 +192,28 @@ def test_an_announced_leave_drops_the_leaver_without_arbitration() -> None:
     assert PairDropped(Q, "left") in facts(out)
     machine.on_timer(ArbitrationAdvances(Q.name, 1, 3), T_L + T_A)
     assert machine.is_member
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3])
+def test_a_joiner_that_is_told_to_leave_does_not_begin_again(phase: int) -> None:
+    out = RecordingOut()
+    machine = Arbitration(P, PRACTICAL, out, Random(1), contacts=[Q.node], view=False)
+    machine.start(0)
+    machine.on_timer(JoinAdvances(1, 1, 0), 0)
+    if phase >= 2:
+        machine.on_message(Q.node, Discovered(1, 1, Q, True, (R,)), ms(1))
+    if phase >= 3:
+        for seat in (Q, R):
+            machine.on_message(seat.node, Locked(1, 1, 1, True), ms(2))
+    effects = out.take()
+    assert [effect.fact.phase for effect in effects if isinstance(effect, Emit)] == list(range(1, phase + 1))
+    machine.leave(ms(3))
+    released = [Send(seat.node, Unlock(1, P, 1)) for seat in (Q, R)]
+    assert out.take() == (released if phase >= 2 else [])
+    for effect in effects:
+        if isinstance(effect, SetTimer):
+            machine.on_timer(effect.timer, effect.at + PRACTICAL.lease)
+    assert out.take() == [] and not machine.is_joining
 
 
 def test_algorithm_1_in_its_order() -> None:

@@ -11,9 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core import Address, Incarnation, NodeId, Status, ms, seconds
-from doyen.core.host import Port
+from doyen.core.commands import LeaveGroup
+from doyen.core.effects import Out
 from doyen.core.view import ViewChanged
-from doyen.membership.heartbeat import HeartbeatConfig
+from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
 from doyen.membership.medley import MedleyConfig
 from doyen.membership.swim import Swim, SwimConfig, payload_max
 from doyen.membership.swim.messages import Entries, Gossip, PingRequest, Update, Word
@@ -21,16 +22,8 @@ from doyen.membership.swim.roster import Roster
 from doyen.sim.engine import DROP
 from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen_papers.studies.membership import (
-    CHANNEL,
-    GROUP,
-    Build,
-    World,
-    first_incarnation,
-    heartbeat_builder,
-    medley_builder,
-    swim_builder,
-)
+from doyen_papers.studies.membership import Build, Group, builder, first_incarnation
+from doyen_papers.studies.underlay import GROUP, MEMBERSHIP
 
 SEED_NODES = [Address("n000", 0), Address("n001", 0)]
 
@@ -40,39 +33,39 @@ def quiet(loss: float = 0.0) -> NetworkConfig:
     return NetworkConfig(delay=Delay(mean=ms(1)), loss=chance)
 
 
-def lossy(world: World, loss: float) -> None:
+def lossy(world: Group, loss: float) -> None:
     world.sim.network.config = quiet(loss)
     world.sim.network_changed()
 
 
 def lan(count: int) -> Build:
-    return swim_builder(SwimConfig.lan(count))
+    return builder(SwimConfig.lan(count))
 
 
 PROTOCOLS: dict[str, Callable[[int], Build]] = {
     "swim": lan,
-    "medley": lambda count: medley_builder(MedleyConfig.lan(count)),
-    "heartbeat": lambda count: heartbeat_builder(HeartbeatConfig.lan(count)),
+    "medley": lambda count: builder(MedleyConfig.lan(count)),
+    "heartbeat": lambda count: builder(HeartbeatConfig.lan(count)),
 }
 
 
 NERVOUS: dict[str, Build] = {  # Heartbeats as they are lose nobody by 30 % of loss: theirs are cut short.
     "swim": lan(16),
-    "medley": medley_builder(MedleyConfig.lan(16)),
-    "heartbeat": heartbeat_builder(HeartbeatConfig(fail_periods=9.0, fail_periods_log=0.0)),
+    "medley": builder(MedleyConfig.lan(16)),
+    "heartbeat": builder(HeartbeatConfig(fail_periods=9.0, fail_periods_log=0.0)),
 }
 
 
 # ── After the loss ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def nothing_goes_back(world: World, seed: int) -> None:
+def nothing_goes_back(world: Group, seed: int) -> None:
     """[SWIM §4.2] In no view does a member's incarnation fall, or worse news become better at the same one."""
     held: dict[tuple[NodeId, NodeId], tuple[int, int]] = {}
     order = list(Status)
 
     def watch(node: SimNode, channel: str, fact: Any, now: int) -> None:
-        if not isinstance(fact, ViewChanged):
+        if not isinstance(fact, ViewChanged) or node.host is None or not is_swim(world, node):
             return
         for name in fact.changed:
             member = fact.view.members.get(name)
@@ -82,25 +75,24 @@ def nothing_goes_back(world: World, seed: int) -> None:
                 assert state >= before, f"seed {seed}: {node.name} takes {name} from {before} back to {state}"
                 held[node.name, name] = state
 
-    if build_is_swim(world):
-        world.sim.watchers.append(watch)
+    world.sim.watchers.append(watch)
 
 
-def build_is_swim(world: World) -> bool:
-    return "heartbeat" not in world.build_machine.__name__  # There a count that grows is news, not an incarnation.
+def is_swim(world: Group, node: SimNode) -> bool:
+    return not isinstance(world.machine(node), Heartbeat)  # There a count that grows is news, not an incarnation.
 
 
 def nobody_stays_removed(build: Build, seed: int, *, count: int = 0) -> int:
     """Returns how many were removed falsely meanwhile."""
     rng = Random(seed)
     count = count or rng.choice((2, 3, 5, 8, 16, 24))
-    world = World(count, build, seed=seed, network=quiet(rng.uniform(0.05, 0.3)))
+    world = Group(count, build, seed=seed, network=quiet(rng.uniform(0.05, 0.3)))
     nothing_goes_back(world, seed)
     world.start()
     world.run(seconds(45))
     lossy(world, 0.0)
     # Short-lived heartbeats are suspected now and then without any loss; nobody may be missing.
-    settled = world.agreed if build_is_swim(world) else lambda: not world.missing_counts()
+    settled = world.agreed if is_swim(world, world.sim.nodes[0]) else lambda: not world.missing_counts()
     assert world.run_until(settled, seconds(120)), f"seed {seed}: {count} nodes do not agree after the loss"
     return len(world.false_positives)
 
@@ -119,8 +111,8 @@ def test_no_member_stays_falsely_removed_after_loss_1000_seeds(protocol: str) ->
 # ── Partitions ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def heals(build: Build, count: int, size: int, seed: int, *, lasting: int = 90) -> World:
-    world = World(count, build, seed=seed)
+def heals(build: Build, count: int, size: int, seed: int, *, lasting: int = 90) -> Group:
+    world = Group(count, build, seed=seed)
     world.start()
     world.run(seconds(5))
     nodes = world.sim.nodes
@@ -152,7 +144,7 @@ def test_partitions_of_any_sizes_heal(seed: int) -> None:
 
 
 def test_foca_15_a_member_that_lost_everybody_recovers() -> None:
-    world = World(6, lan(6), seed=1)
+    world = Group(6, lan(6), seed=1)
     world.start()
     world.run(seconds(5))
     lone, others = world.sim.nodes[0], world.sim.nodes[1:]
@@ -164,7 +156,7 @@ def test_foca_15_a_member_that_lost_everybody_recovers() -> None:
 
 
 def test_who_hears_nobody_harms_nobody_and_one_way_silence_heals_too() -> None:
-    world = World(8, lan(8), seed=3)
+    world = Group(8, lan(8), seed=3)
     world.start()
     world.run(seconds(5))
     deaf, others = world.sim.nodes[0], world.sim.nodes[1:]
@@ -179,15 +171,15 @@ def test_who_hears_nobody_harms_nobody_and_one_way_silence_heals_too() -> None:
 # ── Coming and going ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def joins(count: int, seed: int, *, loss: float = 0.0) -> World:
-    build = swim_builder(SwimConfig.lan(count), seeds=SEED_NODES)
-    world = World(count, build, seed=seed, network=quiet(loss), acquainted=False)
+def joins(count: int, seed: int, *, loss: float = 0.0) -> Group:
+    build = builder(SwimConfig.lan(count), seeds=SEED_NODES)
+    world = Group(count, build, seed=seed, network=quiet(loss), acquainted=False)
     world.start()
     assert world.run_until(world.agreed, seconds(90)), f"{count} nodes do not find each other by their seeds"
     return world
 
 
-def restarts(world: World) -> None:
+def restarts(world: Group) -> None:
     for node in list(world.sim.nodes):
         world.crash(node)
     world.run(seconds(2))
@@ -202,8 +194,8 @@ def test_memberlist_311_a_mass_restart_converges(count: int) -> None:
 
 @pytest.mark.soak
 def test_memberlist_311_a_mass_restart_of_1000_converges() -> None:
-    build = swim_builder(SwimConfig.lan(1000), seeds=[Address("n000", 0), Address("n001", 0)])
-    world = World(1000, build, seed=1, acquainted=False)
+    build = builder(SwimConfig.lan(1000), seeds=[Address("n000", 0), Address("n001", 0)])
+    world = Group(1000, build, seed=1, acquainted=False)
     world.start()
     assert world.run_until(world.agreed, seconds(90))
     restarts(world)
@@ -212,10 +204,10 @@ def test_memberlist_311_a_mass_restart_of_1000_converges() -> None:
 def test_memberlist_311_restart_with_the_same_incarnation_still_converges() -> None:
     """Every life begins at 1, and the others remember refutations of the last one."""
 
-    def build(world: World, node: SimNode, out: Port) -> Swim:
-        return Swim(node.name, SwimConfig.lan(8), out, node.rng(CHANNEL), seeds=SEED_NODES, address=_at(node.name))
+    def build(world: Group, node: SimNode, out: Out) -> Swim:
+        return Swim(node.name, SwimConfig.lan(8), out, node.rng(MEMBERSHIP), seeds=SEED_NODES, address=_at(node.name))
 
-    world = World(8, build, seed=2, acquainted=False)
+    world = Group(8, build, seed=2, acquainted=False)
     world.start()
     assert world.run_until(world.agreed, seconds(30))
     for node in world.sim.nodes[2:]:
@@ -234,7 +226,7 @@ def _at(name: NodeId) -> Address:
 
 
 def test_joining_survives_heavy_loss() -> None:
-    world = World(12, swim_builder(SwimConfig.lan(12), seeds=SEED_NODES), seed=4, network=quiet(0.3), acquainted=False)
+    world = Group(12, builder(SwimConfig.lan(12), seeds=SEED_NODES), seed=4, network=quiet(0.3), acquainted=False)
     world.start()
     world.run(seconds(60))
     lossy(world, 0.0)
@@ -242,7 +234,7 @@ def test_joining_survives_heavy_loss() -> None:
 
 
 def test_a_seed_that_is_down_for_long_is_found_when_it_comes() -> None:
-    world = World(3, swim_builder(SwimConfig.lan(3), seeds=[_at(NodeId("n000"))]), seed=1, acquainted=False)
+    world = Group(3, builder(SwimConfig.lan(3), seeds=[_at(NodeId("n000"))]), seed=1, acquainted=False)
     first, *others = world.sim.nodes
     world.start(*others)
     world.run(seconds(3600))
@@ -251,7 +243,7 @@ def test_a_seed_that_is_down_for_long_is_found_when_it_comes() -> None:
 
 
 def test_a_restarted_member_is_alive_at_once_with_a_higher_incarnation() -> None:
-    world = World(10, lan(10), seed=1)
+    world = Group(10, lan(10), seed=1)
     world.start()
     world.run(seconds(10))
     node = world.sim.nodes[3]
@@ -265,11 +257,11 @@ def test_a_restarted_member_is_alive_at_once_with_a_higher_incarnation() -> None
 
 
 def test_a_leave_is_known_to_all_and_is_no_failure() -> None:
-    world = World(20, lan(20), seed=1)
+    world = Group(20, lan(20), seed=1)
     world.start()
     world.run(seconds(5))
     leaver = world.sim.nodes[7]
-    world.sim.command(leaver, CHANNEL, "leave")
+    world.sim.tell(leaver, LeaveGroup(), channel=MEMBERSHIP)
     world.run(seconds(1))
     world.crash(leaver)
     world.run(seconds(20))
@@ -278,7 +270,7 @@ def test_a_leave_is_known_to_all_and_is_no_failure() -> None:
 
 
 def test_swim_protocol_a_lone_seed_goes_on_and_takes_in_who_comes_later() -> None:
-    world = World(2, swim_builder(SwimConfig.lan(2), seeds=[_at(NodeId("n000"))]), seed=1, acquainted=False)
+    world = Group(2, builder(SwimConfig.lan(2), seeds=[_at(NodeId("n000"))]), seed=1, acquainted=False)
     world.start(world.sim.nodes[0])
     world.run(seconds(1000))
     world.start(world.sim.nodes[1])
@@ -288,7 +280,7 @@ def test_swim_protocol_a_lone_seed_goes_on_and_takes_in_who_comes_later() -> Non
 def test_swim_protocol_discarded_members_do_not_come_back() -> None:
     """Reaped by some, still remembered as alive by one who was away."""
     config = replace(SwimConfig.lan(8), failed_kept=seconds(30))
-    world = World(8, swim_builder(config), seed=1)
+    world = Group(8, builder(config), seed=1)
     world.start()
     world.run(seconds(5))
     away, dead = world.sim.nodes[0], world.sim.nodes[7]
@@ -312,7 +304,7 @@ def test_swim_protocol_discarded_members_do_not_come_back() -> None:
 
 
 def test_memberlist_312_no_exchange_revives_the_dead() -> None:
-    world = World(16, lan(16), seed=5)
+    world = Group(16, lan(16), seed=5)
     world.start()
     world.run(seconds(5))
     world.sim.partition("halves", world.sim.nodes[:8], world.sim.nodes[8:])
@@ -336,20 +328,20 @@ def test_memberlist_312_no_exchange_revives_the_dead() -> None:
 def test_consul_2430_a_duplicate_address_harms_nobody_else() -> None:
     """n007 claims the address of n003: only n007 itself can suffer."""
 
-    def build(world: World, node: SimNode, out: Port) -> Swim:
+    def build(world: Group, node: SimNode, out: Out) -> Swim:
         claimed = NodeId("n003") if node.name == "n007" else node.name
         return Swim(
             node.name,
             SwimConfig.lan(10),
             out,
-            node.rng(CHANNEL),
+            node.rng(MEMBERSHIP),
             incarnation=first_incarnation(2),
             address=_at(claimed),
             known=world.known,
-            payload_max=payload_max(GROUP, node.name, CHANNEL),
+            payload_max=payload_max(GROUP, node.name, MEMBERSHIP),
         )
 
-    world = World(10, build, seed=1)
+    world = Group(10, build, seed=1)
     world.start()
     world.run(seconds(300))
     harmed = {member for _, _, member in world.false_positives}
@@ -361,7 +353,7 @@ def test_consul_2430_a_duplicate_address_harms_nobody_else() -> None:
 
 
 def slow_node_false_positives(config: SwimConfig, seed: int, step_delay: int) -> int:
-    world = World(32, swim_builder(config), seed=seed)
+    world = Group(32, builder(config), seed=seed)
     world.start()
     world.run(seconds(10))
     world.sim.slow_down(world.sim.nodes[0], step_delay)
@@ -384,7 +376,7 @@ def test_lifeguard_a_slow_node_causes_ten_times_fewer_false_positives(full: Swim
 
 
 def test_a_paused_process_that_wakes_up_accuses_nobody() -> None:
-    world = World(16, lan(16), seed=1)
+    world = Group(16, lan(16), seed=1)
     world.start()
     world.run(seconds(10))
     sleeper = world.sim.nodes[4]
@@ -400,13 +392,13 @@ def test_a_paused_process_that_wakes_up_accuses_nobody() -> None:
 
 
 def quiet_traffic(count: int, seconds_: int = 20) -> tuple[float, float]:
-    world = World(count, lan(count), seed=1)
+    world = Group(count, lan(count), seed=1)
     world.start()
     world.run(seconds(10))
-    before = world.sim.traffic[CHANNEL]
+    before = world.sim.traffic[MEMBERSHIP]
     messages, size = before.messages, before.bytes
     world.run(seconds(seconds_))
-    after = world.sim.traffic[CHANNEL]
+    after = world.sim.traffic[MEMBERSHIP]
     return (after.messages - messages) / count / seconds_, (after.bytes - size) / count / seconds_
 
 
@@ -419,8 +411,8 @@ def test_a_quiet_group_costs_the_same_at_1000_as_at_100() -> None:
 
 
 def test_the_whole_conversation_passes_the_real_codec() -> None:
-    world = World(
-        9, swim_builder(SwimConfig.lan(9), seeds=SEED_NODES), seed=1, acquainted=False, network=quiet(0.2), wire=True
+    world = Group(
+        9, builder(SwimConfig.lan(9), seeds=SEED_NODES), seed=1, acquainted=False, network=quiet(0.2), wire=True
     )
     world.start()
     world.run(seconds(60))
@@ -429,7 +421,7 @@ def test_the_whole_conversation_passes_the_real_codec() -> None:
 
 def test_same_seed_same_run() -> None:
     def digest() -> str:
-        world = World(12, lan(12), seed=9, network=quiet(0.2))
+        world = Group(12, lan(12), seed=9, network=quiet(0.2))
         world.start()
         world.run(seconds(30))
         return world.sim.trace.digest()
@@ -470,7 +462,7 @@ def test_mutant_indirect_probe_to_the_suspect_itself(monkeypatch: pytest.MonkeyP
 
 
 def _no_request_goes_to_its_target() -> None:
-    world = World(6, lan(6), seed=1, network=quiet(0.3))
+    world = Group(6, lan(6), seed=1, network=quiet(0.3))
     asked = []
 
     def watch(sender: SimNode, channel: str, receiver: SimNode, message: Any) -> int:
@@ -554,19 +546,19 @@ def test_mutant_pings_of_others_are_answered(monkeypatch: pytest.MonkeyPatch) ->
         original(self, sender, message, now)
 
     def dead_at_a_shared_address() -> None:
-        def build(world: World, node: SimNode, out: Port) -> Swim:
+        def build(world: Group, node: SimNode, out: Out) -> Swim:
             claimed = NodeId("n003") if node.name == "n007" else node.name
             return Swim(
                 node.name,
                 SwimConfig.lan(10),
                 out,
-                node.rng(CHANNEL),
+                node.rng(MEMBERSHIP),
                 incarnation=first_incarnation(2),
                 address=_at(claimed),
                 known=world.known,
             )
 
-        world = World(10, build, seed=1)
+        world = Group(10, build, seed=1)
         world.start()
         world.run(seconds(20))
         world.crash(world.sim.nodes[7])
@@ -580,7 +572,7 @@ def test_mutant_pings_of_others_are_answered(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_filter_that_drops_all_indirect_help_is_survived() -> None:
-    world = World(10, lan(10), seed=1, network=quiet(0.1))
+    world = Group(10, lan(10), seed=1, network=quiet(0.1))
     world.sim.filters.append(lambda s, c, r, message: DROP if isinstance(message, PingRequest) else 0)
     world.sim.network_changed()
     world.start()

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.heartbeat import Beat, BeatDue, Beats, Fade, Heartbeat, HeartbeatConfig
+from doyen.membership.fading import CountsAreHalved
+from doyen.membership.heartbeat import Beat, Beats, Heartbeat, HeartbeatConfig, PeriodBegins
 from doyen.membership.heartbeat import machine as heartbeat
 from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.testing import RecordingOut
-from doyen_papers.studies.membership import CHANNEL, World, heartbeat_builder
+from doyen_papers.studies.membership import Group, builder
+from doyen_papers.studies.underlay import MEMBERSHIP
 
 A, B, C, D = (NodeId(name) for name in "abcd")
 CONFIG = HeartbeatConfig(period=seconds(1), fail_periods=8.0, fail_periods_log=0.0, reconnect_periods=0)
@@ -51,12 +54,12 @@ def changed(machine: Heartbeat, *nodes: NodeId) -> Emit:
 
 def test_renesse_3_each_period_it_raises_its_counter_and_tells_one(out: RecordingOut) -> None:
     machine = member(out)
-    machine.on_timer(BeatDue(), ms(10))
+    machine.on_timer(PeriodBegins(), ms(10))
     assert out.take() == [
         Send(B, Beats((beat(A, 1), beat(C, 1)))),
-        SetTimer(BeatDue(), at=ms(10) + seconds(1)),
+        SetTimer(PeriodBegins(), at=ms(10) + seconds(1)),
     ]
-    machine.on_timer(BeatDue(), ms(1010))
+    machine.on_timer(PeriodBegins(), ms(1010))
     assert out.take()[0] == Send(B, Beats((beat(A, 2), beat(C, 1))))
 
 
@@ -64,10 +67,10 @@ def test_renesse_3_the_greater_counter_is_kept(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(C, Beats((beat(B, 5), beat(B, 3))), 10)
     assert out.take() == []
-    machine.on_timer(BeatDue(), 20)
+    machine.on_timer(PeriodBegins(), 20)
     assert Send(B, Beats((beat(A, 1), beat(C, 1)))) in out.take()
     machine.on_message(C, Beats((beat(B, 4), beat(C, 2))), FAIL)
-    machine.on_timer(BeatDue(), FAIL + 10)
+    machine.on_timer(PeriodBegins(), FAIL + 10)
     assert machine.view[B].status is Status.FAILED, "a lesser counter is no sign of life"
     machine.on_message(C, Beats((beat(B, 5),)), FAIL + 11)
     assert machine.view[B].status is Status.FAILED
@@ -78,12 +81,12 @@ def test_renesse_3_the_greater_counter_is_kept(out: RecordingOut) -> None:
 def test_renesse_3_a_counter_that_stands_still_means_failed(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(C, Beats((beat(C, 2),)), FAIL // 2)
-    machine.on_timer(BeatDue(), FAIL // 2)
+    machine.on_timer(PeriodBegins(), FAIL // 2)
     assert machine.view[B].status is Status.SUSPECTED and machine.view[B].present
-    machine.on_timer(BeatDue(), FAIL - 1)
+    machine.on_timer(PeriodBegins(), FAIL - 1)
     assert machine.view[B].status is Status.SUSPECTED
     out.take()
-    machine.on_timer(BeatDue(), FAIL)
+    machine.on_timer(PeriodBegins(), FAIL)
     assert machine.view[B].status is Status.FAILED
     assert out.take()[-1] == changed(machine, B, C)
     assert machine.view[C].status is Status.SUSPECTED
@@ -91,7 +94,7 @@ def test_renesse_3_a_counter_that_stands_still_means_failed(out: RecordingOut) -
 
 def test_renesse_3_stale_gossip_does_not_bring_the_dead_back(out: RecordingOut) -> None:
     machine = member(out)
-    machine.on_timer(BeatDue(), FAIL)
+    machine.on_timer(PeriodBegins(), FAIL)
     machine.on_message(D, Beats((beat(B, 1),)), FAIL + 1)
     assert machine.view[B].status is Status.FAILED
     machine.on_message(D, Beats((beat(B, 2),)), FAIL + 2)
@@ -101,7 +104,7 @@ def test_renesse_3_stale_gossip_does_not_bring_the_dead_back(out: RecordingOut) 
 
 def test_a_restart_is_no_false_positive(out: RecordingOut) -> None:
     machine = member(out)
-    machine.on_timer(BeatDue(), FAIL)
+    machine.on_timer(PeriodBegins(), FAIL)
     machine.on_message(D, Beats((beat(B, 0, 2),)), FAIL + 2)
     assert machine.view[B].status is Status.ALIVE
     assert machine.view[B].suspicion_count == 0
@@ -109,18 +112,18 @@ def test_a_restart_is_no_false_positive(out: RecordingOut) -> None:
 
 def test_false_positives_fade(out: RecordingOut) -> None:
     machine = member(out)
-    machine.on_timer(BeatDue(), FAIL)
+    machine.on_timer(PeriodBegins(), FAIL)
     machine.on_message(D, Beats((beat(B, 2),)), FAIL + 2)
-    assert SetTimer(Fade(), at=FAIL + 2 + CONFIG.unhealthy_half_life) in out.take()
-    machine.on_timer(Fade(), FAIL)
+    assert SetTimer(CountsAreHalved(), at=FAIL + 2 + CONFIG.unhealthy_half_life) in out.take()
+    machine.on_timer(CountsAreHalved(), FAIL)
     assert machine.view[B].suspicion_count == 0
 
 
 def test_the_dead_are_forgotten_in_time(out: RecordingOut) -> None:
     machine = member(out, HeartbeatConfig(period=seconds(1), fail_periods=8, fail_periods_log=0, failed_kept=0))
-    machine.on_timer(BeatDue(), FAIL)
+    machine.on_timer(PeriodBegins(), FAIL)
     assert B in machine.view
-    machine.on_timer(BeatDue(), FAIL + 2 * FAIL)
+    machine.on_timer(PeriodBegins(), FAIL + 2 * FAIL)
     assert B not in machine.view
 
 
@@ -132,7 +135,7 @@ def test_leaving_is_no_failure(out: RecordingOut) -> None:
     other = member(out)
     other.on_message(B, Beats((beat(B, 2, left=True),)), 1)
     assert other.view[B].status is Status.LEFT
-    other.on_timer(BeatDue(), 100 * FAIL)
+    other.on_timer(PeriodBegins(), 100 * FAIL)
     assert other.view[B].status is Status.LEFT
 
 
@@ -161,7 +164,7 @@ def test_seeds_are_tried_while_alone_and_who_knows_nobody_is_answered(out: Recor
     machine.start(0)
     assert out.take()[1] == Send(seed, Beats((beat(A, 0),), True))
     for period in range(1, 50):
-        machine.on_timer(BeatDue(), seconds(period))
+        machine.on_timer(PeriodBegins(), seconds(period))
         assert out.take()[0] == Send(seed, Beats((beat(A, period),), True))
     other = member(out)
     other.on_message(D, Beats((beat(D, 1),), True), 5)
@@ -176,7 +179,7 @@ def test_messages_do_not_grow_with_the_group(out: RecordingOut) -> None:
     out.take()
     codec, told = Codec("g" * 64), set()
     for period in range(300):
-        machine.on_timer(BeatDue(), 2 + period)
+        machine.on_timer(PeriodBegins(), 2 + period)
         message = next(effect.message for effect in out.take() if isinstance(effect, Send))
         assert len(message.beats) <= CONFIG.entries_max
         codec.encode(NodeId("n" * 64), 2**62, "c" * 48, message)  # type: ignore[arg-type]
@@ -185,7 +188,7 @@ def test_messages_do_not_grow_with_the_group(out: RecordingOut) -> None:
 
 
 def test_members_beyond_one_message_do_not_hold_each_other_for_failed() -> None:
-    world = World(100, heartbeat_builder(HeartbeatConfig.lan(100)), seed=1)
+    world = Group(100, builder(HeartbeatConfig.lan(100)), seed=1)
     world.start()
     world.run(seconds(40))
     assert not world.false_positives
@@ -195,11 +198,11 @@ def test_members_beyond_one_message_do_not_hold_each_other_for_failed() -> None:
 
 
 def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
-    build = heartbeat_builder(HeartbeatConfig.lan(12), seeds=[Address("n000", 0)])
-    world = World(12, build, seed=1, acquainted=False, wire=True)
+    build = builder(HeartbeatConfig.lan(12), seeds=[Address("n000", 0)])
+    world = Group(12, build, seed=1, acquainted=False, wire=True)
     world.start()
     assert world.run_until(world.agreed, seconds(30))
-    world.sim.command(world.sim.nodes[5], CHANNEL, "leave")
+    world.sim.tell(world.sim.nodes[5], LeaveGroup(), channel=MEMBERSHIP)
     world.run(seconds(30))
     statuses = {world.view(node)["n005"].status for node in world.live() if node.name != "n005"}  # type: ignore[index]
     assert statuses == {Status.LEFT}
@@ -209,3 +212,11 @@ def test_it_joins_by_seeds_and_a_leave_spreads() -> None:
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         HeartbeatConfig(**wrong)
+
+
+def test_turns_end_where_no_name_is_present() -> None:
+    turns = heartbeat.Turns(FixedChance())
+    assert turns.first([B, C], {B}) == B
+    assert turns.first([C], {B}) == B, "the round goes on"
+    turns.end()
+    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on for ever"

@@ -7,10 +7,11 @@ import pytest
 
 from doyen.core import Emit, Member, NodeId, Send, SetTimer, ViewChanged
 from doyen.core.clock import seconds
+from doyen.core.commands import ChangeNote
 from doyen.core.ids import Incarnation
 from doyen.core.view import ViewEditor
 from doyen.errors import ConfigError
-from doyen.membership.notes import META_BYTES_MAX, AskDue, News, Note, Notes, NotesChanged, NotesConfig, Sum
+from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, NotesConfig, Sum, SumIsSent
 from doyen.testing import Cluster, RecordingOut
 
 A, B = NodeId("a"), NodeId("b")
@@ -30,10 +31,10 @@ def notes(*others: NodeId) -> tuple[Notes, RecordingOut]:
 
 def test_what_is_said_goes_to_the_others_and_is_a_fact() -> None:
     machine, out = notes(B)
-    machine.say(5, score=2.0, words={"zone": "eu"})
+    machine.on_change_note(ChangeNote(score=2.0, words={"zone": "eu"}), 5)
     said = Note(A, Incarnation(1), 1, 2.0, True, "", {"zone": "eu"})
     assert out.take() == [Send(B, News((said,))), Emit(NotesChanged((A,)))]
-    machine.say(6, eligible=False)  # What is not given stays.
+    machine.on_change_note(ChangeNote(eligible=False), 6)  # What is not given stays.
     assert machine.own == Note(A, Incarnation(1), 2, 2.0, False, "", {"zone": "eu"})
 
 
@@ -54,10 +55,10 @@ def test_nobody_else_knows_better_what_i_say() -> None:
 
 def test_equal_sums_cost_one_small_message_and_different_ones_are_mended() -> None:
     machine, out = notes(B)
-    machine.on_timer(AskDue(), 1)
+    machine.on_timer(SumIsSent(), 1)
     (asked, again) = out.take()
     assert isinstance(asked, Send) and isinstance(asked.message, Sum)
-    assert again == SetTimer(AskDue(), 1 + seconds(5))
+    assert again == SetTimer(SumIsSent(), 1 + seconds(5))
     machine.on_message(B, asked.message, 2)
     assert out.take() == []
     machine.on_message(B, Sum(4711), 3)
@@ -69,7 +70,7 @@ def test_equal_sums_cost_one_small_message_and_different_ones_are_mended() -> No
 def test_words_are_bounded_here_and_on_the_wire() -> None:
     machine, _ = notes(B)
     with pytest.raises(ConfigError, match="512 at the most"):
-        machine.say(1, words={"k": "v" * META_BYTES_MAX})
+        machine.on_change_note(ChangeNote(words={"k": "v" * META_BYTES_MAX}), 1)
     assert machine.own.version == 0
     wild = msgspec.msgpack.encode(News((Note(B, Incarnation(1), 1),)))
     assert msgspec.msgpack.decode(wild, type=Notes.MESSAGES)

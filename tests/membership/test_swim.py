@@ -9,6 +9,7 @@ import pytest
 from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
+from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
 from doyen.membership.swim.config import suspicion_max, suspicion_min
 from doyen.membership.swim.digests import Digests
@@ -16,23 +17,22 @@ from doyen.membership.swim.dissemination import Rumours, repeats
 from doyen.membership.swim.messages import (
     INCARNATION_MAX,
     NOBODY,
+    AbsentAreForgotten,
     Ack,
-    AckOverdue,
     Digest,
+    DigestsAreCompared,
     Entries,
-    FadeDue,
     Gossip,
     HelperAck,
+    HelpersAreAsked,
     MemberSuspected,
     Message,
     Nack,
     PeriodBegins,
     Ping,
     PingRequest,
-    ReapDue,
-    RelayOverdue,
-    SuspicionOverdue,
-    SyncDue,
+    RelayFails,
+    SuspicionExpires,
     Update,
     Word,
 )
@@ -122,7 +122,11 @@ def status(machine: Swim, node: NodeId) -> tuple[Status, int]:
 def test_a_start_scatters_the_first_period_and_shows_the_view(out: RecordingOut) -> None:
     machine = Swim(A, PLAIN, out, FixedChance())
     machine.start(ms(5))
-    assert out.take() == [SetTimer(PeriodBegins(0), at=ms(5)), SetTimer(SyncDue(), at=ms(5)), changed(machine, A)]
+    assert out.take() == [
+        SetTimer(PeriodBegins(0), at=ms(5)),
+        SetTimer(DigestsAreCompared(), at=ms(5)),
+        changed(machine, A),
+    ]
 
 
 def test_swim_3_1_each_period_pings_one_member(out: RecordingOut) -> None:
@@ -130,7 +134,7 @@ def test_swim_3_1_each_period_pings_one_member(out: RecordingOut) -> None:
     machine.on_timer(PeriodBegins(0), ms(10))
     assert out.take() == [
         Send(B, Ping(1, B)),
-        SetTimer(AckOverdue(1), at=ms(10) + TIMEOUT),
+        SetTimer(HelpersAreAsked(1), at=ms(10) + TIMEOUT),
         SetTimer(PeriodBegins(1), at=ms(10) + PERIOD),
     ]
 
@@ -150,7 +154,7 @@ def test_consul_2430_a_ping_for_another_at_the_same_address_is_not_answered(out:
 
 def test_swim_3_1_after_the_timeout_helpers_are_asked_and_never_the_suspect_itself(out: RecordingOut) -> None:
     machine = probing(out)
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     asked = out.take()
     assert len(asked) == 2
     for effect in asked:
@@ -161,14 +165,14 @@ def test_swim_3_1_after_the_timeout_helpers_are_asked_and_never_the_suspect_itse
 def test_helpers_are_not_asked_once_it_answered(out: RecordingOut) -> None:
     machine = probing(out)
     machine.on_message(B, Ack(1), ms(10))
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     assert out.take() == []
 
 
 def test_an_ack_from_another_than_the_target_is_none(out: RecordingOut) -> None:
     machine = probing(out)
     machine.on_message(C, Ack(1), ms(10))
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     assert len(out.take()) == 2
 
 
@@ -178,7 +182,7 @@ def test_a_late_ack_says_nothing_about_this_probe(out: RecordingOut) -> None:
     machine.on_timer(PeriodBegins(1), PERIOD)
     assert out.take()[0] == Send(C, Ping(2, C))
     machine.on_message(C, Ack(1), PERIOD + 1)
-    machine.on_timer(AckOverdue(2), PERIOD + TIMEOUT)
+    machine.on_timer(HelpersAreAsked(2), PERIOD + TIMEOUT)
     assert out.take(), "c has not answered"
 
 
@@ -206,7 +210,7 @@ def test_a_helper_that_does_not_know_the_target_uses_the_address_it_was_given(ou
 
 def test_swim_3_1_an_indirect_ack_counts(out: RecordingOut) -> None:
     machine = probing(out)
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     helper = out.take()[0].to  # type: ignore[union-attr]
     machine.on_message(helper, HelperAck(1), ms(600))  # type: ignore[arg-type]
     machine.on_timer(PeriodBegins(1), PERIOD)
@@ -215,7 +219,7 @@ def test_swim_3_1_an_indirect_ack_counts(out: RecordingOut) -> None:
 
 def test_an_indirect_ack_from_who_was_not_asked_does_not(out: RecordingOut) -> None:
     machine = probing(out)
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     machine.on_message(B, HelperAck(1), ms(600))
     machine.on_timer(PeriodBegins(1), PERIOD)
     assert status(machine, B) == (Status.SUSPECTED, 1)
@@ -227,10 +231,10 @@ def test_swim_4_2_silence_makes_a_suspect_and_not_a_corpse(out: RecordingOut) ->
     assert status(machine, B) == (Status.SUSPECTED, 1)
     assert machine.view[B].suspicion_count == 1
     assert out.take() == [
-        SetTimer(SuspicionOverdue(B, 1), at=PERIOD + SUSPICION),
+        SetTimer(SuspicionExpires(B, 1), at=PERIOD + SUSPICION),
         Emit(MemberSuspected(B, A)),
         Send(C, Ping(2, C, (said(B, 1, Word.SUSPECTED, A),))),
-        SetTimer(AckOverdue(2), at=PERIOD + TIMEOUT),
+        SetTimer(HelpersAreAsked(2), at=PERIOD + TIMEOUT),
         SetTimer(PeriodBegins(2), at=2 * PERIOD),
         changed(machine, B),
     ]
@@ -321,11 +325,11 @@ def test_swim_4_2_a_suspect_that_does_not_refute_has_failed(out: RecordingOut) -
     machine = member(out)
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
     out.take()
-    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION - 1)
+    machine.on_timer(SuspicionExpires(B, 1), SUSPICION - 1)
     assert status(machine, B) == (Status.SUSPECTED, 1), "deadlines are kept"
-    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    machine.on_timer(SuspicionExpires(B, 1), SUSPICION)
     assert status(machine, B) == (Status.FAILED, 1)
-    assert out.take() == [SetTimer(ReapDue(), at=SUSPICION + PLAIN.failed_kept), changed(machine, B)]
+    assert out.take() == [SetTimer(AbsentAreForgotten(), at=SUSPICION + PLAIN.failed_kept), changed(machine, B)]
 
 
 def test_swim_4_2_refutation_by_a_higher_incarnation_ends_suspicion(out: RecordingOut) -> None:
@@ -333,7 +337,7 @@ def test_swim_4_2_refutation_by_a_higher_incarnation_ends_suspicion(out: Recordi
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
     machine.on_message(B, Gossip((said(B, 2, Word.ALIVE),)), 10)
     assert status(machine, B) == (Status.ALIVE, 2)
-    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    machine.on_timer(SuspicionExpires(B, 1), SUSPICION)
     assert status(machine, B) == (Status.ALIVE, 2)
 
 
@@ -342,7 +346,7 @@ def test_a_timer_of_a_refuted_suspicion_does_not_end_the_next_one(out: Recording
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
     machine.on_message(B, Gossip((said(B, 2, Word.ALIVE),)), 10)
     machine.on_message(C, Gossip((said(B, 2, Word.SUSPECTED, C),)), SUSPICION - 1)
-    machine.on_timer(SuspicionOverdue(B, 1), SUSPICION)
+    machine.on_timer(SuspicionExpires(B, 1), SUSPICION)
     assert status(machine, B) == (Status.SUSPECTED, 2)
 
 
@@ -420,24 +424,24 @@ def test_lifeguard_4_b_suspicion_shrinks_with_independent_accusers(out: Recordin
     machine = member(out, FULL)
     most, least = suspicion_max(FULL, 5), suspicion_min(FULL, 5)
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
-    assert SetTimer(SuspicionOverdue(B, 1), at=most) in out.take()
+    assert SetTimer(SuspicionExpires(B, 1), at=most) in out.take()
     machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, C),)), 5)
     assert out.take() == [], "the same accuser again"
     for accuser, confirmations in ((D, 1), (E, 2), (NodeId("x"), 3)):
         machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, accuser),)), 10)
         at = dogpile(least, most, confirmations, 3)
-        assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=at), Emit(MemberSuspected(B, accuser))]
+        assert out.take() == [SetTimer(SuspicionExpires(B, 1), at=at), Emit(MemberSuspected(B, accuser))]
     machine.on_message(D, Gossip((said(B, 1, Word.SUSPECTED, NodeId("y")),)), 10)
     assert out.take() == [], "K are enough"
     assert dogpile(least, most, 3, 3) == least
-    machine.on_timer(SuspicionOverdue(B, 1), least)
+    machine.on_timer(SuspicionExpires(B, 1), least)
     assert status(machine, B)[0] is Status.FAILED
 
 
 def test_in_a_group_too_small_for_confirmations_suspicion_is_as_short_as_it_gets(out: RecordingOut) -> None:
     machine = member(out, FULL, others="bc")
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
-    assert SetTimer(SuspicionOverdue(B, 1), at=suspicion_min(FULL, 3)) in out.take()
+    assert SetTimer(SuspicionExpires(B, 1), at=suspicion_min(FULL, 3)) in out.take()
 
 
 # ── Local health ────────────────────────────────────────────────────────────────────────────────────────────
@@ -449,12 +453,12 @@ def test_lifeguard_4_a_a_failed_probe_makes_the_next_period_longer(out: Recordin
     assert machine.health.count == 1
     effects = out.take()
     assert SetTimer(PeriodBegins(2), at=PERIOD + 2 * PERIOD) in effects
-    assert SetTimer(AckOverdue(2), at=PERIOD + 2 * TIMEOUT) in effects
+    assert SetTimer(HelpersAreAsked(2), at=PERIOD + 2 * TIMEOUT) in effects
 
 
 def test_lifeguard_4_a_each_nack_that_does_not_come_counts(out: RecordingOut) -> None:
     machine = probing(out, FULL)
-    machine.on_timer(AckOverdue(1), TIMEOUT)
+    machine.on_timer(HelpersAreAsked(1), TIMEOUT)
     helpers = [effect.to for effect in out.take() if isinstance(effect, Send)]
     assert len(helpers) == 2
     machine.on_message(helpers[0], Nack(1), ms(700))  # type: ignore[arg-type]
@@ -475,8 +479,8 @@ def test_lifeguard_4_a_success_heals_and_refuting_hurts(out: RecordingOut) -> No
 def test_lifeguard_4_a_a_helper_says_nack_when_it_hears_nothing_either(out: RecordingOut) -> None:
     machine = member(out, FULL)
     machine.on_message(B, PingRequest(9, C, "", 0, True), 0)
-    assert out.take() == [Send(C, Ping(1, C)), SetTimer(RelayOverdue(1), at=TIMEOUT * 4 // 5)]
-    machine.on_timer(RelayOverdue(1), TIMEOUT * 4 // 5)
+    assert out.take() == [Send(C, Ping(1, C)), SetTimer(RelayFails(1), at=TIMEOUT * 4 // 5)]
+    machine.on_timer(RelayFails(1), TIMEOUT * 4 // 5)
     assert out.take() == [Send(B, Nack(9))]
     machine.on_message(C, Ack(1), TIMEOUT)
     assert out.take() == [Send(B, HelperAck(9))], "late is better than never"
@@ -494,10 +498,10 @@ def test_who_slept_through_a_suspicion_gives_it_time(out: RecordingOut) -> None:
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
     out.take()
     late = suspicion_max(FULL, 5) + seconds(30)
-    machine.on_timer(SuspicionOverdue(B, 1), late)
+    machine.on_timer(SuspicionExpires(B, 1), late)
     assert status(machine, B)[0] is Status.SUSPECTED
-    assert out.take() == [SetTimer(SuspicionOverdue(B, 1), at=late + PERIOD)]
-    machine.on_timer(SuspicionOverdue(B, 1), late + PERIOD)
+    assert out.take() == [SetTimer(SuspicionExpires(B, 1), at=late + PERIOD)]
+    machine.on_timer(SuspicionExpires(B, 1), late + PERIOD)
     assert status(machine, B)[0] is Status.FAILED
 
 
@@ -509,7 +513,7 @@ def test_helpers_wait_for_a_member_known_to_be_slow(out: RecordingOut) -> None:
         machine.on_message("cde"[number - 1], Ack(number + 1), number * PERIOD + 1)  # type: ignore[arg-type]
     out.take()
     machine.on_timer(PeriodBegins(4), 4 * PERIOD)
-    assert out.take()[:2] == [Send(B, Ping(5, B)), SetTimer(AckOverdue(5), at=4 * PERIOD + ms(700))]
+    assert out.take()[:2] == [Send(B, Ping(5, B)), SetTimer(HelpersAreAsked(5), at=4 * PERIOD + ms(700))]
 
 
 # ── Dissemination ───────────────────────────────────────────────────────────────────────────────────────────
@@ -572,21 +576,21 @@ def test_seeds_are_asked_at_once_and_again_for_ever(out: RecordingOut) -> None:
     assert out.take() == [
         SetTimer(PeriodBegins(0), at=0),
         Send(seed, Digest(root(machine), (own,))),
-        SetTimer(SyncDue(), at=0),
+        SetTimer(DigestsAreCompared(), at=0),
         changed(machine, A),
     ]
     for second in range(1000):
-        machine.on_timer(SyncDue(), seconds(second))
+        machine.on_timer(DigestsAreCompared(), seconds(second))
         effects = out.take()
         assert effects[0].to == seed  # type: ignore[union-attr]
-        assert effects[1] == SetTimer(SyncDue(), at=seconds(second + 1))
+        assert effects[1] == SetTimer(DigestsAreCompared(), at=seconds(second + 1))
 
 
 def test_a_node_does_not_join_itself(out: RecordingOut) -> None:
     here = Address("10.0.0.1", 7600)
     machine = Swim(A, FULL, out, FixedChance(), seeds=[here], address=here)
     machine.start(0)
-    machine.on_timer(SyncDue(), 0)
+    machine.on_timer(DigestsAreCompared(), 0)
     assert not [effect for effect in out.take() if isinstance(effect, Send)]
 
 
@@ -619,8 +623,8 @@ def test_who_left_has_not_failed(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(B, Gossip((said(B, 1, Word.LEFT),)), 0)
     assert status(machine, B)[0] is Status.LEFT
-    assert out.take() == [SetTimer(ReapDue(), at=PLAIN.left_kept), changed(machine, B)]
-    machine.on_timer(SyncDue(), 0)
+    assert out.take() == [SetTimer(AbsentAreForgotten(), at=PLAIN.left_kept), changed(machine, B)]
+    machine.on_timer(DigestsAreCompared(), 0)
     assert [effect.to for effect in out.take() if isinstance(effect, Send)] == [E], "it is not tried again"
 
 
@@ -628,7 +632,7 @@ def test_the_dead_are_forgotten_in_time_and_stay_dead_by_their_tombstone(out: Re
     machine = member(out)
     machine.on_message(C, Gossip((said(B, 3, Word.FAILED),)), 0)
     out.take()
-    machine.on_timer(ReapDue(), PLAIN.failed_kept)
+    machine.on_timer(AbsentAreForgotten(), PLAIN.failed_kept)
     assert B not in machine.view
     assert changed(machine, B) in out.take()
     machine.on_message(C, Gossip((said(B, 3, Word.ALIVE), said(B, 2, Word.SUSPECTED, C))), PLAIN.failed_kept + 1)
@@ -640,10 +644,10 @@ def test_the_dead_are_forgotten_in_time_and_stay_dead_by_their_tombstone(out: Re
 def test_tombstones_do_not_last_for_ever(out: RecordingOut) -> None:
     machine = member(out)
     machine.on_message(C, Gossip((said(B, 3, Word.FAILED),)), 0)
-    machine.on_timer(ReapDue(), PLAIN.failed_kept)
+    machine.on_timer(AbsentAreForgotten(), PLAIN.failed_kept)
     machine.on_message(C, Gossip((said(B, 3, Word.ALIVE),)), PLAIN.failed_kept + 1)
     assert B not in machine.view
-    machine.on_timer(ReapDue(), PLAIN.failed_kept + PLAIN.tombstone_kept)
+    machine.on_timer(AbsentAreForgotten(), PLAIN.failed_kept + PLAIN.tombstone_kept)
     machine.on_message(C, Gossip((said(B, 3, Word.ALIVE),)), PLAIN.failed_kept + PLAIN.tombstone_kept + 1)
     assert status(machine, B) == (Status.ALIVE, 3)
 
@@ -702,7 +706,7 @@ def test_a_stranger_is_offered_a_comparison_but_not_at_every_word(out: Recording
 
 def test_equal_views_cost_one_small_message(out: RecordingOut) -> None:
     first, second = member(out), member(out)
-    first.on_timer(SyncDue(), 0)
+    first.on_timer(DigestsAreCompared(), 0)
     offered = out.take()[0].message  # type: ignore[union-attr]
     assert offered == Digest(root(first))
     second.on_message(A, offered, 0)
@@ -770,7 +774,7 @@ def test_failed_members_and_seeds_are_tried_one_a_round(out: RecordingOut) -> No
     machine = member(out, FULL)
     machine.on_message(C, Gossip((said(B, 1, Word.FAILED),)), 0)
     drain(machine, out, asked_by=C)
-    machine.on_timer(SyncDue(), 0)
+    machine.on_timer(DigestsAreCompared(), 0)
     sent = [effect for effect in out.take() if isinstance(effect, Send)]
     assert sent[-1] == Send(B, Digest(root(machine), (said(B, 1, Word.FAILED, A),)))
     assert len(sent) == 2
@@ -785,11 +789,11 @@ def test_suspicions_are_counted_and_fade(out: RecordingOut) -> None:
         machine.on_message(C, Gossip((said(B, incarnation, Word.SUSPECTED, C),)), 0)
         machine.on_message(C, Gossip((said(B, incarnation + 1, Word.ALIVE),)), 0)
     assert machine.view[B].suspicion_count == 4
-    assert [e for e in out.take() if isinstance(e, SetTimer) and e.timer == FadeDue()] == [
-        SetTimer(FadeDue(), at=FULL.unhealthy_half_life)
+    assert [e for e in out.take() if isinstance(e, SetTimer) and e.timer == CountsAreHalved()] == [
+        SetTimer(CountsAreHalved(), at=FULL.unhealthy_half_life)
     ]
     for expected in (2, 1, 0):
-        machine.on_timer(FadeDue(), 0)
+        machine.on_timer(CountsAreHalved(), 0)
         assert machine.view[B].suspicion_count == expected
     assert out.take()[-1] == changed(machine, B)
 
@@ -797,7 +801,7 @@ def test_suspicions_are_counted_and_fade(out: RecordingOut) -> None:
 def test_in_the_papers_setting_they_only_grow(out: RecordingOut) -> None:
     machine = member(out, SwimConfig.paper())
     machine.on_message(C, Gossip((said(B, 1, Word.SUSPECTED, C),)), 0)
-    assert not [e for e in out.take() if isinstance(e, SetTimer) and e.timer == FadeDue()]
+    assert not [e for e in out.take() if isinstance(e, SetTimer) and e.timer == CountsAreHalved()]
 
 
 # ── Configuration ───────────────────────────────────────────────────────────────────────────────────────────

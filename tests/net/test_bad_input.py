@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant, ms
 from doyen.core.codec import DATAGRAM_MAX, REASONS, VERSION, Codec
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
@@ -301,6 +302,10 @@ class Letter(Struct, frozen=True, array_like=True, tag="L"):
     text: str
 
 
+class Write(Command, frozen=True):
+    text: str
+
+
 class Writer:
     """Says one letter when asked."""
 
@@ -308,6 +313,7 @@ class Writer:
 
     def __init__(self, out: Out) -> None:
         self._out = out
+        out.subscribe(Write, self.write)
 
     def start(self, now: Instant) -> None: ...
 
@@ -315,8 +321,8 @@ class Writer:
 
     def on_timer(self, timer: Any, now: Instant) -> None: ...
 
-    def write(self, text: str, now: Instant) -> None:
-        self._out.multicast(Letter(text))
+    def write(self, command: Write, now: Instant) -> None:
+        self._out.multicast(Letter(command.text))
 
 
 def test_a_message_above_the_limit_is_a_clear_error_for_its_sender() -> None:
@@ -331,11 +337,11 @@ def test_a_message_above_the_limit_is_dropped_loudly_and_the_node_goes_on(caplog
         node = driver()
         node.add("letters", Writer)
         await node.start()
-        node.command("letters", "write", text="x" * 2_000)
+        node.tell(Write("x" * 2_000), channel="letters")
         assert node.refused["too large"] == 1
         assert node.failure is None
         assert node.transport.sent_count == 0
-        node.command("letters", "write", text="x")
+        node.tell(Write("x"), channel="letters")
         assert node.transport.sent_count == 1
         node.close()
 

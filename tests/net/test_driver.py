@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from doyen.core.codec import Codec
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
@@ -23,6 +24,14 @@ class Word(Struct, frozen=True):
     number: int
 
 
+class Hold(Command, frozen=True):
+    view: MembershipView
+
+
+class Say(Command, frozen=True):
+    to: NodeId | None
+
+
 class Speaker:
     """Says what it is told to say."""
 
@@ -30,17 +39,19 @@ class Speaker:
 
     def __init__(self, out: Out) -> None:
         self.out = out
+        out.subscribe(Hold, self.hold)
+        out.subscribe(Say, self.say)
 
     def start(self, now: int) -> None: ...
 
-    def hold(self, now: int, view: MembershipView) -> None:
-        self.out.emit(ViewChanged(view, frozenset({OTHER})))
+    def hold(self, command: Hold, now: int) -> None:
+        self.out.emit(ViewChanged(command.view, frozenset({OTHER})))
 
-    def say(self, now: int, to: NodeId | None) -> None:
-        if to is None:
+    def say(self, command: Say, now: int) -> None:
+        if command.to is None:
             self.out.multicast(Word(1))
         else:
-            self.out.send(to, Word(1))
+            self.out.send(command.to, Word(1))
 
     def on_message(self, sender: NodeId, message: Word, now: int) -> None: ...
 
@@ -65,8 +76,8 @@ def test_a_member_held_failed_is_still_sent_what_is_meant_for_it_until_it_leaves
                 editor = ViewEditor()
                 if status is not None:
                     editor.put(Member(node=OTHER, status=status, address=where))
-                driver.command("election", "hold", view=editor.view)
-                driver.command("election", "say", to=to)
+                driver.tell(Hold(editor.view), channel="election")
+                driver.tell(Say(to), channel="election")
                 try:
                     return bool(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ear, 2048), 0.2))
                 except TimeoutError:

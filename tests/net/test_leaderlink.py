@@ -14,7 +14,8 @@ import pytest
 from net_nodes import PATIENT, Node, until
 
 from doyen.core.clock import ms, seconds
-from doyen.core.effects import Emit, Multicast, Send, SetTimer
+from doyen.core.commands import LeaveGroup
+from doyen.core.effects import Emit, Multicast, Out, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
@@ -24,7 +25,7 @@ from doyen.election.announce import Status as Stance
 from doyen.election.pole import Pole, PoleConfig
 from doyen.election.pole.messages import Heartbeat
 from doyen.membership.swim import Acquaintances, Swim, SwimConfig
-from doyen.membership.swim.messages import Ping, SuspicionOverdue, Word
+from doyen.membership.swim.messages import Ping, SuspicionExpires, Word
 from doyen.net.keys import Keyring, key_text, new_key
 from doyen.net.leaderlink import LeaderLink, LinkConfig
 from doyen.testing import RecordingOut
@@ -38,8 +39,9 @@ class Told:
 
     MESSAGES: Any = Announcement
 
-    def __init__(self) -> None:
+    def __init__(self, out: Out) -> None:
         self.facts: list[LinkBroken] = []
+        out.subscribe(LinkBroken, self.on_link_broken)
 
     def start(self, now: int) -> None: ...
     def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
@@ -54,7 +56,7 @@ async def pair(
 ) -> tuple[Node, LeaderLink, Node, LeaderLink, Told]:
     """A leader, and a member that follows it and is connected to it if it can be."""
     member = Node("member")
-    told: Told = member.driver.add("told", lambda port: Told())
+    told: Told = member.driver.add("told", Told)
     await member.driver.start()
     leader = Node("leader", standing=9, seeds=(member.address,), incarnation=5)
     await leader.driver.start()
@@ -124,7 +126,7 @@ def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
     async def main() -> None:
         leader, its, member, link, told = await pair()
         await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
-        leader.driver.command("election", "leave")
+        leader.driver.tell(LeaveGroup(), channel="election")
         leader.driver.close()
         await member.until(lambda: member.election.is_leader)
         await until(lambda: not link.connected())
@@ -333,7 +335,7 @@ def test_swim_gives_one_who_is_gone_no_longer_than_an_ack_takes() -> None:
         machine = Swim(MEMBER, SwimConfig(), out, Random(1), known=known)
         machine.start(0)
         machine.on_link_broken(fact, ms(2))
-        overdue = [e for e in out.effects if isinstance(e, SetTimer) and isinstance(e.timer, SuspicionOverdue)]
+        overdue = [e for e in out.effects if isinstance(e, SetTimer) and isinstance(e.timer, SuspicionExpires)]
         for effect in overdue:
             if effect.at <= ms(2) + wait:
                 machine.on_timer(effect.timer, effect.at)

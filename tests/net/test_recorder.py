@@ -20,6 +20,7 @@ from net_nodes import leave, until
 from doyen import __version__
 from doyen.cli import main
 from doyen.core.clock import ms
+from doyen.core.commands import Command, Resign
 from doyen.core.ids import Address
 from doyen.core.rank import ScoreWanted
 from doyen.election.announce import Announce, AnnounceConfig
@@ -253,7 +254,7 @@ def test_a_command_that_is_refused_is_part_of_the_recording(tmp_path: Path) -> N
         agent = Agent(config(tmp_path, **VOTERS))
         await agent.start()
         with pytest.raises(Exception, match="not another voter"):
-            agent.driver.command("election", "resign", to="nobody")
+            agent.driver.tell(Resign("nobody"), channel="election")
         with pytest.raises(ConfigError):
             agent.add_election("late", find_election("hybrid"))  # It has no list of members.
         await asyncio.sleep(0.1)
@@ -411,13 +412,13 @@ def links_to(fd: str, path: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("what", ["fact", "command", "argument", "machine"])
-def test_what_is_not_declared_ends_the_recording_and_not_the_node(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Announce, "wave", lambda self, now: None, raising=False)
-    monkeypatch.setattr(Announce, "stand", lambda self, now, whom: None)
+class Wave(Command, frozen=True): ...
 
+
+@pytest.mark.parametrize("what", ["fact", "command", "machine"])
+def test_what_is_not_declared_ends_the_recording_and_not_the_node(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
     class Beacon:
         MESSAGES = ScoreWanted
 
@@ -432,9 +433,8 @@ def test_what_is_not_declared_ends_the_recording_and_not_the_node(
         if what == "fact":
             driver.tell(ScoreWanted(1))
         elif what == "command":
-            driver.command("election", "wave")
-        elif what == "argument":
-            driver.command("election", "stand", whom=3)
+            driver.host.ports["election"].subscribe(Wave, lambda command, now: None)
+            driver.tell(Wave(), channel="election")
         else:
             driver.add("other", lambda port: Beacon())  # type: ignore[arg-type, return-value]
         assert agent.recorder is not None and not records(tmp_path / "ant")
@@ -443,7 +443,7 @@ def test_what_is_not_declared_ends_the_recording_and_not_the_node(
 
     with caplog.at_level(logging.ERROR, logger="doyen"):
         asyncio.run(main())
-    wanted = {"fact": "ScoreWanted(number=1)", "command": "'wave' is not declared", "argument": "is not as declared"}
+    wanted = {"fact": "ScoreWanted(number=1) is not declared", "command": "Wave() is not declared"}
     assert "nothing is recorded from here on" in caplog.text
     assert wanted.get(what, "how to build the machine on 'other' again") in caplog.text
     assert replay(tmp_path / "ant").inputs >= 1  # As far as it goes.

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doyen.core.clock import ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderLost
 from doyen.election.announce import AnnounceConfig
@@ -214,7 +215,7 @@ def test_events_come_as_they_happen(monkeypatch: pytest.MonkeyPatch) -> None:
                 "suspicion_count": 0,
             }
             assert b'"leader":"ant"' in await reader.readuntil(b"\n\n")
-            agent.driver.command("election", "leave")
+            agent.driver.tell(LeaveGroup(), channel="election")
             lost = await reader.readuntil(b"\n\n")
         assert lost.startswith(b"event: lost\n") and json.loads(lost.split(b"data: ")[1])["reason"] == "left"
         assert not await watchers_have_room(http)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import doyen
+from doyen.core.commands import Stand
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError
 
 pytestmark = pytest.mark.live
@@ -228,7 +229,7 @@ def test_a_cooldown_is_as_long_as_it_was_said_and_makes_nobody_eligible() -> Non
             await asyncio.sleep(0.1)
             assert points[0].declined
             for node in nodes:
-                node.agent.driver.command("election", "stand")
+                node.agent.driver.tell(Stand(), channel="election")
             assert [point.declined for point in points] == [False, True]
 
     asyncio.run(main())

@@ -12,13 +12,13 @@ from doyen.core.clock import ms
 from doyen.core.rank import ScoreGiven
 from doyen.election.pole import PoleConfig
 from doyen.errors import ConfigError
-from doyen.node import quality
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
 from doyen.node.node import Node
-from doyen.node.quality import rating_of
+from doyen.score import rating
 from doyen.score.probes import Unmeasured, load_per_core
+from doyen.score.rating import rating_of
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -85,7 +85,7 @@ def test_what_makes_no_rating_is_refused(
 def test_a_machine_is_measured_when_asked_and_what_was_given_is_kept_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements reach the election as inputs, so that they can be recorded: the machine itself reads nothing."""
     free_gib = [8.0]
-    monkeypatch.setattr(quality, "PROBES", {"memory": lambda: free_gib[0]})
+    monkeypatch.setattr(rating, "PROBES", {"memory": lambda: free_gib[0]})
     given: list[tuple[int, float]] = []
 
     async def main() -> None:

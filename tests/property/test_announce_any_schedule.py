@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doyen.core import Host, NodeId, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.announce import Announce, AnnounceConfig
 from doyen.sim.engine import Simulation
@@ -99,7 +100,7 @@ def act(sim: Simulation, what: str, node: SimNode, left: set[int]) -> None:
             sim.resume(node)
         case "leave" if node.state == "up":
             left.add(node.index)
-            sim.command(node, "election", "leave")
+            sim.tell(node, LeaveGroup(), channel="election")
         case "cut":
             sim.partition("cut", [node], [other for other in sim.nodes if other is not node])
         case "heal":

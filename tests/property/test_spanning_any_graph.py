@@ -7,7 +7,7 @@ from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.election.spanning.messages import message_count
 from doyen_papers.studies.graphs import leaf_count
-from doyen_papers.studies.spanning import Failure, Graph, Setting, faults_of, graph, simulate
+from doyen_papers.studies.spanning import Failure, Graph, SpanningSetting, faults_of, graph, simulate
 
 TIMES = st.integers(0, 160).map(lambda eighths: eighths / 8)  # Many together, and many at the instants of deliveries.
 QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +30,7 @@ def test_one_initiator_and_no_failure_cost_what_the_formula_says(
     found: Graph, data: st.DataObject, seed: int, delay: str, fifo: bool
 ) -> None:
     initiator = data.draw(st.sampled_from(found.nodes))
-    run = simulate(Setting(graph=found, initiators=(initiator,), delay=delay, fifo=fifo), seed)  # type: ignore[arg-type]
+    run = simulate(SpanningSetting(graph=found, initiators=(initiator,), delay=delay, fifo=fifo), seed)  # type: ignore[arg-type]
     assert faults_of(run, found.quality) == []
     leaves = leaf_count(found, initiator)
     assert run.messages["total"] == message_count(len(found.edges), len(found.nodes), leaves)
@@ -58,7 +58,7 @@ def test_whatever_fails_every_region_ends_with_the_best_that_took_part(
     found: Graph, data: st.DataObject, seed: int, delay: str, durable: bool
 ) -> None:
     initiators = data.draw(st.lists(st.sampled_from(found.nodes), min_size=1, max_size=4, unique=True))
-    setting = Setting(
+    setting = SpanningSetting(
         graph=found,
         initiators=tuple(initiators),
         delay=delay,  # type: ignore[arg-type]

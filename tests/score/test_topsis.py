@@ -95,7 +95,7 @@ GOOD = {"attribute": [{"name": "x", "min": 0, "max": 1, "weight": 1.0, "kind": "
     [
         ({"min": 1}, "min 1 of x must be less than max"),
         ({"min": 2}, "max"),
-        ({"weight": 1.5}, "weight 1.5 of x"),
+        ({"weight": 1.5}, "weight 1.5 is out of range: give 0 to 1"),
         ({"kind": "good"}, "one of benefit, cost"),
         ({"max": "much"}, "max"),
         ({"colour": 1}, "colour"),

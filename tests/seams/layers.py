@@ -72,8 +72,7 @@ LAYERS = {
         "files",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.score doyen.sim "
-        "doyen.testing",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
         "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -90,29 +89,30 @@ LAYERS = {
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.errors", "msgspec"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
+    "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.kernels",
+        "doyen_papers.analysis doyen_papers.kernels doyen_papers.score",
         "msgspec pathlib",
         "files",
     ),
     "doyen_papers.papers": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim doyen_papers.analysis doyen_papers.studies",
+        "doyen doyen.core doyen.election doyen.errors doyen.score doyen.sim "
+        "doyen_papers.analysis doyen_papers.score doyen_papers.studies",
         "concurrent importlib matplotlib msgspec os pathlib tempfile",
         "files",
     ),
     "doyen_papers.cli": Layer(
         "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
-        "doyen_papers.analysis doyen_papers.papers doyen_papers.studies",
+        "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab.contest",
-        "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal socket subprocess sys tempfile "
-        "time",
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.testing "
+        "doyen_lab.contest doyen_papers.score",
+        "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
     ),
     "doyen_lab.proving": Layer(
@@ -122,13 +122,12 @@ LAYERS = {
     ),
     "doyen_lab.contest": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.testing "
-        "doyen_lab doyen_lab.proving",
+        "doyen_lab doyen_lab.proving doyen_papers.score",
         "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
-        "doyen.core doyen.election doyen.membership doyen.sim "
-        "doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
+        "doyen.core doyen.election doyen.errors doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
         "gc msgspec os platform simpy time",
     ),
     "doyen_lab.cli": Layer(
@@ -156,6 +155,7 @@ FILES = {
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
     "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),
+    "doyen_papers/score/files.py": Extra(Layer(outside="pathlib", world="files"), "it reads tables of scores"),
     "doyen_papers/papers/arb/cells.py": Extra(
         Layer("doyen_lab", typing="doyen_lab"), "figures of real processes, where the lab is installed"
     ),

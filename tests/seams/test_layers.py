@@ -11,7 +11,8 @@ def test_every_use_is_allowed_and_every_allowance_used() -> None:
     found = uses(PACKAGES)
     assert len(found) > 3000
     breaches, unused = check(found, LAYERS, FILES)
-    assert not breaches, "\n".join(map(str, breaches))
+    first = {(use.layer, use.sort, use.name): str(use) for use in reversed(breaches)}
+    assert not breaches, "\n".join(sorted(first.values()))
     assert not unused, "\n".join(unused)
 
 

@@ -15,7 +15,7 @@ from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.sim.runs import Figure
 from doyen.sim.streams import Streams
-from doyen_papers.studies.ctolerant import TABLE_I, Setting, Summary, record, study
+from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, Summary, record, study
 from doyen_papers.studies.ground import CROWDS, REACH_M, build_ground, draw_places
 from doyen_papers.studies.memtrace import MemTrace, read
 
@@ -23,7 +23,7 @@ QUIET: dict[str, Any] = {"drop": 0.0, "topology": "random", "nodes": 16}
 
 
 def run(runs: int = 5, *, seed: int = 5, jobs: int = 1, **given: Any) -> Summary:
-    return study(Setting(**given), runs=runs, seed=seed, jobs=jobs)
+    return study(ChurnSetting(**given), runs=runs, seed=seed, jobs=jobs)
 
 
 def mean(summary: Summary, name: str) -> float:
@@ -36,7 +36,7 @@ def mean(summary: Summary, name: str) -> float:
 def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Medley on 32 nodes with a tenth lost per hop, the five lowest hashes handicapped."""
     path = tmp_path_factory.mktemp("trace") / "medley.jsonl"
-    setting = Setting(nodes=32, drop=0.1, handicap=True, warmup_s=60.0)
+    setting = ChurnSetting(nodes=32, drop=0.1, handicap=True, warmup_s=60.0)
     record(setting, 11, duration_s=60.0).write(path)
     return str(path)
 
@@ -118,7 +118,7 @@ def test_several_initiators_and_a_crashed_one_still_agree() -> None:
 
 
 def test_where_c_and_f_ask_for_more_than_there_are_nobody_is_elected() -> None:
-    summary = study(Setting(nodes=4, drop=0.0, topology="grid", missing_max="9"), runs=2, seed=1, jobs=1)
+    summary = study(ChurnSetting(nodes=4, drop=0.0, topology="grid", missing_max="9"), runs=2, seed=1, jobs=1)
     assert summary.agreement == 0.0 and summary.figures["completion"] is None
     assert summary.figures["unicasts"] == summary.figures["bytes"] == Figure(0.0, 0.0)
 
@@ -130,8 +130,8 @@ def test_live_membership_underneath() -> None:
 
 
 def test_c_comes_from_table_i_or_is_estimated() -> None:
-    assert Setting(nodes=49, drop=0.2).bound() == 13 == TABLE_I["random", 49, 0.2]
-    assert Setting(nodes=50, drop=0.2).bound() == "auto"
+    assert ChurnSetting(nodes=49, drop=0.2).bound() == 13 == TABLE_I["random", 49, 0.2]
+    assert ChurnSetting(nodes=50, drop=0.2).bound() == "auto"
     summary = run(1, variant="base", nodes=16, drop=0.05, missing_max="auto", warmup_s=40.0)
     assert summary.missing_max is not None and 1 <= summary.missing_max.mean <= 15
 
@@ -200,7 +200,7 @@ def test_every_option_of_the_study_bites(trace: str) -> None:
     }  # fmt: skip
     for name, value in changes.items():
         assert run(1, **(base | {name: value})).trace_hash != plain, name
-    untested = {option.name for option in options(Setting)} - changes.keys()
+    untested = {option.name for option in options(ChurnSetting)} - changes.keys()
     assert untested == {
         "exclusion",
         "handicap_form",
@@ -211,7 +211,7 @@ def test_every_option_of_the_study_bites(trace: str) -> None:
 def test_bad_settings_name_the_field() -> None:
     for field, value in (("drop", 1.0), ("nodes", 0), ("missing_max", "few"), ("initiators", 99), ("timeout_s", 0.0)):
         with pytest.raises(ConfigError) as caught:
-            Setting(**({"nodes": 20} | {field: value}))
+            ChurnSetting(**({"nodes": 20} | {field: value}))
         assert caught.value.field == field
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 
 from doyen.core.clock import Instant, ms
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
@@ -15,10 +16,14 @@ from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
-from doyen_papers.studies.spanning import Failure, Setting, graph, simulate
+from doyen_papers.studies.spanning import Failure, SpanningSetting, graph, simulate
 
 
 class Word(Struct, frozen=True, array_like=True, tag=True):
+    number: int
+
+
+class Say(Command, frozen=True):
     number: int
 
 
@@ -27,6 +32,7 @@ class Speaker:
 
     def __init__(self, out: Out) -> None:
         self.out, self.heard = out, list[int]()
+        out.subscribe(Say, self.say)
 
     def start(self, now: Instant) -> None: ...
 
@@ -35,8 +41,8 @@ class Speaker:
     def on_message(self, sender: NodeId, message: Word, now: Instant) -> None:
         self.heard.append(message.number)
 
-    def say(self, number: int, now: Instant) -> None:
-        self.out.multicast(Word(number))
+    def say(self, command: Say, now: Instant) -> None:
+        self.out.multicast(Word(command.number))
 
 
 def setup(node: SimNode, host: Host) -> None:
@@ -56,7 +62,7 @@ def test_a_multicast_loses_only_whom_the_failure_was_between(plain: bool, how: s
     def heard() -> list[list[int]]:
         return [node.host.ports["talk"].machine.heard for node in nodes if node.host]  # type: ignore[attr-defined]
 
-    sim.command(nodes[0], "talk", "say", number=1)
+    sim.tell(nodes[0], Say(1), channel="talk")
     sim.run(until=ms(3))
     if how == "cut":
         sim.cut("c", [(nodes[0], nodes[1])])
@@ -64,7 +70,7 @@ def test_a_multicast_loses_only_whom_the_failure_was_between(plain: bool, how: s
         sim.partition("c", [nodes[0], nodes[2]], [nodes[1]])
     sim.run(until=ms(6))
     sim.heal("c")
-    sim.command(nodes[0], "talk", "say", number=2)
+    sim.tell(nodes[0], Say(2), channel="talk")
     sim.run(until=ms(40))
     assert heard() == [[], [2], [1, 2]]
     assert sim.network.faults["cut in flight"] == 1
@@ -75,7 +81,7 @@ def test_a_link_that_fails_and_heals_within_one_hop_loses_the_message() -> None:
     found = graph(SEVEN, SEVEN_QUALITY)
     link = (NodeId("3"), NodeId("4"))
     failures = (Failure("fail-link", link, 1.2), Failure("heal-link", link, 1.8))
-    run = simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures), 1, log=True)
+    run = simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=failures), 1, log=True)
     first = [sent for sent in run.log if "4" in (sent.sender, sent.receiver) and sent.at < 2]
     assert [(type(sent.message).__name__, sent.at) for sent in first] == [("Eim", 1), ("State", 1.8), ("State", 1.8)]
     assert all(sent.at != 2 for sent in run.log if sent.sender == "4")  # It would have answered at 2.

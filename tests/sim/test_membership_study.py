@@ -12,7 +12,7 @@ from doyen.core import NodeId, seconds
 from doyen.errors import ConfigError
 from doyen.membership.swim import SwimConfig
 from doyen_papers.cli.sim.membership import command
-from doyen_papers.studies.membership import MembershipSetting, World, simulate, swim_builder
+from doyen_papers.studies.membership import Group, MembershipSetting, builder, simulate
 
 
 def run(*flags: str) -> dict[str, object]:
@@ -66,7 +66,7 @@ def test_the_handicap_is_on_membership_and_makes_low_hashes_missing() -> None:
 
 
 def test_missing_counts_views_and_not_suspicions() -> None:
-    world = World(5, swim_builder(SwimConfig.lan(5)), seed=1)
+    world = Group(5, builder(SwimConfig.lan(5)), seed=1)
     world.start()
     world.run(seconds(3))
     lone = world.sim.nodes[4]
@@ -77,7 +77,7 @@ def test_missing_counts_views_and_not_suspicions() -> None:
 
 
 def test_a_thousand_swim_nodes_run_in_real_time() -> None:
-    world = World(1000, swim_builder(replace(SwimConfig.lan(1000), period=seconds(1))), seed=1)
+    world = Group(1000, builder(replace(SwimConfig.lan(1000), period=seconds(1))), seed=1)
     world.start()
     world.run(seconds(2))
     began = time.process_time()

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
+from msgspec.msgpack import Decoder
 
 from doyen.core.config import choices, load, options
+from doyen.sim import engine
 from doyen.sim.checkers import CHECKERS
 from doyen.sim.churn import ChurnEvent
-from doyen.sim.engine import Simulation
 from doyen.sim.scenario import Result, Scenario, simulate
 from doyen.sim.trace import Trace
 
@@ -428,14 +429,17 @@ def test_every_check_looks_at_some_stack() -> None:
 
 def test_on_the_wire_messages_are_decoded_anew_and_mean_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = 0
-    original = Simulation._decoder
 
-    def count(self: Simulation, *arguments: Any) -> Any:
-        nonlocal decoded
-        decoded += 1
-        return original(self, *arguments)
+    class Counting:
+        def __init__(self, messages: Any) -> None:
+            self.decoder = Decoder(messages)
 
-    monkeypatch.setattr(Simulation, "_decoder", count)
+        def decode(self, data: bytes) -> Any:
+            nonlocal decoded
+            decoded += 1
+            return self.decoder.decode(data)
+
+    monkeypatch.setattr(engine, "Decoder", Counting)
     plain = simulate(scenario_with("", ("run", "wire"), False))
     assert decoded == 0
     wired = simulate(scenario_with("", ("run", "wire"), True))

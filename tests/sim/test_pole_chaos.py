@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.pole import Pole, Promise, Status
+from doyen.election.pole import Pole, Status, VoterRecord
 from doyen.election.pole.ballot import Ballot, better
 from doyen.election.pole.messages import ElectionEnds, Message, Propose, Vote
 from doyen.sim.node import SimNode
@@ -116,7 +117,7 @@ class PromiseNotDurable(Pole):
     """Votes again after a restart, as if it had never promised anything."""
 
     def start(self, now: Instant) -> None:
-        self.voter.promise = Promise(0)
+        self.voter.promise = VoterRecord(0)
         self.voting, self.status = True, Status.ELECTING
         self.ballot = Ballot(0, len(self.voters))
         super().start(now)
@@ -169,7 +170,7 @@ def tamper_with(mutate: Callable[..., Any]) -> Callable[[SimNode, str, Any, Any]
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
-def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None], as_mutant: Any) -> None:
+def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None]) -> None:
     for seed in range(SEEDS_MAX):
         violations = simulate(STORM, seed, tamper=tamper_with(as_mutant(kind))).violations
         if violations:

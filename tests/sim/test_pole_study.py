@@ -10,7 +10,7 @@ from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen_papers.score.oracles import score_all
-from doyen_papers.studies.pole import CHOICES, Run, Setting, simulate
+from doyen_papers.studies.pole import CHOICES, Run, ServiceSetting, simulate
 from doyen_papers.studies.pole_places import Deployment, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
 
@@ -41,7 +41,7 @@ def check(run: Run, place: Deployment, dead: NodeId | None, leader: NodeId) -> N
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_leaders_and_latencies_are_as_predicted(name: str, oracle: str) -> None:
     place = deployment(name)
-    run = simulate(Setting(deployment=name, oracle=oracle, requests_per_s=2), 1)
+    run = simulate(ServiceSetting(deployment=name, oracle=oracle, requests_per_s=2), 1)
     wanted = score_all(CHOICES[oracle], place.matrix(), place.rates(), exclude=P5, reattribute=True)
     assert (run.leader_before, run.leader_after) == (P5, wanted.leader)
     check(run, place, None, P5)
@@ -50,7 +50,7 @@ def test_leaders_and_latencies_are_as_predicted(name: str, oracle: str) -> None:
 
 @pytest.mark.parametrize("name", ["1", "2", "3", "two-dc"])
 def test_rotating_elects_the_next_id(name: str) -> None:
-    run = simulate(Setting(deployment=name, oracle="rotating", requests_per_s=2), 1)
+    run = simulate(ServiceSetting(deployment=name, oracle="rotating", requests_per_s=2), 1)
     assert run.leader_after == "p1"
     check(run, deployment(name), P5, NodeId("p1"))
 
@@ -64,7 +64,7 @@ def test_rotating_elects_the_next_id(name: str) -> None:
     ],
 )
 def test_latency_follows_the_requests(name: str, share: float, leader: str) -> None:
-    run = simulate(Setting(deployment=name, oracle="latency", share=share, requests_per_s=2), 2)
+    run = simulate(ServiceSetting(deployment=name, oracle="latency", share=share, requests_per_s=2), 2)
     assert run.leader_after == leader
     check(run, deployment(name).with_share(share), P5, NodeId(leader))
 
@@ -72,13 +72,13 @@ def test_latency_follows_the_requests(name: str, share: float, leader: str) -> N
 def test_pole_4_3_request_elects_a_slow_leader_in_three_data_centres() -> None:
     """All requests come to D3: p1 is the fastest in Deployment 1, p4 in 2; request elects p1 in both."""
     for name, fastest in (("1", "p1"), ("2", "p4")):
-        assert simulate(Setting(deployment=name, oracle="request", share=1.0), 1).leader_after == "p1"
-        assert simulate(Setting(deployment=name, oracle="latency", share=1.0), 1).leader_after == fastest
+        assert simulate(ServiceSetting(deployment=name, oracle="request", share=1.0), 1).leader_after == "p1"
+        assert simulate(ServiceSetting(deployment=name, oracle="latency", share=1.0), 1).leader_after == fastest
 
 
 def test_pole_4_4_the_fattest_leader_recovers_in_no_time_in_two_data_centres() -> None:
     def recovery(oracle: str, megabytes: int, rtt: float) -> float:
-        setting = Setting(
+        setting = ServiceSetting(
             deployment="two-dc",
             oracle=oracle,
             outdated=("p1",),
@@ -98,15 +98,15 @@ def test_pole_4_4_the_fattest_leader_recovers_in_no_time_in_two_data_centres() -
 
 
 def test_pole_4_4_in_three_data_centres_another_recovers_faster_than_the_fattest() -> None:
-    p4 = simulate(Setting(deployment="recovery", oracle="history", snapshot_bytes=10**8), 1)
-    p1 = simulate(Setting(deployment="recovery", oracle="rotating", snapshot_bytes=10**8), 1)
+    p4 = simulate(ServiceSetting(deployment="recovery", oracle="history", snapshot_bytes=10**8), 1)
+    p1 = simulate(ServiceSetting(deployment="recovery", oracle="rotating", snapshot_bytes=10**8), 1)
     assert (p4.leader_after, p1.leader_after) == ("p4", "p1")
     assert p1.recovery_time is not None and p4.recovery_time is not None
     assert p1.recovery_time < p4.recovery_time
 
 
 def test_jitter_moves_the_mean_by_little_and_consensus_between_equals() -> None:
-    runs = [simulate(Setting(deployment="1", oracle="consensus", jitter=0.02), seed) for seed in range(6)]
+    runs = [simulate(ServiceSetting(deployment="1", oracle="consensus", jitter=0.02), seed) for seed in range(6)]
     assert {run.leader_after for run in runs} <= {"p2", "p3", "p4"}
     mean = runs[0].before["overall"].mean
     assert mean is not None and mean != 38.86 and mean == pytest.approx(38.86, rel=0.02)

@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 
 from doyen.core import Host, Instant, NodeId, ms, seconds
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.errors import LocalProtocolError
 from doyen.sim.channel import size_max
@@ -156,6 +157,11 @@ def test_lanes_give_timers_in_the_order_of_a_heap() -> None:
     assert not timers.heap and not any(timers.lanes.values())
 
 
+class Say(Command, frozen=True):
+    to: NodeId
+    message: int
+
+
 class Listener:
     """Sends what it is told to, and keeps what it heard."""
 
@@ -163,6 +169,7 @@ class Listener:
 
     def __init__(self, out: Any) -> None:
         self.out, self.heard = out, list[int]()
+        out.subscribe(Say, self.say)
 
     def start(self, now: int) -> None: ...
 
@@ -171,8 +178,8 @@ class Listener:
 
     def on_timer(self, timer: Any, now: int) -> None: ...
 
-    def say(self, to: NodeId, message: int, now: int) -> None:
-        self.out.send(to, message)
+    def say(self, command: Say, now: int) -> None:
+        self.out.send(command.to, command.message)
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -184,7 +191,7 @@ def test_what_comes_to_a_node_that_was_slow_does_not_overtake_what_came_before(p
     listener = b.ports["x"].machine
     sim.slow_down(b, seconds(1))
     for message in range(20):
-        sim.at(message * seconds(1) // 10, lambda m=message: sim.command(a, "x", "say", to=b.name, message=m), "say")
+        sim.at(message * seconds(1) // 10, lambda m=message: sim.tell(a, Say(b.name, m), channel="x"), "say")
     sim.at(seconds(1), lambda: sim.slow_down(b, 0), "quick again")
     if paused:
         sim.at(seconds(1) + 1, lambda: sim.pause(b), "pause")

@@ -200,7 +200,7 @@ def test_each_rank_elects_the_best_by_its_own_measure() -> None:
         ("[group]\nobserver_count = 5\n", ["[group]", "observer_count"]),
         ("[group]\nrank = 'load'\nelection.leader_is = 'earliest'\n", ["[group]", "rank", "leader_is"]),
         ("[group.election]\nleader_count = 9\n", ["[group.election]", "leader_count", "9", "5"]),
-        ("[group.election]\nannounce_interval = 0\n", ["[group.election]", "announce_interval", "positive"]),
+        ("[group.election]\nannounce_interval = 0\n", ["[group.election]", "announce_interval", "more than 0s"]),
         ("[group.election]\nT_A = 1\n", ["[group.election]", "T_A", "announce_interval"]),
         ("[topology]\nshape = 'edges'\nedges = [[0, 9]]\n", ["[topology]", "edges", "0-9"]),
         ("[topology]\nshape = 'edges'\nedges = [[0, 1, 2]]\n", ["[topology]", "edges"]),
@@ -239,7 +239,9 @@ def test_other_bad_input_is_refused(tmp_path: Path, doyen: Any) -> None:
     refused(doyen("run", tmp_path / "binary.toml"), "UTF-8")
     refused(doyen("run", "--network-loss-prob", "1.5"), "--network-loss-prob 1.5", "0 to 1")
     refused(doyen("run", "--network-loss-prob", "often"), "--network-loss-prob")
-    refused(doyen("run", "--group-election-announce-interval", "0"), "--group-election-announce-interval", "positive")
+    refused(
+        doyen("run", "--group-election-announce-interval", "0"), "--group-election-announce-interval", "more than 0s"
+    )
     refused(doyen("run", "--group-election-leader-count", "9"), "--group-election-leader-count 9")
     refused(doyen("run", "--churn-events", "[{]"), "--churn-events")
     refused(doyen("run", "--churn-events", "[3]"), "--churn-events")

@@ -31,7 +31,7 @@ from doyen_papers.studies.spanning import (
     Failure,
     Run,
     Sent,
-    Setting,
+    SpanningSetting,
     faults_of,
     graph,
     simulate,
@@ -48,7 +48,7 @@ def seven(*failures: str, quality: dict[str, float] | None = None, **more: objec
         what, _, rest = text.partition(" ")
         who, _, at = rest.partition("@")
         wanted.append(Failure(what, tuple(NodeId(n) for n in who.split("-")), float(at)))  # type: ignore[arg-type]
-    setting = Setting(graph=found, initiators=(NodeId("2"),), failures=tuple(wanted), **more)  # type: ignore[arg-type]
+    setting = SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=tuple(wanted), **more)  # type: ignore[arg-type]
     run = simulate(setting, 1, log=True)
     assert faults_of(run, found.quality) == []
     return run
@@ -155,7 +155,7 @@ def test_a_node_that_restarts_alone_goes_on_above_its_own_terms_only_if_they_are
         Failure("recover", (NodeId("0"),), 80.0),
         Failure("heal-link", ("0", "1"), 120.0),  # type: ignore[arg-type]
     )
-    setting = Setting(graph=found, initiators=(NodeId("0"),), failures=failures, durable=durable)
+    setting = SpanningSetting(graph=found, initiators=(NodeId("0"),), failures=failures, durable=durable)
     terms: list[int] = []
 
     def watch(node: SimNode, channel: str, fact: Any, now: int) -> None:
@@ -168,7 +168,7 @@ def test_a_node_that_restarts_alone_goes_on_above_its_own_terms_only_if_they_are
     assert (len(set(terms)) == len(terms) and terms == sorted(terms)) is durable, terms
 
 
-def check(setting: Setting, seed: int) -> None:
+def check(setting: SpanningSetting, seed: int) -> None:
     """One line replays it: check(random_setting(Random(SEED), failing=…), SEED)."""
     run = simulate(setting, seed)
     found = faults_of(run, setting.graph.quality)
@@ -212,7 +212,7 @@ def test_the_count_of_messages_holds_on_regular_graphs(shape: str, fifo: bool) -
     size = 16
     found = graph(regular(shape, size), {str(i): (i * 7 % size) / size for i in range(size)})
     for delay in ("unit", "random"):
-        setting = Setting(graph=found, initiators=(NodeId("3"),), delay=delay, fifo=fifo)  # type: ignore[arg-type]
+        setting = SpanningSetting(graph=found, initiators=(NodeId("3"),), delay=delay, fifo=fifo)  # type: ignore[arg-type]
         check(setting, 5)
 
 
@@ -222,7 +222,7 @@ def test_time_grows_with_the_diameter_and_not_with_n(initiator: str) -> None:
         size = 2 * k + 1
         found = graph(chained(k), {str(i): i / size for i in range(size)})
         first = NodeId(str(k + 1) if initiator == "mate of 1" else initiator)
-        run = simulate(Setting(graph=found, initiators=(first,), **more), 1)
+        run = simulate(SpanningSetting(graph=found, initiators=(first,), **more), 1)
         assert faults_of(run, found.quality) == []
         assert run.declared_at is not None
         return run.declared_at
@@ -259,7 +259,9 @@ def stabilises(seed: int, *, far: bool = False) -> float:
         edges = [edge for edge in edges if rng.random() < 0.8]  # Into pieces, perhaps: each is to have its leader.
     found = graph(edges, random_quality(rng, size))
     pulse = rng.choice([4.0, 6.0, 12.0])
-    setting = Setting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=pulse, unaided=True)
+    setting = SpanningSetting(
+        graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=pulse, unaided=True
+    )
     experiment = Experiment(setting, seed)
     corrupt(experiment, rng, far=far)
     run = experiment.run()
@@ -283,7 +285,7 @@ def test_without_a_pulse_or_a_failure_detector_corruption_stays() -> None:
     for seed in range(10):
         rng = Random(seed)
         found = graph(random_edges(rng, 8), random_quality(rng, 8))
-        experiment = Experiment(Setting(graph=found, initiators=(found.nodes[0],), unaided=True), seed)
+        experiment = Experiment(SpanningSetting(graph=found, initiators=(found.nodes[0],), unaided=True), seed)
         corrupt(experiment, rng)
         stuck += not experiment.run().terminated
     assert stuck > 0
@@ -294,7 +296,7 @@ def test_bits_of_a_message_grow_with_the_length_of_names_and_nothing_else() -> N
 
     def bits(k: int) -> dict[str, int]:
         found = graph(chained(k), {str(i): float(i) for i in range(2 * k + 1)})
-        return simulate(Setting(graph=found, initiators=(NodeId("0"),)), 1).bits
+        return simulate(SpanningSetting(graph=found, initiators=(NodeId("0"),)), 1).bits
 
     few, many = bits(4), bits(64)  # One digit; three.
     assert set(few) == set(many) == {"eim", "ack", "agm", "mqfm", "ldm"}

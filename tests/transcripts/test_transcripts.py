@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from doyen.core import Host, NodeId, ms, seconds
+from doyen.core.commands import LeaveGroup
 from doyen.election.announce import Announce, AnnounceConfig
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -82,7 +83,7 @@ def leader_leaves_in_order() -> list[str]:
     """A Bye spares the others the wait."""
     stage = Stage()
     stage.start()
-    stage.at(2.7, "dog leaves", lambda: stage.sim.command(stage.nodes["dog"], "election", "leave"))
+    stage.at(2.7, "dog leaves", lambda: stage.sim.tell(stage.nodes["dog"], LeaveGroup(), channel="election"))
     return stage.play(5)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.resident import Resident
 from doyen.errors import ConfigError
 
@@ -14,7 +14,6 @@ from doyen.errors import ConfigError
 )
 @click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
 @click.option("--json", is_flag=True, expose_value=False, help="JSON lines, as without it.")
-@node_flags
 def command(status_every: float, config_file: Path | None, **given: object) -> Resident:
     if not 0.01 <= status_every < 1e9:
         raise ConfigError(f"--status-every {status_every} is out of range: give seconds from 0.01 on")

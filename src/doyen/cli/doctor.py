@@ -11,8 +11,8 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
-from doyen.cli.output import print_json
+from doyen.cli.nodeflags import NodeCommand, chosen_node
+from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
@@ -34,10 +34,9 @@ class Finding(Struct, frozen=True):
     cls=NodeCommand,
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@node_flags
+@json_flag
 def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
-    findings = [*_machine(), *_configuration(config_file, given), *_running(given.get("group"))]
+    findings = [*_machine(), *check_configuration(config_file, given), *check_nodes(given.get("group"))]
     wrong = sum(finding.verdict == "wrong" for finding in findings)
     if as_json:
         print_json({"wrong": wrong, "findings": findings})
@@ -103,7 +102,7 @@ def _keys(path: Path) -> Iterator[Finding]:
         yield Finding("wrong", what, then)
 
 
-def _configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
+def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
     if config_file is None and given.get("group") is None and "DOYEN_GROUP" not in os.environ:
         return
     try:
@@ -190,7 +189,7 @@ def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
         yield Finding("ok", f"state in {own}")
 
 
-def _running(group: str | None) -> Iterator[Finding]:
+def check_nodes(group: str | None) -> Iterator[Finding]:
     nodes = local_nodes(group or os.environ.get("DOYEN_GROUP"))
     if not nodes:
         yield Finding("note", "no node runs here", "doyen agent --group NAME, or doyen up")

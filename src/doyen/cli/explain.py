@@ -2,9 +2,10 @@
 
 import click
 
-from doyen.cli.local import stamp, which_election, which_node
+from doyen.cli.local import which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node
+from doyen.node.reign import clock_text
 
 
 @click.command("explain", help="Why this one leads, and what the election promises.")
@@ -22,4 +23,4 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, h
     if history:
         click.echo("  history")
         for entry in told["history"]:
-            click.echo(f"    {stamp(entry['at'])}  {entry['text']}")
+            click.echo(f"    {clock_text(entry['at'])}  {entry['text']}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from doyen.cli.output import print_json
+from doyen.cli.output import json_flag, print_json
 from doyen.errors import ConfigError
 from doyen.net.keys import CLEAR, KEYS_MAX, id_text, key_text, new_key, parse_key, read_keys, write_keys
 
@@ -22,7 +22,6 @@ _file = click.option(
     envvar="DOYEN_KEY_FILE",
     help="The key file, the same on every member.",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
 @click.group("keys", help="Keys of a group: make, list, add, use, remove.  Running members follow the file.")
@@ -36,7 +35,7 @@ def command() -> None: ...
     is_flag=True,
     help="For a group that runs without a key: its members still speak in clear, and already open what is sealed.",
 )
-@_json
+@json_flag
 def new(path: Path, after_clear: bool, as_json: bool) -> None:
     if path.exists():
         raise ConfigError(f"--file {path} exists: add a key to it with `doyen keys add --file {path}`, or remove it")
@@ -54,7 +53,7 @@ def new(path: Path, after_clear: bool, as_json: bool) -> None:
 @command.command("list", help="The ids of the keys in the file; the keys themselves only with --secret.")
 @_file
 @click.option("--secret", is_flag=True, help="Show the keys, too.")
-@_json
+@json_flag
 def list_(path: Path, secret: bool, as_json: bool) -> None:
     _show(path, read_keys(path), as_json, secret=secret)
 
@@ -62,7 +61,7 @@ def list_(path: Path, secret: bool, as_json: bool) -> None:
 @command.command("add", help="Add a key that opens but does not seal: one given, or a new one.")
 @_file
 @click.argument("key", required=False)
-@_json
+@json_flag
 def add(path: Path, key: str | None, as_json: bool) -> None:
     keys = read_keys(path)
     if len(keys) >= KEYS_MAX:
@@ -77,7 +76,7 @@ def add(path: Path, key: str | None, as_json: bool) -> None:
 @command.command("use", help="Seal with that key from now on.")
 @click.argument("id")
 @_file
-@_json
+@json_flag
 def use(id: str, path: Path, as_json: bool) -> None:
     keys = read_keys(path)
     chosen = _find(keys, id, path)
@@ -89,7 +88,7 @@ def use(id: str, path: Path, as_json: bool) -> None:
 @command.command("remove", help="Forget a key: what it sealed is no longer opened.")
 @click.argument("id")
 @_file
-@_json
+@json_flag
 def remove(id: str, path: Path, as_json: bool) -> None:
     keys = read_keys(path)
     chosen = _find(keys, id, path)

@@ -1,16 +1,16 @@
 """What commands share that ask a node running on this machine."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+from doyen.cli.output import json_flag
 
 
 def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
-    function = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")(function)
+    """Add the flags that say which node is asked, and whether its answer is printed as JSON."""
+    function = json_flag(function)
     function = click.option("--name", default=None, help="Which node of it, where several run here.")(function)
     return click.option("--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if one runs here.")(
         function
@@ -21,7 +21,7 @@ which_election = click.option("--election", default="", help="A named election o
 
 
 def ago(seconds: float | None) -> str:
-    """`4 s`, `3 min`, `2 h`."""
+    """Return a time in one unit: `4 s`, `3 min`, `2 h`."""
     if seconds is None:
         return "–"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -30,13 +30,8 @@ def ago(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{max(0.0, seconds) * 1000:.0f} ms"
 
 
-def stamp(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at)) + f".{int(at % 1 * 1000):03d}"
-
-
-def table(rows: list[tuple[str, ...]], remarks: list[str]) -> None:
-    """Columns as wide as they must be; a remark follows its row."""
+def table(rows: list[tuple[str, ...]], *, indent: str = "") -> None:
+    """Print columns as wide as they must be; the last one, of remarks or numbers, is as wide as it is."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row, remark in zip(rows, remarks, strict=True):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(f"{line}  {remark}".rstrip())
+    for row in rows:
+        click.echo(indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

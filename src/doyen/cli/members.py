@@ -30,10 +30,10 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
         click.echo(
             "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
         )
-    rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION")]
+    rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION", "")]
     listed = told["membership"] != "none"  # Else nobody keeps since when.
     rows += [_row(member | ({} if listed else {"since_s": None})) for member in members]
-    table(rows, ["", *(_remark(member) for member in members)])
+    table(rows)
 
 
 def _row(member: dict[str, Any]) -> tuple[str, ...]:
@@ -47,6 +47,7 @@ def _row(member: dict[str, Any]) -> tuple[str, ...]:
         f"{100 * member['health']:.0f} %" if here else "–",
         "itself" if member["me"] else "–" if member["rtt_s"] is None else f"{1000 * member['rtt_s']:.1f} ms",
         member["software"] or "–",
+        _remark(member),
     )
 
 

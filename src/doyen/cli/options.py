@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from doyen.cli.naming import flag_of, named_by_flag
 from doyen.core.clock import FOREVER, format_duration, parse_duration, to_seconds
-from doyen.core.config import Option, is_duration, options, read_value, shown
+from doyen.core.config import Option, is_duration, load, options, read_value, shown
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
@@ -62,17 +62,9 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
 
 
 def chosen(kind: type[S], given: dict[str, Any]) -> S:
-    """The Struct, from what `flags` collected; complaints name the flag."""
-    tree: dict[str, Any] = {}
-    for option in options(kind):
-        value = given.get(_key(option))
-        if value is not None:
-            table = tree
-            for part in option.path[:-1]:
-                table = table.setdefault(part, {})
-            table[option.path[-1]] = value
-    with named_by_flag(kind):
-        return _build(kind, tree)
+    """Return the Struct, from what `flags` collected; complaints name the flag."""
+    tree, _ = laid_over(kind, given)
+    return load(kind, tree, "", flags={option.path: flag_of(option) for option in options(kind)})
 
 
 def laid_over(
@@ -100,12 +92,6 @@ def laid_over(
 
 def _copied(tree: Any) -> Any:
     return {key: _copied(value) for key, value in tree.items()} if isinstance(tree, dict) else tree
-
-
-def _build(kind: type[S], tree: dict[str, Any]) -> S:
-    tables = {option.path[0] for option in options(kind) if len(option.path) > 1}
-    hints = {name: kind.__annotations__[name] for name in tables}
-    return kind(**{k: _build(hints[k], v) if k in tables else v for k, v in tree.items()})
 
 
 def _spelling(option: Option) -> str:

@@ -1,4 +1,4 @@
-"""What goes where: the answer to standard output, everything else to standard error."""
+"""Printing: the answer goes to standard output, everything else to standard error."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,15 +10,17 @@ import msgspec
 
 from doyen.sim.runs import Figure
 
+json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+
 
 def print_json(value: Any) -> None:
-    """Exactly one object, in UTF-8 whatever the locale; floats that are not numbers become null."""
+    """Print exactly one object, in UTF-8 whatever the locale; floats that are not numbers become null."""
     click.echo(msgspec.json.encode(value))
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, where somebody looks at it."""
+    """Show a bar on standard error, where that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -27,6 +29,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def show(figure: Figure | None, unit: str = "") -> str:
+    """Return a figure as text: its mean, and how far that may be off."""
     if figure is None:
         return "never"
     spread = "" if figure.stderr is None else f" ± {figure.stderr:.2g}"

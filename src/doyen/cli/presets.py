@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import click
 
-from doyen.cli.output import print_json
+from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most, seconds, to_seconds
 from doyen.core.kinds import DELAYS, Network
 from doyen.node.layers import configure
@@ -19,7 +19,7 @@ from doyen.node.registry import election_names
     default=None,
     help="Of this election only.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@json_flag
 def command(group_size: int, election: str | None, as_json: bool) -> None:
     kinds = [election] if election else ["le-s", "hybrid", "spanning", "pole"]
     found: list[dict[str, Any]] = []

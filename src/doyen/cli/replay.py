@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from doyen import __version__
-from doyen.cli.output import print_json
+from doyen.cli.output import json_flag, print_json
 from doyen.errors import ConfigError
 from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import segments
@@ -16,7 +16,7 @@ from doyen.node.registry import election_names, membership_names
 
 @click.command("replay", help="Run a recording (--record of an agent) again; what differs from it is an error.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@json_flag
 def command(file: Path, as_json: bool) -> None:
     found = segments(file)
     if not found[0].exists():

@@ -2,7 +2,7 @@
 
 A node stays for months, and a command line is read once.  So the command that has read it becomes a fresh
 interpreter (`exec`: the same process id, the same files) which gets the finished configuration through a file in
-memory, and never loads the flags, click or the package metadata.
+memory, and never loads the flags, click or the package metadata (decision 103).
 
 asyncio loads OpenSSL for TLS, msgspec typing_extensions for older Pythons: together 6 of 33 MB.  Each does without
 where the import fails, so it fails while these two are imported.  Whoever imports them later gets them; only asyncio's
@@ -42,7 +42,7 @@ class Resident:
         if "frozen" in vars(sys) or not sys.executable:
             return
         file = os.memfd_create("doyen", 0)  # It outlives exec.
-        os.write(file, self._packed())
+        os.write(file, self.packed())
         os.lseek(file, 0, os.SEEK_SET)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -51,7 +51,7 @@ class Resident:
         flags = [] if at_home else ["-P"]
         os.execv(sys.executable, [sys.executable, *flags, "-m", "doyen.cli.stay", str(file), *sys.argv[1:]])
 
-    def _packed(self) -> bytes:
+    def packed(self) -> bytes:
         import msgspec
 
         config = self.config

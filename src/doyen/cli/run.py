@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from doyen.cli.nodeflags import NodeCommand, chosen_node, node_flags
+from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.options import DurationText
 from doyen.cli.resident import Resident
 from doyen.core.clock import Duration
@@ -31,7 +31,6 @@ from doyen.errors import ConfigError
     "--wait", type=DurationText(as_seconds=True), default=None, help="Give up if not elected in time (exit 75)."
 )
 @click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
-@node_flags
 def command(
     words: tuple[str, ...],
     grace: Duration,

@@ -5,14 +5,13 @@ from typing import Any
 
 import click
 
-from doyen.cli.output import print_json
+from doyen.cli.output import json_flag, print_json
 from doyen.errors import ConfigError
 from doyen.net.storage import Found, is_node_directory, look_at, retire
 
 _directory = click.argument(
     "directory", type=click.Path(file_okay=False, path_type=Path), envvar="DOYEN_STATE", metavar="DIRECTORY"
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
 @click.group("state", help="The state directory of nodes: look at it, or retire an identity whose promises are lost.")
@@ -21,7 +20,7 @@ def command() -> None: ...
 
 @command.command("show", help="What is kept in DIRECTORY, the --state of an agent or one node's folder of it.")
 @_directory
-@_json
+@json_flag
 def show(directory: Path, as_json: bool) -> None:
     nodes = {node.name: look_at(node) for node in _nodes(directory)}
     damaged = sum(bool(found.damage) for files in nodes.values() for found in files)
@@ -41,7 +40,7 @@ def show(directory: Path, as_json: bool) -> None:
 @command.command("reset", help="Retire the identity of one node: its name must not be used here again.")
 @_directory
 @click.option("--new-identity", is_flag=True, help="Yes: this node comes back under another name.")
-@_json
+@json_flag
 def reset(directory: Path, new_identity: bool, as_json: bool) -> None:
     nodes = _nodes(directory)
     if len(nodes) != 1 or (nodes[0] != directory and len(nodes) > 1):

@@ -7,32 +7,19 @@ import time
 import click
 
 import doyen
+from doyen.cli.local import table
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.core.clock import Instant, ms
 from doyen.election.announce import AnnounceConfig
 from doyen.net.driver import boot_time_ns
+from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
-from doyen.node.told import Told
 from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
 NAMES = [
-    "ant",
-    "bee",
-    "cat",
-    "dog",
-    "elk",
-    "fox",
-    "gnu",
-    "hen",
-    "ibis",
-    "jay",
-    "kit",
-    "lynx",
-    "mole",
-    "newt",
-    "owl",
-    "pug",
+    *("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"),
+    *("ibis", "jay", "kit", "lynx", "mole", "newt", "owl", "pug"),
 ]
 PAUSE_S = 3.0  # Between the acts.
 
@@ -54,8 +41,7 @@ def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
 class _Show:
     def __init__(self, config: AnnounceConfig, names: list[str], as_json: bool) -> None:
         self.config, self.names, self.as_json = config, names, as_json
-        self.cluster = LocalCluster("demo", config, flags=multicast_on_loopback(), on_told=self._on_told)
-        self.told_count = 0
+        self.cluster = LocalCluster("demo", config, flags=multicast_on_loopback())
 
     async def run(self, duration_s: float | None) -> int:
         ended = asyncio.Event()
@@ -128,26 +114,19 @@ class _Show:
     def _table(self) -> None:
         if self.as_json:
             return
-        rows = [("MEMBER", "PID", "STATE", "SEES LEADER", "SENT", "GOT")]
+        rows: list[tuple[str, ...]] = [("MEMBER", "PID", "STATE", "SEES LEADER", "SENT", "GOT")]
         for m in self.cluster.members.values():
             star = " ★" if m.leader == m.name and m.alive else ""
             seen = "itself" if m.leader == m.name else (m.leader or "–")
             state, seen = (m.status, seen) if m.alive else ("dead", "–")
             rows.append((m.name + star, str(m.pid), state, seen, str(m.sent), str(m.received)))
-        widths = [max(len(row[i]) for row in rows) for i in range(6)]
-        for row in rows:
-            click.echo("   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-    def _on_told(self, told: Told) -> None:
-        self.told_count += 1
+        table(rows, indent="   ")
 
     def _say(self, what: str, text: str, **fields: object) -> None:
         if self.as_json:
             print_json({"event": what.lower(), "at": time.time(), **fields})
         else:
-            now = time.time()
-            stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1000):03d}"
-            click.echo(f" {stamp}  {what:9} {text}")
+            click.echo(f" {clock_text(time.time())}  {what:9} {text}")
         sys.stdout.flush()
 
 

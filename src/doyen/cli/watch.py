@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import stamp, which_node
+from doyen.cli.local import which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node, watch
+from doyen.node.reign import clock_text
 
 
 @click.command("watch", help="What happens in the group, as it happens; with --json one object per line.")
@@ -54,4 +55,4 @@ def _line(event: dict[str, Any]) -> str:
         text = event.get("member") or ""
     reason = f" · {event['reason']}" if event.get("reason") else ""
     lost = f" · {event['dropped']} events before it were dropped" if event.get("dropped") else ""
-    return f" {stamp(event['at'])}  {kind:9} {text}{reason}{lost}"
+    return f" {clock_text(event['at'])}  {kind:9} {text}{reason}{lost}"

@@ -1,27 +1,150 @@
 """Configuration from text: one frozen `Struct` is the schema of a TOML table and of a set of flags alike.
 
-A field's type says how it is read (`Duration` as `200ms`), its `#:` comment is its help.  Whatever is wrong is
-said with the name of the field, and what would be right.
+A field's type says how it is read (`Duration` as `200ms`) and which values it may have (`Meta(ge=1)`); the `Doc`
+beside it is its help.  Every complaint names the field, and says what to give.
+
+    class PingConfig(Config, frozen=True, kw_only=True):
+        period: Annotated[Period, Doc("One probe is sent in each.")] = seconds(1)
 """
 
-import re
+import operator
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from doyen.core.clock import parse_duration
+from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
 
 SHOWN_MAX: Final = 60
-# A field and its comment, which may stand at the end of a value that takes several lines.
-_FIELD: Final = re.compile(r"^    (\w+): (?:(?!\n    \w)[\s\S])*?#: (.*)$", re.MULTILINE)
+FINITE: Final = sys.float_info.max
+
+# ── What a field may say of itself ──────────────────────────────────────────────────────────────────────────
+
+
+class Doc(Struct, frozen=True):
+    """The help text of a field, as `Annotated[int, Doc("…")]` has it.  [PEP 727]"""
+
+    text: str
+
+
+#                                                                           zero   inf
+Period: TypeAlias = Annotated[Duration, Meta(gt=0, lt=FOREVER)]  #           no     no
+Pause: TypeAlias = Annotated[Duration, Meta(ge=0, lt=FOREVER)]  #            yes    no
+Timeout: TypeAlias = Annotated[Duration, Meta(gt=0)]  #                      no     yes
+Wait: TypeAlias = Annotated[Duration, Meta(ge=0)]  #                         yes    yes
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Several: TypeAlias = Annotated[int, Meta(ge=1, le=64)]
+Probability: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
+Fraction: TypeAlias = Annotated[float, Meta(gt=0, lt=1)]
+Real: TypeAlias = Annotated[float, Meta(ge=-FINITE, le=FINITE)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=FINITE)]
+Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FINITE)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of all configuration: when one is made, each field is checked against the limits in its type."""
+
+    def __post_init__(self) -> None:
+        for field in _limited(type(self)):
+            field.check(getattr(self, field.name))
+        self.check()
+
+    def check(self) -> None:
+        """Raise `ConfigError` where fields contradict each other; each by itself is within its limits."""
+
+
+def need(holds: bool, field: str, complaint: str) -> None:
+    """Raise `ConfigError` about that field, unless `holds`."""
+    if not holds:
+        raise ConfigError(complaint, field=field)
+
+
+_TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+    "min_length": lambda value, least: len(value.strip()) >= least,  # Blanks are no text.
+}
+
+
+class _Limited(Struct, frozen=True):
+    """A field with limits."""
+
+    name: str
+    limits: dict[str, Any]  # By the name that `Meta` has for them.
+    is_duration: bool
+    is_union: bool  # A text or None, which the field also allows, has no limits.
+
+    def check(self, value: Any) -> None:
+        if self.is_union and not isinstance(value, int | float):
+            return
+        try:
+            for name, limit in self.limits.items():
+                if not _TESTS[name](value, limit):  # Each is false for nan.
+                    break
+            else:
+                return
+        except TypeError:
+            raise ConfigError(f"must not be {shown(value)}: give {self._wanted()}", field=self.name) from None
+        if "min_length" in self.limits:
+            raise ConfigError("must not be empty", field=self.name)
+        raise ConfigError(f"{self._shown(value)} is out of range: give {self._wanted()}", field=self.name)
+
+    def _wanted(self) -> str:
+        """`1 to 64`, `more than 0s, and finite`."""
+        said = {"gt": "more than {}", "ge": "{} or more", "le": "at most {}", "lt": "less than {}"}
+        if self.limits.keys() == {"ge", "le"} and self.limits["le"] != FINITE:
+            return f"{self._shown(self.limits['ge'])} to {self._shown(self.limits['le'])}"
+        return ", and ".join(
+            "finite" if self.limits[name] in (FINITE, FOREVER) else text.format(self._shown(self.limits[name]))
+            for name, text in said.items()
+            if name in self.limits
+        )
+
+    def _shown(self, value: Any) -> str:
+        if self.is_duration and isinstance(value, int):
+            return format_duration(value) if value else "0s"
+        return f"{value:g}" if isinstance(value, float) else shown(value)
+
+
+@cache
+def _limited(kind: type[Struct]) -> tuple[_Limited, ...]:
+    found = []
+    for name, hint in _hints(kind).items():
+        limits = {
+            limit: getattr(meta, limit) for meta in _metas(hint) for limit in _TESTS if getattr(meta, limit) is not None
+        }
+        if limits:
+            found.append(_Limited(name, limits, is_duration(hint), _is_union(get_args(hint)[0]) or _is_union(hint)))
+    return tuple(found)
+
+
+def _metas(hint: Any) -> Iterator[Meta]:
+    if get_origin(hint) is Annotated or _is_union(hint):
+        for part in get_args(hint):
+            if isinstance(part, Meta):
+                yield part
+            else:
+                yield from _metas(part)
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)
+
+
+# ── From text ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Option(Struct, frozen=True):
@@ -215,23 +338,22 @@ def table_item(hint: Any) -> Any:
     return arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis and is_table(arguments[0]) else None
 
 
+def _hints(kind: type[Struct]) -> dict[str, Any]:
+    """Return a Struct's types as they are written, with what `Annotated` says of them."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in kind.__struct_fields__}
+
+
 @cache
 def field_types(kind: type[Struct]) -> dict[str, Any]:
-    """A Struct's own types, with what `Annotated` says of them."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in msgspec.structs.fields(kind)}
+    """Return a Struct's types without help and limits; a duration stays one."""
+    bare = get_type_hints(kind)
+    return {name: Duration if is_duration(hint) else bare[name] for name, hint in _hints(kind).items()}
 
 
 @cache
 def field_docs(kind: type[Struct]) -> dict[str, str]:
-    """The `#:` comments beside the fields."""
-    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    try:
-        with open(path or "", encoding="utf-8") as file:
-            text = file.read()
-    except OSError:
-        return {}
-    # Not by `inspect`: it parses the whole module and keeps its lines, which costs a node a megabyte.
-    found = re.search(rf"^class {kind.__name__}\b.*\n(?:(?:[ \t)].*)?\n)*", text, re.MULTILINE)
-    source = "" if found is None else found[0]
-    return {found[1]: found[2].strip() for found in _FIELD.finditer(source)}
+    """Return the help of each field that has some."""
+    return {
+        name: extra.text for name, hint in _hints(kind).items() for extra in get_args(hint) if isinstance(extra, Doc)
+    }

@@ -5,33 +5,32 @@ envelope of its messages, and a `Port`: its `Out`, bound to that channel.  The h
 machine it is meant for, and carries facts between machines, which never call each other:
 
     input ─▶ machine step ─▶ effects leave through the port
-                   └─ emit ─▶ queue ─▶ after the step, same `now`: on_<fact> of every other subscriber ─▶ …
+                   └─ emit ─▶ queue ─▶ after the step, same `now`: the handlers of every other subscriber ─▶ …
 
-Whatever the world does in answer to a fact while facts are being carried (a command, a told fact) waits until
-they all are.
+A machine subscribes to facts in its constructor: `out.subscribe(ViewChanged, self.on_view_changed)`.  Whatever the
+world tells it (an answer, news, a command) while facts are being carried waits until they all are.
 
 `persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
 messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
 effects alike.  Timers are not held, they reach only the machine itself; and a fact that takes something back
-(`urgent`) is told at once, and again in its turn, for a leader whose disk hangs must still stop in time.
+(an `UrgentFact`) is told at once, and again in its turn, for a leader whose disk hangs must still stop in time.
 
 Everything real is behind `World`, supplied by the driver or the simulator.
 """
 
-import re
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from doyen.core.clock import Instant
+from doyen.core.commands import Command
+from doyen.core.effects import Fact, Handler, UrgentFact
 from doyen.core.ids import Address, NodeId
 from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
 FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
-
-Handler = Callable[[Any, Instant], None]
 
 
 class Verbs(NamedTuple):
@@ -63,6 +62,7 @@ class Port:
         "emit",
         "fire",
         "follows",
+        "handlers",
         "hear",
         "host",
         "machine",
@@ -85,9 +85,14 @@ class Port:
     def __init__(self, host: "Host", channel: str, follows: Iterable[str] | None) -> None:
         self.host, self.channel = host, channel
         self.follows = None if follows is None else frozenset(follows)  # Whose facts it hears; None: everybody's.
+        self.handlers: dict[type[Any], Handler[Any]] = {}  # By the facts and commands that the machine hears.
         self.machine: Machine
-        self._held: list[tuple[str, tuple[Any, ...]]]  # While closed.
+        self._held: list[Callable[[], None]]  # While closed.
         self._open()
+
+    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
+        """Have facts or commands of that class handled; for the machine's constructor."""
+        self.handlers[kind] = handle
 
     def _open(self) -> None:
         """The verbs go straight to the world."""
@@ -102,19 +107,19 @@ class Port:
         host.facts.append((self, fact))
 
     def _emit_urgent(self, fact: Any) -> None:
-        if getattr(fact, "urgent", False):
+        if isinstance(fact, UrgentFact):
             self._emit(fact)
-        self._held.append(("emit", (fact,)))
+        self._held.append(lambda: self.emit(fact))
 
     def _close(self, record: Any) -> None:
         """What would tell of the record is held until it is durable, `persist` included, so that order is kept."""
         self.host.world.persist(self, record)  # First: if it refuses, the port stays open.
         self._held = []
         hold = self._held.append
-        self.send = lambda to, message: hold(("send", (to, message)))
-        self.multicast = lambda message: hold(("multicast", (message,)))
+        self.send = lambda to, message: hold(lambda: self.send(to, message))
+        self.multicast = lambda message: hold(lambda: self.multicast(message))
         self.emit = self._emit_urgent
-        self.persist = lambda record: hold(("persist", (record,)))
+        self.persist = lambda record: hold(lambda: self.persist(record))
 
     def durable(self, now: Instant) -> None:
         """The world's word that the last `persist` reached the disk: what was held leaves, in order."""
@@ -122,8 +127,8 @@ class Port:
             raise LocalProtocolError(f"channel {self.channel!r} was not waiting for its disk")
         held = self._held
         self._open()
-        for verb, arguments in held:
-            getattr(self, verb)(*arguments)  # Another `persist` among them closes the port again, and holds the rest.
+        for release in held:
+            release()  # Another `persist` among them closes the port again, and holds the rest.
         self.host.settle(now)
 
     @property
@@ -158,7 +163,7 @@ class Host:
         # Hosts that have facts: the simulator shares one list, to see at a glance whether a step told anything.
         self.unsettled: list[Host] = [] if unsettled is None else unsettled
         self.unknown_channel_count = 0
-        self._subscribers: dict[tuple[type, str], list[Handler]] = {}
+        self._subscribers: dict[tuple[type, str], list[Handler[Any]]] = {}
         self._later: list[Callable[[Instant], None]] = []
         self._settling = False
 
@@ -217,21 +222,21 @@ class Host:
         """The last record of that port has reached the disk."""
         port.durable(now)
 
-    def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None:
-        """Runs one of a machine's commands (`resign`, `leave`) as an input of its own."""
-        if channel not in self.ports:
+    def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None:
+        """Give a fact or a command of the world's to one machine, or to all that hear it, each as an input of its own.
+
+        Raises `LocalProtocolError` where there is no machine on that channel, or it does not take that command.
+        """
+        if channel is not None and channel not in self.ports:
             raise LocalProtocolError(
                 f"{self.node} has no machine on channel {channel!r}: one of {', '.join(self.ports)}"
             )
-        order = getattr(self.ports[channel].machine, name)
-        self._input(lambda now: order(now=now, **arguments), now)
-
-    def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None:
-        """A fact from the world: an answer to what a machine asked (to its channel), or news for all."""
-        for port in list(self.ports.values()):
-            handle: Handler | None = getattr(port.machine, handler_name(fact.__class__), None)
-            if handle is not None and channel in (None, port.channel):
-                self._input(lambda now, handle=handle: handle(fact, now), now)  # type: ignore[misc]
+        for port in list(self.ports.values()) if channel is None else [self.ports[channel]]:
+            handle = port.handlers.get(fact.__class__)
+            if handle is not None:
+                self._input(partial(handle, fact), now)
+            elif channel is not None and isinstance(fact, Command):
+                raise LocalProtocolError(f"the machine on channel {channel!r} of {self.node} cannot take {fact}")
 
     def _input(self, step: Callable[[Instant], None], now: Instant) -> None:
         if self._settling:
@@ -269,15 +274,14 @@ class Host:
             self._settling = False
             self.unsettled.remove(self)
 
-    def _subscribers_of(self, kind: type, teller: Port) -> list[Handler]:
+    def _subscribers_of(self, kind: type, teller: Port) -> list[Handler[Any]]:
         found = self._subscribers.get((kind, teller.channel))
         if found is None:
-            name = handler_name(kind)
             found = self._subscribers[kind, teller.channel] = [
-                getattr(port.machine, name)
+                port.handlers[kind]
                 for port in self.ports.values()
                 if port is not teller
-                and hasattr(port.machine, name)
+                and kind in port.handlers
                 and (port.follows is None or teller.channel in port.follows)
             ]
         return found
@@ -285,9 +289,3 @@ class Host:
 
 def _nothing(*_: Any) -> None:
     pass
-
-
-@cache
-def handler_name(fact: type[Any]) -> str:
-    """`ViewChanged` → `on_view_changed`."""
-    return "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", fact.__name__).lower()

@@ -1,8 +1,8 @@
 """Who is who, and which reign is meant."""
 
-from typing import Final, NewType
+from typing import Annotated, Final, NewType, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.errors import ConfigError
 
@@ -13,12 +13,28 @@ NAME_MAX: Final = 64
 TERM_NUMBER_MAX: Final = 2**53  # What any JSON reader can hold; at a thousand terms a second, 285,000 years.
 TERM_LEAP_MAX: Final = 2**32  # No honest group is so far ahead of a member: one lie must not use up all terms.
 
+# What a message may carry; the decoder checks it.
+Name: TypeAlias = Annotated[NodeId, Meta(min_length=1, max_length=NAME_MAX)]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]  # The encoding allows 64 bits.
+TermNumber: TypeAlias = Annotated[int, Meta(gt=0, le=TERM_NUMBER_MAX)]
+
 
 class Address(Struct, frozen=True, gc=False, order=True):
     """Where datagrams go: used for seeds whose names are not known yet."""
 
     host: str
     port: int
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the host is an IP address, which needs no looking up."""
+        from ipaddress import ip_address  # Only nodes on real networks ask.
+
+        try:
+            ip_address(self.host)
+        except ValueError:
+            return False
+        return True
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

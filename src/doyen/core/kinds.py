@@ -7,7 +7,7 @@ its name: the node, the command line, the simulator and the proving ground all a
     [project.entry-points."doyen.elections"]        a twelfth election: one folder, and one line
     bully = "bully.kind:BULLY"
 
-A kind's module is light: it imports the machine only when it builds one.
+A kind's module is light: it imports the machine only when it builds one (decision 102).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,8 @@
 """The two facts every election tells: somebody leads, somebody no longer does.  Both name the term."""
 
-from typing import ClassVar
-
 from msgspec import Struct
 
+from doyen.core.effects import UrgentFact
 from doyen.core.ids import Term
 
 
@@ -13,10 +12,8 @@ class LeaderElected(Struct, frozen=True, gc=False):
     term: Term
 
 
-class LeaderLost(Struct, frozen=True, gc=False):
+class LeaderLost(UrgentFact, frozen=True, gc=False):
     """The reign is over as far as this node can tell, and it may be this node's own."""
-
-    urgent: ClassVar[bool] = True  # Passes the persistence barrier.
 
     term: Term
     reason: str  # One of a few words: "silent", "gone", "left", "outranked", "resigned".

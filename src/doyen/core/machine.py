@@ -10,8 +10,8 @@ class Machine(Protocol):
     """Driven by its host, the network and its timers; each input runs to completion and writes to an `Out`.
 
     No clock, socket, thread or global chance inside: `now` is an argument, `rng` a constructor argument.
-    Further inputs are `on_<fact>(fact, now)`: the host finds them by name (`ViewChanged` → `on_view_changed`).
-    Commands (`resign(now)`, `leave(now)`) are plain methods, run by `Host.command`.
+    Further inputs are facts (`ViewChanged`) and commands (`Resign`): its constructor subscribes to those that it takes,
+    `out.subscribe(ViewChanged, self.on_view_changed)`, and a handler is called as `handle(fact, now)`.
     """
 
     MESSAGES: ClassVar[Any]  # The union of the message types this machine sends and understands.
@@ -20,6 +20,6 @@ class Machine(Protocol):
 
     def start(self, now: Instant) -> None: ...
 
-    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None: ...
+    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None: ...  # No incarnation: decision 2.
 
     def on_timer(self, timer: Any, now: Instant) -> None: ...

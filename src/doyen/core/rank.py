@@ -6,14 +6,16 @@ from (an address, a load, an oracle, a quality factor) is not their business.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from sys import float_info
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
+Finite: TypeAlias = Annotated[float, Meta(ge=-float_info.max, le=float_info.max)]  # In a message: no nan either.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 
@@ -40,6 +42,12 @@ class ScoreWanted(Struct, frozen=True):
 class ScoreGiven(Struct, frozen=True):
     number: int
     value: Standing
+
+
+class VectorsChanged(Struct, frozen=True):
+    """What scores are computed from has changed: round trips to this many peers are known."""
+
+    peer_count: int
 
 
 #: [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).

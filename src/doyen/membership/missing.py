@@ -1,8 +1,8 @@
-"""How many views lack a member: c, estimated from digests of views.  Beyond [CTOL §III-A].
+"""Estimates how many views lack a member: c, from digests of views.  Beyond [CTOL §III-A].
 
-Elections over weak views must know how weak they are.  At a low rate each node sends a digest of its view, who is
-present, to a few members drawn by chance; whoever has some fresh ones sees from how many of them each member is
-missing, and scales that up to the group:
+Elections over weak views must know how weak they are.  At a low rate each node sends a digest of its view, the members
+that are present, to a few members drawn at random; a node that has some fresh digests sees from how many of them each
+member is missing, and scales that up to the group:
 
     c_i ≈ (views among D+1 that lack i) · N / (D+1),  c = max c_i,  one observation per interval
 
@@ -15,51 +15,44 @@ from collections import deque
 from functools import lru_cache
 from math import ceil, comb
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.config import Config, Doc, Fraction, Period, Several, need
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
 from doyen.core.view import MembershipView, ViewChanged
-from doyen.errors import ConfigError
 
 ENTRY_BYTES: Final = 4
-ENTRIES_MAX: Final = 256  # In one digest; larger views are told in slices.
+ENTRIES_MAX: Final = 256  # In one digest; larger views are sent in slices.
 SLICES_MAX: Final = 4096
-VIEWS_MIN: Final = 3  # Fewer views, mine included, show nothing.
+VIEWS_MIN: Final = 3  # Fewer views, the node's own included, show nothing.
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class MissingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    interval: Duration = seconds(10)  #: Between digests, and between observations.  Short: traffic.  Long: few of them.
-    fan_out: int = 2  #: Digests sent per interval.  Low: coarse.  High: traffic, 4 bytes a member each.
-    fresh: Duration = seconds(30)  #: How long a digest counts.  Short: few views.  Long: views of different times.
-    window: int = 360  #: Observations remembered: an hour of them.
-    quantile: float = 0.99  #: Share of the time in which c is to be enough.
-    confidence: float = 0.95  #: That the bound is one; what is reached is told with it.
+class MissingConfig(Config, frozen=True, kw_only=True):
+    """How often digests are sent and compared, and how sure the bound is to be."""
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
+    interval: Annotated[Period, Doc("The time between digests, and of observations. Short: traffic.")] = seconds(10)
+    fan_out: Annotated[Several, Doc("Digests sent per interval, with 4 bytes a member each.")] = 2
+    fresh: Annotated[Period, Doc("How long a digest counts. Short: few views. Long: stale ones.")] = seconds(30)
+    window: Annotated[int, Meta(ge=1, le=100_000), Doc("Observations remembered: an hour of them.")] = 360
+    quantile: Annotated[Fraction, Doc("The share of the time in which c is to be enough.")] = 0.99
+    confidence: Annotated[Fraction, Doc("How sure the bound is to be; what is reached is told with it.")] = 0.95
 
-        need(0 < self.interval < FOREVER, "interval", "must be positive and finite")
-        need(self.interval <= self.fresh < FOREVER, "fresh", "must be interval or more, and finite")
-        need(1 <= self.fan_out <= 64, "fan_out", "must be 1 to 64")
-        need(1 <= self.window <= 100_000, "window", "must be 1 to 100000")
-        need(0 < self.quantile < 1, "quantile", "must be between 0 and 1")
-        need(0 < self.confidence < 1, "confidence", "must be between 0 and 1")
+    def check(self) -> None:
+        need(self.interval <= self.fresh, "fresh", "must be interval or more")
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
-    """Hashes of the members present, or of the slice of them whose hash leaves `part` when divided by `parts`."""
+    """Carries hashes of the members present, or of those whose hash leaves `part` when divided by `parts`."""
 
     entries: bytes
     part: int = 0
@@ -70,11 +63,12 @@ class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
             raise ValueError("not a digest of a view")
 
 
-class DigestDue(Struct, frozen=True, gc=False): ...
+class DigestIsSent(Struct, frozen=True, gc=False):
+    """The node compares the digests that it has, and sends its own to a few members."""
 
 
 class MissingEstimated(Struct, frozen=True):
-    """A fact for elections: so many views may lack a member, `quantile` of the time, with this confidence."""
+    """At most `missing_max` views lack a member, `quantile` of the time, with this confidence."""
 
     missing_max: int
     confidence: float
@@ -85,7 +79,7 @@ class MissingEstimated(Struct, frozen=True):
 
 
 class MissingEstimator:
-    """Sends digests, compares them, and tells what it makes of them whenever that changes."""
+    """Sends digests, compares them, and emits its estimate whenever that changes."""
 
     __slots__ = ("_fresh", "_observed", "_out", "_part", "_rng", "_told", "_view", "config", "me")
     MESSAGES: ClassVar[Any] = ViewDigest
@@ -93,8 +87,9 @@ class MissingEstimator:
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
         self._out, self._rng = out, rng
+        out.subscribe(ViewChanged, self.on_view_changed)
         self._view: MembershipView | None = None
-        self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each.
+        self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each member.
         self._observed: deque[int] = deque(maxlen=config.window)
         self._part = 0
         self._told: MissingEstimated | None = None
@@ -102,16 +97,16 @@ class MissingEstimator:
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        self._out.set_timer(DigestDue(), now + int(self._rng.random() * self.config.interval))
+        self._out.set_timer(DigestIsSent(), now + int(self._rng.random() * self.config.interval))
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self._view = fact.view
 
     def on_message(self, sender: NodeId, message: ViewDigest, now: Instant) -> None:
-        if self._view is not None and sender in self._view:  # Strangers could fill the table.
+        if self._view is not None and sender in self._view:  # Else strangers could fill the table.
             self._fresh[sender] = (now, message)
 
-    def on_timer(self, timer: DigestDue, now: Instant) -> None:
+    def on_timer(self, timer: DigestIsSent, now: Instant) -> None:
         self._observe(now)
         others = [] if self._view is None else [m.node for m in self._view.present() if m.node != self.me]
         if others:
@@ -157,7 +152,7 @@ def digest_of(nodes: set[NodeId], part: int, parts: int) -> ViewDigest:
 
 
 def missing_max(mine: set[int], digests: list[ViewDigest], group_size: int) -> int:
-    """max c_i, scaled up from the views at hand to the group."""
+    """Return max c_i, scaled up from the views at hand to the group."""
     lacking: dict[int, list[int]] = {}  # By member: how many views lack it, and of how many.
     views = [(mine, 0, 1), *((_entries(digest), digest.part, digest.parts) for digest in digests)]
     everybody = set().union(*(view for view, _, _ in views))
@@ -172,9 +167,9 @@ def missing_max(mine: set[int], digests: list[ViewDigest], group_size: int) -> i
 
 
 def bound(observed: list[int], independent: int, quantile: float, confidence: float) -> tuple[int, float]:
-    """The least observation that is an upper bound of the quantile with that confidence; else the greatest of all.
+    """Return the least observation that is an upper bound of the quantile with that confidence; else the greatest.
 
-    Of n independent ones the m-th smallest is such a bound with probability P(Binomial(n, q) < m).
+    Of n independent observations the m-th smallest is such a bound with probability P(Binomial(n, q) < m).
     """
     ordered, n = sorted(observed), independent
     below = 0.0

@@ -1,9 +1,9 @@
-"""Who speaks to whom, where everybody could speak to everybody: links between neighbours on a ring of names.
+"""Links each member with its neighbours on a ring of names, where all could speak with all.
 
 Elections over a graph cost messages per link, and a group on one network is a complete graph.  So each member keeps
-links to the next few present members on either side, in the order of names; whoever has the same view has the other
-end of the same links.  Two that are linked on one side only, while views differ, do not harm: each hears only those
-that it is linked to itself.
+links to the next few present members on either side, in the order of names; members with the same view have the same
+links.  A link that only one end knows of, while views differ, does no harm: each member hears only those that it is
+linked with itself.
 """
 
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from doyen.core.view import ViewChanged
 
 
 class Nothing(Struct, frozen=True, array_like=True, tag=True):
-    """Never sent."""
+    """A message that is never sent: a machine must name its messages."""
 
 
 class Neighbours:
@@ -31,6 +31,7 @@ class Neighbours:
     def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
         self.me, self._out, self._each_side = me, out, each_side
         self.links: frozenset[NodeId] = frozenset()
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     def start(self, now: Instant) -> None:
         pass
@@ -51,7 +52,7 @@ class Neighbours:
 
 
 def neighbours(present: set[NodeId], me: NodeId, each_side: int) -> frozenset[NodeId]:
-    """The next on either side of me, among those present."""
+    """Return the next present members on either side."""
     ring = sorted(present | {me}, key=order)
     at = ring.index(me)
     return frozenset(ring[(at + step) % len(ring)] for step in range(-each_side, each_side + 1)) - {me}

@@ -1,10 +1,10 @@
-"""What members say of themselves: a score, whether they may lead, a few words; gossiped, bounded, newest wins.
+"""Gossips what members say of themselves: a score, whether they may lead, a few words; the newest note counts.
 
-A membership tells who is here; a note tells what one of them wishes the others to know.  Each member writes its own
-note only, and numbers its versions; whoever hears a newer one tells it on, once, to a few; and every `interval` one
-member is asked whether it knows the same, so that whoever missed one gets it in the end.
+A membership knows who is here; a note says what a member wishes the others to know.  Each member writes only its own
+note, and numbers its versions; a member that hears a newer one passes it on, once, to a few; and every `interval` a
+member is asked whether it knows the same, so that a member that missed a note gets it in the end.
 
-    set ─▶ News to `fan_out` members ─▶ each tells on once ─▶ …
+    say ─▶ News to `fan_out` members ─▶ each passes it on once ─▶ …
     every interval ─▶ Sum to one member ─ differs ─▶ its News ─▶ what it lacks of ours
 """
 
@@ -15,32 +15,30 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.commands import ChangeNote
+from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
-from doyen.core.ids import NAME_MAX, Incarnation, NodeId
+from doyen.core.ids import Count, Incarnation, Name, NodeId
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.errors import ConfigError
 
-META_BYTES_MAX: Final = 512  # Of one member's words, keys and values together.
+META_BYTES_MAX: Final = 512  # The words of one member, keys and values together.
 NOTES_MAX: Final = 10_000
-SLICES_MAX: Final = 8  # Datagrams of one answer.
-PAYLOAD: Final = 1100  # Bytes of notes in one message: fits any datagram.
+SLICES_MAX: Final = 8  # Datagrams in one answer.
+PAYLOAD: Final = 1100  # Bytes of notes in one message, which fit any datagram.
 
 _encode = Encoder().encode
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    interval: Duration = seconds(5)  #: One member is asked whether it knows the same.  Long: who missed news waits.
-    fan_out: int = 3  #: News are told on to so many.  1: most miss them.  High: traffic.
+class NotesConfig(Config, frozen=True, kw_only=True):
+    """How often members compare notes, and to how many they pass one on."""
 
-    def __post_init__(self) -> None:
-        if not 0 < self.interval < FOREVER:
-            raise ConfigError("must be positive and finite", field="interval")
-        if not 1 <= self.fan_out <= 64:
-            raise ConfigError("must be 1 to 64", field="fan_out")
+    interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
+    fan_out: Annotated[Several, Doc("How many members news are told on to. 1: most miss them.")] = 3
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -49,9 +47,9 @@ class NotesConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Note(Struct, frozen=True, array_like=True):
     """What one member says of itself."""
 
-    node: Annotated[NodeId, Meta(min_length=1, max_length=NAME_MAX)]
+    node: Name
     incarnation: Annotated[Incarnation, Meta(ge=0)]
-    version: Annotated[int, Meta(ge=0)]
+    version: Count
     score: float | None = None
     eligible: bool = True
     software: Annotated[str, Meta(max_length=32)] = ""
@@ -67,21 +65,24 @@ class Note(Struct, frozen=True, array_like=True):
 
 
 class News(Struct, frozen=True, array_like=True, tag="n"):
+    """Carries notes; with `answer`, the receiver sends back what it knows better."""
+
     notes: tuple[Note, ...]
-    answer: bool = False  # Tell me what you know better.
+    answer: bool = False
 
 
 class Sum(Struct, frozen=True, array_like=True, tag="s"):
-    """Of all that I know; answer if yours differs."""
+    """Carries a sum over all notes of the sender; the receiver answers if its own differs."""
 
     sum: int
 
 
-class AskDue(Struct, frozen=True, gc=False): ...
+class SumIsSent(Struct, frozen=True, gc=False):
+    """One member is asked whether it knows the same notes."""
 
 
 class NotesChanged(Struct, frozen=True):
-    """A fact: these members say something new of themselves."""
+    """These members say something new of themselves."""
 
     changed: tuple[NodeId, ...]
 
@@ -90,7 +91,7 @@ class NotesChanged(Struct, frozen=True):
 
 
 class Notes:
-    """One member's own note, and those of the others."""
+    """The note of this member, and those of the others."""
 
     __slots__ = ("_out", "_rng", "_sum", "_view", "config", "me", "notes")
     MESSAGES: ClassVar[Any] = News | Sum
@@ -102,6 +103,8 @@ class Notes:
         self._sum = 0
         self._view: MembershipView | None = None
         self._keep(own)
+        out.subscribe(ViewChanged, self.on_view_changed)
+        out.subscribe(ChangeNote, self.on_change_note)
 
     @property
     def own(self) -> Note:
@@ -110,31 +113,24 @@ class Notes:
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        self._out.set_timer(AskDue(), now + int(self._rng.random() * self.config.interval))
+        self._out.set_timer(SumIsSent(), now + int(self._rng.random() * self.config.interval))
 
-    def say(
-        self,
-        now: Instant,
-        *,
-        score: float | None = None,
-        eligible: bool | None = None,
-        words: Mapping[str, str] | None = None,
-    ) -> None:
-        """A command: what is given replaces what was said; what is not stays."""
+    def on_change_note(self, command: ChangeNote, now: Instant) -> None:
+        """Replace what the command gives in this member's own note, and pass it on; the rest stays."""
         own = self.own
-        if words is not None:
-            check_words(words)
+        if command.words is not None:
+            check_words(command.words)
         said = Note(
             self.me,
             own.incarnation,
             own.version + 1,
-            own.score if score is None else score,
-            own.eligible if eligible is None else eligible,
+            own.score if command.score is None else command.score,
+            own.eligible if command.eligible is None else command.eligible,
             own.software,
-            own.words if words is None else dict(words),
+            own.words if command.words is None else dict(command.words),
         )
         self._keep(said)
-        self._tell_on((said,))
+        self._pass_on((said,))
         self._out.emit(NotesChanged((self.me,)))
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
@@ -144,8 +140,8 @@ class Notes:
             if node not in fact.view and node != self.me:
                 self._forget(node)
         others = self._others()
-        if alone and others:  # A newcomer: what it says goes out, what the others say comes in.
-            self._tell_on((self.own,))
+        if alone and others:  # A newcomer sends its own note, and asks for those of the others.
+            self._pass_on((self.own,))
             self._out.send(self._rng.choice(others), Sum(self._sum))
 
     def on_message(self, sender: NodeId, message: News | Sum, now: Instant) -> None:
@@ -163,12 +159,12 @@ class Notes:
                 lacking.append(self.own)
             if lacking:
                 self._send(sender, lacking, answer=False)
-        elif 0 < len(fresh) <= 4:  # Rumours; a whole list is nobody's news.
-            self._tell_on(fresh)
+        elif 0 < len(fresh) <= 4:  # A whole list is no news to the others.
+            self._pass_on(fresh)
         if fresh:
             self._out.emit(NotesChanged(tuple(note.node for note in fresh)))
 
-    def on_timer(self, timer: AskDue, now: Instant) -> None:
+    def on_timer(self, timer: SumIsSent, now: Instant) -> None:
         others = self._others()
         if others:
             self._out.send(self._rng.choice(others), Sum(self._sum))
@@ -179,7 +175,7 @@ class Notes:
     def _is_news(self, note: Note) -> bool:
         known = self.notes.get(note.node)
         if note.node == self.me:
-            return False  # Nobody else knows better what I say.
+            return False  # No other member knows better what this one says.
         return len(self.notes) < NOTES_MAX if known is None else note.age > known.age
 
     def _keep(self, note: Note) -> None:
@@ -195,13 +191,13 @@ class Notes:
     def _others(self) -> list[NodeId]:
         return [] if self._view is None else [m.node for m in self._view.present() if m.node != self.me]
 
-    def _tell_on(self, notes: tuple[Note, ...]) -> None:
+    def _pass_on(self, notes: tuple[Note, ...]) -> None:
         others = self._others()
         for node in self._rng.sample(others, min(self.config.fan_out, len(others))):
             self._send(node, list(notes), answer=False)
 
     def _send_all(self, to: NodeId, *, answer: bool) -> None:
-        """As many as a few datagrams hold, from a random one on, so that large groups get there in turns."""
+        """Send as many notes as a few datagrams hold, from a random one on, so that in large groups all get a turn."""
         names = list(self.notes)
         first = int(self._rng.random() * len(names))
         self._send(to, [self.notes[node] for node in names[first:] + names[:first]], answer=answer)
@@ -223,7 +219,7 @@ class Notes:
 
 
 class ByScore:
-    """A rank, lower is better: the greatest score first, then those of whom nothing is known, then who may not lead."""
+    """Ranks by score, lower is better: scores, then members without a score, then those that may not lead."""
 
     __slots__ = ("_ineligible", "_notes", "_unknown")
 

@@ -30,15 +30,15 @@ GOSSIP_ROUNDS: Final = 40
 Presence = Literal["present", "absent", "left"]
 
 
-class ResendDue(Struct, frozen=True, gc=False):
-    """Timer: members that have not acknowledged this number get another copy."""
+class CopiesAreSent(Struct, frozen=True, gc=False):
+    """Members that have not acknowledged this number get another copy."""
 
     number: int
     round_no: int
 
 
 class ReliableMulticast:
-    """Which members were notified, and which have acknowledged it."""
+    """The message that is published, the members that were notified, and those that owe an acknowledgement."""
 
     __slots__ = ("_interval", "_message", "_out", "_presence", "_running", "_told", "_waiting", "number", "round_count")
 
@@ -83,7 +83,7 @@ class ReliableMulticast:
         if number == self.number:
             self._waiting.pop(sender, None)
 
-    def on_timer(self, timer: ResendDue, now: Instant) -> None:
+    def on_timer(self, timer: CopiesAreSent, now: Instant) -> None:
         if timer.number != self.number or self._message is None:
             return
         self.round_count = timer.round_no
@@ -98,7 +98,7 @@ class ReliableMulticast:
         self._running = bool(self._waiting)
         if self._running:
             wait = int(self._interval * 1.5 ** max(0, min(timer.round_no - EVEN_ROUNDS, 40)))
-            self._out.set_timer(ResendDue(self.number, timer.round_no + 1), now + min(wait, RESEND_MAX))
+            self._out.set_timer(CopiesAreSent(self.number, timer.round_no + 1), now + min(wait, RESEND_MAX))
 
     @property
     def waiting(self) -> frozenset[NodeId]:
@@ -112,7 +112,7 @@ class ReliableMulticast:
             self._out.send(node, self._message)
         if self._waiting and not self._running:
             self._running = True
-            self._out.set_timer(ResendDue(self.number, 1), now + self._interval)
+            self._out.set_timer(CopiesAreSent(self.number, 1), now + self._interval)
 
 
 class GossipMulticast:
@@ -155,7 +155,7 @@ class GossipMulticast:
     def on_ack(self, sender: NodeId, number: int) -> None:
         pass
 
-    def on_timer(self, timer: ResendDue, now: Instant) -> None:
+    def on_timer(self, timer: CopiesAreSent, now: Instant) -> None:
         if timer.number == self.number and self._message is not None:
             self._round(timer.round_no, now)
 
@@ -169,4 +169,4 @@ class GossipMulticast:
             self._out.send(node, self._message)
         if self._to and round_no < GOSSIP_ROUNDS:
             wait = int(self._interval * 1.5 ** max(0, round_no - self._even))
-            self._out.set_timer(ResendDue(self.number, round_no + 1), now + min(wait, RESEND_MAX))
+            self._out.set_timer(CopiesAreSent(self.number, round_no + 1), now + min(wait, RESEND_MAX))

@@ -11,7 +11,6 @@ end.  A name that cannot be resolved keeps the addresses it had.
 """
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
@@ -20,11 +19,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Annotated, Any, Final
 
 from doyen.core.clock import Duration, Instant, seconds, to_seconds
+from doyen.core.config import Config, Doc, Timeout
 from doyen.core.ids import Address, parse_address
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
@@ -41,19 +39,14 @@ LINES_MAX: Final = 4096  # Of a file: nobody waits for more to be read.
 Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
 
-class DiscoveryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DiscoveryConfig(Config, frozen=True, kw_only=True):
     """How often seeds are looked for."""
 
-    resolve_every: Duration = seconds(30)  #: The time between two lookups of a name.
-    retry_first: Duration = seconds(1)  #: After a failed lookup; doubled up to resolve_every.
-    file_every: Duration = seconds(1)  #: The time between two looks at the seeds file.
-    beacon_first: Duration = seconds(1)  #: The second call by multicast; doubled up to beacon_last.
-    beacon_last: Duration = seconds(60)  #: Calls by multicast in the long run.
-
-    def __post_init__(self) -> None:
-        for field in ("resolve_every", "retry_first", "file_every", "beacon_first", "beacon_last"):
-            if getattr(self, field) <= 0:
-                raise ConfigError("must be positive", field=field)
+    resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
+    retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)
+    file_every: Annotated[Timeout, Doc("The time between two looks at the seeds file.")] = seconds(1)
+    beacon_first: Annotated[Timeout, Doc("The wait for the second multicast; doubled up to beacon_last.")] = seconds(1)
+    beacon_last: Annotated[Timeout, Doc("The time between calls by multicast in the long run.")] = seconds(60)
 
 
 class Discovery:
@@ -109,7 +102,7 @@ class Discovery:
         found = tuple(seeds)
         for text in found:
             address = parse_address(text, default_port=self._default_port)
-            if _is_numeric(address.host):
+            if address.is_numeric:
                 self.driver.transport.config.check_peer(address)
         self._given = tuple(dict.fromkeys((*self._given, *found)))
         self._refresh()
@@ -206,7 +199,7 @@ class Discovery:
         names: dict[str, None] = {}
         for text in (*self._given, *self._listed):
             address = parse_address(text, default_port=self._default_port)
-            if _is_numeric(address.host):
+            if address.is_numeric:
                 addresses[address] = None
             elif len(names) < NAMES_MAX:
                 names[text] = None
@@ -251,14 +244,6 @@ def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
     """Return all addresses of a name, in an order that does not change from lookup to lookup."""
     found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     return sorted({str(record[4][0]) for record in found})
-
-
-def _is_numeric(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _stamp(path: Path) -> Any:

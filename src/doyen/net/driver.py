@@ -56,7 +56,6 @@ class Tap(Protocol):
     def on_message(self, channel: str, sender: NodeId, message: Any, now: Instant) -> None: ...
     def on_timer(self, port: Port, timer: Any, now: Instant) -> None: ...
     def on_durable(self, port: Port, now: Instant) -> None: ...
-    def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None: ...
     def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None: ...
 
 
@@ -158,19 +157,12 @@ class Driver:
             raise
         self._set_alarm()
 
-    def command(self, channel: str, name: str, **arguments: Any) -> None:
-        self._check_running(name)
-        self._inputs.command(channel, name, self.clock(), **arguments)
-        self._set_alarm()
-
     def tell(self, fact: Any, *, channel: str | None = None) -> None:
-        self._check_running(f"{type(fact).__name__} for it")
+        """Give a fact or a command to the machine on that channel, or to all that hear it."""
+        if not self._running:
+            raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {fact}: start it first")
         self._inputs.tell(fact, self.clock(), channel=channel)
         self._set_alarm()
-
-    def _check_running(self, what: str) -> None:
-        if not self._running:
-            raise LocalProtocolError(f"{self.host.node} does not run, so it cannot take {what}: start it first")
 
     def close(self) -> None:
         """Fall silent for good; timers and messages of the machines are dropped from here on."""

@@ -1,8 +1,8 @@
 """An idle TCP connection from each member to its leader: when a process is killed, its kernel says so at once.
 
 Silence takes a timeout to notice; the end of a connection does not.  While all is well it costs nothing but the
-connection.  (The idea is JGroups' FD_SOCK, on leaders only.)  What is learnt is a fact, `LinkBroken`, that machines
-follow as suspicion of that one incarnation of that one member; a silent cut of the network is found by their timers.
+connection (decision 80; the idea is JGroups' FD_SOCK, on leaders only).  What is learnt is a fact, `LinkBroken`, that
+machines follow as suspicion of that one incarnation; a silent cut of the network is found by their timers.
 
     member ──"DYN1" nonce──────────────▶ leader          nonces are 16 random bytes
            ◀─"DYN1" nonce, hello────────
@@ -20,16 +20,18 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from doyen.core.clock import Duration, Instant, ms, seconds, to_seconds
+from doyen.core.clock import Instant, ms, seconds, to_seconds
+from doyen.core.config import Config, Doc, Positive, Timeout, Wait
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.errors import ConfigError, RemoteProtocolError
+from doyen.errors import RemoteProtocolError
 from doyen.net.driver import Driver
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, Keyring
 
@@ -41,23 +43,15 @@ _LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # A dying process may still take a co
 _KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, some day.
 
 
-class LinkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinkConfig(Config, frozen=True, kw_only=True):
     """How members hold on to their leader."""
 
-    settle: Duration = ms(200)  #: How long somebody leads before members connect.  Short: many connections at a start.
-    hello_timeout: Duration = seconds(2)  #: Patience for a connection and its hello.
-    retry: Duration = seconds(5)  #: Pause after a connection that failed.
-    accept_max: int = 1024  #: Members that may be connected to this node; more are turned away.
-    pending_max: int = 64  #: Connections at a time that have not said hello yet; for one more the oldest must go.
-    leader_max: int = 8  #: Leaders, of several elections, that this node connects to.
-
-    def __post_init__(self) -> None:
-        for field in ("accept_max", "pending_max", "leader_max"):
-            if getattr(self, field) < 1:
-                raise ConfigError(f"{getattr(self, field)} is too few: give at least 1", field=field)
-        for field in ("hello_timeout", "retry"):
-            if getattr(self, field) <= 0:
-                raise ConfigError("must be positive", field=field)
+    settle: Annotated[Wait, Doc("How long somebody leads before members connect. Short: more connections.")] = ms(200)
+    hello_timeout: Annotated[Timeout, Doc("The wait for a connection and its hello.")] = seconds(2)
+    retry: Annotated[Timeout, Doc("The pause after a connection that failed.")] = seconds(5)
+    accept_max: Annotated[Positive, Doc("Members that may be connected to this node; more are turned away.")] = 1024
+    pending_max: Annotated[Positive, Doc("Connections without a hello yet; for one more the oldest must go.")] = 64
+    leader_max: Annotated[Positive, Doc("Leaders, of several elections, that this node connects to.")] = 8
 
 
 class Hello(Struct, frozen=True, array_like=True):
@@ -86,14 +80,18 @@ class LeaderLink:
 
     @classmethod
     async def attach(
-        cls, driver: Driver, config: LinkConfig | None = None, keyring: Keyring | None = None
+        cls,
+        driver: Driver,
+        config: LinkConfig | None = None,
+        keyring: Keyring | None = None,
+        leaders: Mapping[str, NodeId] | None = None,
     ) -> "LeaderLink":
-        """Begin to follow leaders, once the driver runs; without a port of its own, too."""
+        """Begin to follow leaders, once the driver runs; without a port of its own, too.
+
+        `leaders` are those that the elections named before, by channel.
+        """
         link = cls(driver, config or LinkConfig(), keyring)
-        for channel, port in driver.host.ports.items():  # Who leads already tells nobody again.
-            leader = getattr(port.machine, "leader", None)
-            if isinstance(leader, str):
-                link._leaders[channel] = NodeId(leader)
+        link._leaders.update(leaders or {})
         driver.watch(link._on_fact)
         link._follow_soon()
         driver.on_close(link._close)

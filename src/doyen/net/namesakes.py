@@ -1,4 +1,4 @@
-"""Two processes of one name: the later one gives up.
+"""Two processes of one name: the later one gives up (decision 90).
 
 A process that hears its own name from an earlier one gives up, once it is clear that it hears no straggler of its own
 former incarnation.  But two that never hear each other do not find out by themselves; whoever hears both does.  A later

@@ -9,7 +9,7 @@
 Sealing says that a member of the group wrote this, not when.  So a receiver believes only a *boot* (one start of one
 process) that has echoed a token of the receiver's own boot, which no recording from before can hold; from then on
 each number counts once, within a window.  Nor does it say for whom: a voter's message to one candidate must not be
-handed to another.  So what is for one member is sealed for its name, and opens nowhere else.
+handed to another.  So what is for one member is sealed for its name, and opens nowhere else (decision 81).
 
     stranger ──datagram──────────────▶ receiver      dropped: it may be a recording
              ◀─token A, ─────────────
@@ -48,7 +48,6 @@ HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
 OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
 _ASKING_BYTES: Final = len(MARK) + 2 * TOKEN_BYTES
 HANDSHAKE_BYTES: Final = OVERHEAD + _ASKING_BYTES
-REASONS: Final = ("key", "seal", "addressee", "replay", "unproven", "clear", "handshake")
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.

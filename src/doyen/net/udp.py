@@ -20,34 +20,34 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import Meta
 
+from doyen.core.config import Config, Doc
 from doyen.core.ids import Address
 from doyen.errors import ConfigError, TransportError
 
 _READ_MAX = 65_536
 _BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
-_AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn.
+_AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn (decision 54).
 
 Heard = Callable[[bytes, Address], None]
+Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
 
 
-class UdpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    bind: Address = Address("127.0.0.1", 0)  #: Where this node hears unicast; port 0 lets the system choose.
-    multicast: Address | None = None  #: The group's multicast address and port, or None: no multicast.
-    interface: str = ""  #: Name of the interface for multicast; empty: the one that `bind` belongs to.
-    ttl: int = 1  #: How many routers a multicast may cross; 1 stays on the local network.
+class UdpConfig(Config, frozen=True, kw_only=True):
+    bind: Annotated[Address, Doc("Where this node hears unicast; 0: any free port.")] = Address("127.0.0.1", 0)
+    multicast: Annotated[Address | None, Doc("The group's multicast address and port, or None: no multicast.")] = None
+    interface: Annotated[str, Doc("The interface for multicast; empty: the one that `bind` belongs to.")] = ""
+    ttl: Annotated[Ttl, Doc("How many routers a multicast may cross; 1 stays on the local network.")] = 1
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         ours = _numeric(self.bind, "bind")
         if ours.is_multicast:
             raise ConfigError(
                 f"{ours} is a multicast address: give this node's own, and this one as multicast", field="bind"
             )
-        if not 0 <= self.ttl <= 255:
-            raise ConfigError(f"{self.ttl} is out of range: give 0 to 255", field="ttl")
         if self.multicast is None:
             if self.interface:
                 raise ConfigError(f"{self.interface!r} is for multicast: give multicast too", field="interface")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.core.codec import Codec
+from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -152,11 +153,11 @@ class Agent:
         driver = self.driver
         try:
             if driver.running:
-                for channel, machine in self.stack.machines.items():
-                    if channel != MEMBERSHIP and hasattr(machine, "leave"):
-                        driver.command(channel, "leave")
+                for channel, port in driver.host.ports.items():
+                    if channel != MEMBERSHIP and LeaveGroup in port.handlers:
+                        driver.tell(LeaveGroup(), channel=channel)
                 if self.stack.membership is not None:
-                    driver.command(MEMBERSHIP, "leave")
+                    driver.tell(LeaveGroup(), channel=MEMBERSHIP)
                 deadline = driver.clock() + DISK_PATIENCE
                 # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
                 while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:

@@ -82,7 +82,8 @@ async def attach(
     if config.link:
         from doyen.net.leaderlink import LeaderLink
 
-        made.link = await LeaderLink.attach(driver, keyring=keyring)
+        named = {reign.channel: reign.leader for reign in stack.reigns.values() if reign.leader is not None}
+        made.link = await LeaderLink.attach(driver, keyring=keyring, leaders=named)
     if config.http:
         from doyen.node.http import Http
 

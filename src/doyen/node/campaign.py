@@ -4,17 +4,17 @@
     async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
 
 A body is stopped by cancelling its task, as `asyncio.timeout` does, so that other cancellations are told apart.
-`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on.
+`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on (decision 71).
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
+from doyen.core.commands import Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost, LocalProtocolError
@@ -76,9 +76,7 @@ class Term:
             self._stop(self.reason)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         task, self._task = self._task, None
         assert task is not None
         stopped = self._cancelled and kind is asyncio.CancelledError
@@ -140,11 +138,9 @@ class Leading:
         self._term._raises = True
         return await self._term.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
         assert self._term is not None
-        return await self._term.__aexit__(kind, error, trace)
+        return await self._term.__aexit__(kind)
 
 
 class Campaign:
@@ -158,7 +154,7 @@ class Campaign:
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
         self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
-        #: Awaited before others are told: whoever acts on this leadership must have stopped when the next one begins.
+        #: Awaited before others are told: who acts on this leadership stops before the next one begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 
@@ -224,8 +220,8 @@ class Campaign:
             await self.stop_acting()
             if self._node.running and self._reign.mine is not None:
                 keeps_time = self._reign.kind.keeps_cool_down
-                how: dict[str, Any] = {"to": to, "cool_down": wait} if keeps_time else {"to": to}
-                self._node.agent.driver.command(self._reign.channel, "resign", **how)
+                command = Resign(to, wait if keeps_time else None)
+                self._node.agent.driver.tell(command, channel=self._reign.channel)
                 if self._reign.kind.stands_again:
                     self._cool_down(wait)
             while self._node.running and self._reign.mine is not None:
@@ -252,7 +248,7 @@ class Campaign:
 
     def _stand(self) -> None:
         if self._node.running:
-            self._node.agent.driver.command(self._reign.channel, "stand")
+            self._node.agent.driver.tell(Stand(), channel=self._reign.channel)
 
     # For the node and its terms.
 

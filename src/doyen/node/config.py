@@ -1,11 +1,11 @@
 """What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
 
-from ipaddress import ip_address
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 from msgspec.structs import force_setattr
 
+from doyen.core.config import Config, Doc, Several, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import STANDING_MAX
@@ -16,55 +16,57 @@ from doyen.node.registry import find_election, find_membership
 RankKind = Literal["hash", "score"]
 OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
 
+Texts: TypeAlias = tuple[str, ...]
+GroupSize: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
+
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
 DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
 
-class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeConfig(Config, frozen=True, kw_only=True):
     """One process of a group.  The tables below it are the protocols' own; the presets fill them."""
 
-    group: str = ""  #: The group's name; processes of other groups are not heard.
-    name: str = ""  #: This process's name in the group; by default the host's name and the process id.
-    preset: Network = "lan"  #: Timers for one machine, a local network, the internet, or lossy radio.
-    group_size: int = 10  #: How many members are expected; shapes timers, and nothing else.
-    bind: str = ""  #: Where to listen, host:port; port 0: any free one.  By default loopback, or port 7600 with seeds.
-    advertise: str = ""  #: Where others reach this process, host:port; by default where it listens.
-    multicast: str = ""  #: The group's multicast address, host:port.
-    interface: str = ""  #: The interface for multicast; by default the one of --bind.
-    ttl: int = 1  #: How many routers a multicast may cross.
-    seeds: tuple[str, ...] = ()  #: Other members' host:port (7600 if not said), where there is no multicast.
-    state: str = ""  #: A directory: terms and promises survive restarts.
-    key_file: str = ""  #: The group's keys (doyen keys new): packets are sealed; without, anybody can speak in it.
-    seeds_file: str = ""  #: A file of further seeds, one a line; read again when it changes.
-    http: str = ""  #: Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.
-    http_token: str = ""  #: Wanted of every HTTP request; needed where http is not on loopback.
-    record: str = ""  #: Record all that comes in to this file, for `doyen replay`.
-    record_max: int = 16777216  #: Bytes that the recording takes at most, in two segments.
-    link: bool = True  #: Hold an idle TCP connection to the leader, so that its death is known at once.
-    membership: str = "auto"  #: Who is here?  auto: what the election needs.
-    election: str = "announce"  #: Who leads?
-    elections: tuple[str, ...] = ()  #: Further elections of this group, each NAME or NAME=KIND.
-    rank: RankKind = "hash"  #: Churn-tolerant elections: the lowest hash leads, or the greatest standing; alike on all.
-    standing: float = 0.0  #: The greatest leads, where the election asks for it; ties by the greatest name.
-    eligible: bool = True  #: Whether this process may lead at all.
-    meta: tuple[str, ...] = ()  #: What others should know of this process, as key=value; at most 512 bytes.
-    hops: tuple[str, ...] = ()  #: Medley: how far members are, as name=hops; the others are 1 hop away.
-    voters: tuple[str, ...] = ()  #: Pole: the names of all voters, the same on every member.
-    oracle: OracleKind = "score"  #: Pole: who ought to lead; the standing, or what is measured of and between voters.
-    attributes: tuple[str, ...] = ()  #: Quality: name:min:max:weight, or …:cost where less is better; alike on all.
-    measures: tuple[str, ...] = ()  #: Quality: what only a person knows of this process, as name=number.
-    request_rate: float = 0.0  #: Pole: requests per second from this process's clients, for oracles that weigh them.
-    newcomer: bool = False  #: Pole: the operator's word that nobody of this name has ever voted in this group.
-    volatile: bool = False  #: Pole: promises in memory only; a restart under the same name may break one.  For tests.
-    links_each_side: int = 3  #: Spanning: neighbours on either side, on the ring of names; few: long ways.
+    group: Annotated[str, Doc("The group's name; processes of other groups are not heard.")] = ""
+    name: Annotated[str, Doc("This process's name in the group; by default the host's name and the process id.")] = ""
+    preset: Annotated[Network, Doc("Timers for one machine, a local network, the internet, or lossy radio.")] = "lan"
+    group_size: Annotated[GroupSize, Doc("How many members are expected; shapes timers, and nothing else.")] = 10
+    bind: Annotated[
+        str, Doc("Where to listen, host:port (0: any free); by default loopback, or port 7600 where there are seeds.")
+    ] = ""
+    advertise: Annotated[str, Doc("Where others reach this process, host:port; by default where it listens.")] = ""
+    multicast: Annotated[str, Doc("The group's multicast address, host:port.")] = ""
+    interface: Annotated[str, Doc("The interface for multicast; by default the one of bind.")] = ""
+    ttl: Annotated[int, Doc("How many routers a multicast may cross.")] = 1
+    seeds: Annotated[Texts, Doc("Other members' host:port (7600 if not said), where there is no multicast.")] = ()
+    state: Annotated[str, Doc("A directory: terms and promises survive restarts.")] = ""
+    key_file: Annotated[str, Doc("The group's keys (doyen keys new): packets are sealed; else anybody can speak.")] = ""
+    seeds_file: Annotated[str, Doc("A file of further seeds, one a line; read again when it changes.")] = ""
+    http: Annotated[str, Doc("Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.")] = ""
+    http_token: Annotated[str, Doc("Wanted of every HTTP request; needed where http is not on loopback.")] = ""
+    record: Annotated[str, Doc("Record all that comes in to this file, for `doyen replay`.")] = ""
+    record_max: Annotated[int, Doc("Bytes that the recording takes at most, in two segments.")] = 16777216
+    link: Annotated[bool, Doc("Hold an idle TCP connection to the leader, so that its death is known at once.")] = True
+    membership: Annotated[str, Doc("Who is here? auto: what the election needs.")] = "auto"
+    election: Annotated[str, Doc("Who leads?")] = "announce"
+    elections: Annotated[Texts, Doc("Further elections of this group, each NAME or NAME=KIND.")] = ()
+    rank: Annotated[RankKind, Doc("Churn-tolerant: the lowest hash leads, or the greatest standing.")] = "hash"
+    standing: Annotated[float, Doc("The greatest leads, where the election asks; of equals, the greatest name.")] = 0.0
+    eligible: Annotated[bool, Doc("Whether this process may lead at all.")] = True
+    meta: Annotated[Texts, Doc("What others should know of this process, as key=value; at most 512 bytes.")] = ()
+    hops: Annotated[Texts, Doc("Medley: how far members are, as name=hops; the others are 1 hop away.")] = ()
+    voters: Annotated[Texts, Doc("Pole: the names of all voters, the same on every member.")] = ()
+    oracle: Annotated[OracleKind, Doc("Pole: who ought to lead; by standing, or by what voters measure.")] = "score"
+    attributes: Annotated[Texts, Doc("Quality: name:min:max:weight, or …:cost if less is better; alike on all.")] = ()
+    measures: Annotated[Texts, Doc("Quality: what only a person knows of this process, as name=number.")] = ()
+    request_rate: Annotated[Rate, Doc("Pole: this process's requests per second, which some oracles weigh.")] = 0.0
+    newcomer: Annotated[bool, Doc("Pole: the operator's word that nobody of this name has ever voted here.")] = False
+    volatile: Annotated[bool, Doc("Pole: promises in memory only; a restart may break one. For tests.")] = False
+    links_each_side: Annotated[Several, Doc("Spanning: neighbours on either side of the ring of names.")] = 3
     tables: dict[str, Any] = {}  # The protocols' own Structs, by the name of their table; the presets fill them.
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
+    def check(self) -> None:
         size = len(self.group.encode())
         need(size > 0, "group", "is missing: give the group's name, the same on every member")
         need(0 < size <= NAME_MAX, "group", f"{self.group!r} must have 1 to {NAME_MAX} bytes")
@@ -73,20 +75,14 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 node_id(self.name)
             except ConfigError as error:
                 raise ConfigError(str(error), field="name") from None
-        need(1 <= self.group_size <= 100_000, "group_size", f"{self.group_size} is out of range: give 1 to 100000")
-        need(
-            -STANDING_MAX <= self.standing <= STANDING_MAX,  # Also false for nan.
-            "standing",
-            f"{self.standing} is not a standing: give a finite number",
-        )
-        need(0 <= self.request_rate <= 1e12, "request_rate", f"{self.request_rate} must be 0 or more, and finite")
+        sound = -STANDING_MAX <= self.standing <= STANDING_MAX  # Also false for nan.
+        need(sound, "standing", f"{self.standing} is not a standing: give a finite number")
         for field in ("bind", "advertise", "multicast"):
             _check_address(field, getattr(self, field))
         for seed in self.seeds:
             _check_address("seeds", seed)
         if not self.http.startswith("unix:"):
             _check_address("http", self.http)
-        need(1 <= self.links_each_side <= 64, "links_each_side", "must be 1 to 64")
         need(len(self.elections) < ELECTIONS_MAX, "elections", f"are too many: at most {ELECTIONS_MAX}")
         named = self.named_elections()
         need(len(named) == len(self.elections), "elections", "must have names that differ")
@@ -95,7 +91,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             need(kind != "none", "elections", f"{kind!r} is no election")
         self._check_kinds()
         if self.oracle == "quality" or self.attributes or self.measures:
-            from doyen.node.quality import rating_of  # Few rate themselves.
+            from doyen.score.rating import rating_of  # Few rate themselves.
 
             rating_of(self.attributes, self.measures)
         check_words(meta_of(self.meta))
@@ -198,7 +194,7 @@ class NodeConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def numeric_seeds(self) -> tuple[Address, ...]:
         """Those that need no looking up."""
-        return tuple(seed for seed in self.seed_addresses() if is_numeric(seed.host))
+        return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
 
     def looks_for_others(self) -> bool:
         """Otherwise it is alone, unless others have it as a seed."""
@@ -244,11 +240,3 @@ def hops_of(pairs: tuple[str, ...]) -> dict[str, float]:
         if not name or not 1 <= found[name] <= 1e6:
             raise ConfigError(f"{pair!r} is not name=hops: give e.g. bee=3, from 1 on", field="hops")
     return found
-
-
-def is_numeric(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

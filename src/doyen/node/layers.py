@@ -36,9 +36,14 @@ def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
 
     Only those that are close to a known one: others may have a use for DOYEN_…, Kubernetes for one.
     """
-    known = {*(variable_name(option) for option in node_options()), *OTHER_VARIABLES}
-    unread = [name for name in environment if name.startswith("DOYEN_") and name not in known]
-    return {name: near for name in unread if (near := nearest(name, known, 0.9))}
+    given = [name for name in environment if name.startswith("DOYEN_") and name not in OTHER_VARIABLES]
+    known: set[str] = set()
+    for ours in (True, False):  # What other packages have installed is searched for only if ours does not explain it.
+        if not given:
+            return {}
+        known = {variable_name(option) for option in node_options(tables(ours=ours))}
+        given = [name for name in given if name not in known]
+    return {name: near for name in given if (near := nearest(name, known | {*OTHER_VARIABLES}, 0.9))}
 
 
 def node_options(known: Mapping[str, Table] | None = None) -> list[Option]:

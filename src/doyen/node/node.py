@@ -12,13 +12,13 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Unpack
 from weakref import WeakSet
 
 import msgspec
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
+from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
 from doyen.core.rank import shortest
@@ -178,9 +178,7 @@ class Node:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._process == os.getpid():
             await self.leave()
 
@@ -339,7 +337,7 @@ class Node:
         check_words(meta)
         if NOTES not in self.agent.stack.machines:
             raise LocalProtocolError("no membership carries it: join with membership='swim'")
-        self.agent.driver.command(NOTES, "say", words=dict(meta))
+        self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
 
     def events(self) -> AsyncGenerator[Event, None]:
         """From now on, until the node stops; a reader that is too slow loses the oldest, and is told how many."""
@@ -445,7 +443,7 @@ class Node:
         for reign in self.agent.stack.reigns.values() if self.config.eligible else ():
             self.agent.give_score(reign.channel, 0, shortest(value))
         if NOTES in self.agent.stack.machines:
-            driver.command(NOTES, "say", score=value)
+            driver.tell(ChangeNote(score=value), channel=NOTES)
 
     def _answer_score(self, channel: str, number: int, value: float) -> None:
         self.agent.give_score(channel, number, value)

@@ -13,7 +13,7 @@ from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
 from doyen.net.recording.format import Origin
-from doyen.net.recording.replay import Site as ReplaySite
+from doyen.net.recording.replay import Foundation
 from doyen.node.config import NodeConfig
 from doyen.node.registry import find_election, tables
 from doyen.node.stack import Site, Stack
@@ -42,7 +42,7 @@ def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds
 class Rebuilt:
     """The machines of a recorded node, for `replay`."""
 
-    def __init__(self, origin: Origin, site: ReplaySite) -> None:
+    def __init__(self, origin: Origin, site: Foundation) -> None:
         self._site = site
         self._stack = Stack(
             _config_from(origin.config),

@@ -66,12 +66,12 @@ def find_membership(name: str) -> MembershipKind:
 
 def election_names() -> list[str]:
     """Return the name of every election that is installed, ours first."""
-    return [*ELECTIONS, *_further("election")]
+    return [*ELECTIONS, *further("election")]
 
 
 def membership_names() -> list[str]:
     """Return the name of every membership that is installed, ours first."""
-    return [*MEMBERSHIPS, *_further("membership")]
+    return [*MEMBERSHIPS, *further("membership")]
 
 
 def tables(*, ours: bool = False) -> dict[str, Table]:
@@ -83,9 +83,9 @@ def tables(*, ours: bool = False) -> dict[str, Table]:
 
 
 def _find(kind: Any, what: str, name: str) -> Any:
-    where = _OURS[what].get(name) or _further(what).get(name)
+    where = _OURS[what].get(name) or further(what).get(name)
     if where is None:
-        known = [*_OURS[what], *_further(what)]
+        known = [*_OURS[what], *further(what)]
         near = nearest(name, known)
         advice = f"do you mean {near}?" if near else f"one of {', '.join(known)}"
         raise ConfigError(f"{name!r} is not installed: {advice}", field=what)
@@ -105,7 +105,7 @@ def _load(kind: Any, what: str, where: str) -> Any:
 
 
 @cache
-def _further(what: str) -> dict[str, str]:
+def further(what: str) -> dict[str, str]:
     """Return what other packages register, by name; ours cannot be replaced."""
     from importlib.metadata import entry_points  # Most nodes run one of ours.
 

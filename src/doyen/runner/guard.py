@@ -3,15 +3,16 @@
     runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its descendants
            ◀──"pid N GUARD", "term WHY", "exit N", or "late": it was not begun──
 
-The guard is the command's parent.  It ends the command and all that descends from it, by SIGTERM and then SIGKILL,
+The guard is the command's parent (decision 70).  It ends the command and all that descends from it, by SIGTERM and
+then SIGKILL,
     when the runner says so,
     when the runner is gone (its end of the pipe closes, also by SIGKILL),
     when the lease is about to end and was not renewed: SIGTERM `notice` before, SIGKILL `margin` before its end.
 If the guard itself is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the guard's parent, its shadow,
-which waits for nothing else, the rest: also where the runner is paused, or gone as well.
+which waits for nothing else, the rest: also where the runner is paused, or gone as well (decision 93).
 
 Runner, shadow and guard adopt orphans (PR_SET_CHILD_SUBREAPER), so what leaves the command's process group or session
-is theirs all the same, and nothing has ended before nothing is left.
+is theirs all the same, and nothing has ended before nothing is left (decision 95).
 
 Nothing but the standard library, and little of it: it must start fast and weigh nothing.
 """

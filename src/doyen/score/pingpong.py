@@ -5,30 +5,24 @@ Not the election's own heartbeats: these go between all pairs, slowly, and only 
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant, seconds
+from doyen.core.clock import Instant, seconds
+from doyen.core.config import Config, Doc, Period, Positive
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.errors import ConfigError
+from doyen.core.rank import VectorsChanged
 from doyen.score.vectors import NOTHING, Vectors
 
 RATE_MAX: Final = 1e12
 
 
-class PingPongConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    ping_interval: Duration = seconds(1)  #: [POLE §3.3] 100 ms to 1 s.  Long: old news.  Short: needless traffic.
-    window: Duration = seconds(10)  #: Round trips are means over it.  Short: jitter decides.  Long: changes hide.
-    missed_max: int = 3  #: So many pongs missed in a row, and a peer counts as crashed.
-
-    def __post_init__(self) -> None:
-        for name in ("ping_interval", "window"):
-            if not 0 < getattr(self, name) < FOREVER:
-                raise ConfigError("must be positive and finite", field=name)
-        if self.missed_max < 1:
-            raise ConfigError(f"must be 1 or more, not {self.missed_max}", field="missed_max")
+class PingPongConfig(Config, frozen=True, kw_only=True):
+    ping_interval: Annotated[Period, Doc("100 ms to 1 s [POLE §3.3]. Long: old news. Short: traffic.")] = seconds(1)
+    window: Annotated[Period, Doc("Round trips are means over it. Short: jitter. Long: changes hide.")] = seconds(10)
+    missed_max: Annotated[Positive, Doc("After this many missed pongs in a row a peer counts as crashed.")] = 3
 
 
 class Ping(Struct, frozen=True, gc=False, array_like=True, tag="i"):
@@ -51,12 +45,6 @@ Message: TypeAlias = Ping | Pong
 
 
 class PingDue(Struct, frozen=True, gc=False): ...
-
-
-class VectorsChanged(Struct, frozen=True):
-    """Round trips to this many peers are known."""
-
-    peer_count: int
 
 
 class PingPong:

@@ -11,37 +11,28 @@ Deviation: a value outside [min, max] is clamped, and said so; min = max is an e
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import hypot, isfinite
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Struct
 
-from doyen.core.config import shown
+from doyen.core.config import Config, Doc, Probability, Real, Text, need, shown
 from doyen.errors import ConfigError
 
 WEIGHT_SLACK: Final = 0.01  # Weights are printed with two or three decimals; further from 1 is a typing mistake.
 
 
-class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Attribute(Config, frozen=True, kw_only=True):
     """What is measured, and how much it matters."""
 
-    name: str  #: As the table's column is called.
-    min: float  #: The least possible value.
-    max: float  #: The greatest.
-    weight: float  #: Of all that matters; the weights of all attributes add up to 1.
-    kind: Literal["benefit", "cost"] = "benefit"  #: Whether more of it is better, or worse.
+    name: Annotated[Text, Doc("The name of the table's column.")]
+    min: Annotated[Real, Doc("The least possible value.")]
+    max: Annotated[Real, Doc("The greatest possible value.")]
+    weight: Annotated[Probability, Doc("Its part of all that matters; the weights of all attributes add up to 1.")]
+    kind: Annotated[Literal["benefit", "cost"], Doc("Whether more of it is better, or worse.")] = "benefit"
 
-    def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise ConfigError("must not be empty", field="name")
-        for field in ("min", "max", "weight"):
-            if not isfinite(getattr(self, field)):
-                raise ConfigError(f"{getattr(self, field)} of {self.name} must be a finite number", field=field)
-        if not self.min < self.max:
-            raise ConfigError(f"{self.min:g} of {self.name} must be less than max ({self.max:g})", field="min")
-        if not isfinite(self.max - self.min):
-            raise ConfigError(f"{self.min:g} of {self.name} is too far from max ({self.max:g})", field="min")
-        if not 0 <= self.weight <= 1:
-            raise ConfigError(f"{self.weight:g} of {self.name} must be from 0 to 1", field="weight")
+    def check(self) -> None:
+        need(self.min < self.max, "min", f"{self.min:g} of {self.name} must be less than max ({self.max:g})")
+        need(isfinite(self.max - self.min), "min", f"{self.min:g} of {self.name} is too far from max ({self.max:g})")
 
 
 class Quality(Struct, frozen=True):

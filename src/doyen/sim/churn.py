@@ -10,12 +10,12 @@ nobody to befall counts nothing.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import Meta
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
-from doyen.errors import ConfigError
+from doyen.core.config import Config, Count, Doc, Pause, Period, Probability, Timeout, need
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Stream
 
@@ -51,44 +51,41 @@ LASTING: Final = ("crash", "pause", "slow", "resign", *TWO_SIDED)
 MEASURED: Final = ("slow", "clock-forward", "clock-back")
 NOBODY: Final = ("join", "heal", "release")  # Deeds that need nobody to befall.
 DISK_LOST: Final = "disk lost"
-RATE_MAX: Final = 60_000.0  # A deed every millisecond.
+Rate: TypeAlias = Annotated[float, Meta(ge=0, le=60_000)]  # A minute; the most is one in a millisecond.
 WALL_STEP_MAX: Final[Duration] = seconds(5)
 SCORES: Final = 20  # Scores are drawn from 0 to below this, in whole numbers.
 
 
-class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChurnEvent(Config, frozen=True, kw_only=True):
     """One planned event, or a series of them."""
 
-    do: Deed  #: What happens.
-    at: Duration  #: When, since the start of the run.
-    every: Duration = 0  #: Again after each such time; 0: once.
-    until: Duration = FOREVER  #: every: not after this.
-    who: tuple[Target, ...] = ()  #: Whom it befalls; join: names of the new nodes (none: one with a made-up name).
-    to: tuple[
-        Target, ...
-    ] = ()  #: partition, block, cut, clog: the other side; join: whom it is linked to; resign: heirs.
-    lasting: Duration = FOREVER  #: Its end: a crashed node restarts, one that resigned stands again, the rest is over.
-    disk: Literal["kept", "lost"] = "kept"  #: crash, restart: what becomes of the node's durable state.
-    by: Duration = 0  #: slow: how long each input takes; clock-forward, clock-back: the step.
-    name: str = ""  #: partition, block, cut, clog: its name; heal, release: the name of what ends (none: all).
+    do: Annotated[Deed, Doc("What happens.")]
+    at: Annotated[Pause, Doc("When, since the start of the run.")]
+    every: Annotated[Pause, Doc("Again after each such time; 0: once.")] = 0
+    until: Annotated[Duration, Doc("every: not after this.")] = FOREVER
+    who: Annotated[tuple[Target, ...], Doc("Whom it befalls; join: names of new nodes (none: one is made up).")] = ()
+    to: Annotated[
+        tuple[Target, ...],
+        Doc("partition, block, cut, clog: the other side; join: whom it is linked to; resign: heirs."),
+    ] = ()
+    lasting: Annotated[
+        Timeout, Doc("When it ends: who crashed restarts, who resigned stands again, the rest is over.")
+    ] = FOREVER
+    disk: Annotated[Literal["kept", "lost"], Doc("crash, restart: what becomes of the node's durable state.")] = "kept"
+    by: Annotated[Pause, Doc("slow: how long each input takes; clock-forward, clock-back: the step.")] = 0
+    name: Annotated[
+        str, Doc("partition, block, cut, clog: its name; heal, release: the name of what ends (none: all).")
+    ] = ""
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
+    def check(self) -> None:
         do = self.do
-        need(0 <= self.at < FOREVER, "at", "must be 0 or more, and finite")
-        need(0 <= self.every < FOREVER, "every", "must be 0 (once) or more, and finite")
         need(self.until == FOREVER or self.every > 0, "until", "is for series: give every too")
         need(self.until >= self.at, "until", "is before at")
         need(bool(self.who) or do in NOBODY, "who", f"is missing: whom does {do} befall? e.g. who = ['leader']")
         need(not self.who or do not in ("heal", "release"), "who", f"is not for {do}: give the name of what ends")
         need(not self.to or do in (*TWO_SIDED, "join", "resign"), "to", f"is not for {do}")
-        need(0 < self.lasting, "lasting", "must be positive (inf: for good)")
         need(self.lasting == FOREVER or do in LASTING, "lasting", f"is not for {do}: it is over at once")
         need(self.disk == "kept" or do in ("crash", "restart"), "disk", f"is not for {do}")
-        need(0 <= self.by < FOREVER, "by", "must be 0 or more, and finite")
         need((self.by > 0) == (do in MEASURED), "by", f"must be {'positive' if do in MEASURED else '0'} for {do}")
         need(not self.name or do in (*TWO_SIDED, "heal", "release"), "name", f"is not for {do}")
         need(do != "join" or not self.who or self.every == 0, "every", "is for joins without names: names join once")
@@ -97,44 +94,30 @@ class ChurnEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         need(do not in TWO_SIDED or "all" not in self.who, "who", "cannot be all: name one side, the rest is the other")
 
 
-class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Events at random instants, each kind with a rate of its own: events a minute, over the whole group."""
+class RandomChurn(Config, frozen=True, kw_only=True):
+    """Events at random instants, each kind with a rate of its own: how many a minute, over the whole group."""
 
-    crash_rate: float = 0.0  #: Crashes a minute.
-    leave_rate: float = 0.0  #: Orderly departures a minute; who left stays away.
-    join_rate: float = 0.0  #: New nodes a minute.
-    pause_rate: float = 0.0  #: Stopped processes a minute.
-    slow_rate: float = 0.0  #: Nodes that become slow, a minute.
-    partition_rate: float = 0.0  #: Partitions a minute, each splitting the nodes in two at random.
-    block_rate: float = 0.0  #: One-way blocks a minute, of one node towards another.
-    cut_rate: float = 0.0  #: Cut links a minute.
-    clog_rate: float = 0.0  #: Clogged pairs a minute.
-    clock_rate: float = 0.0  #: Stepped clocks a minute.
-    wall_rate: float = 0.0  #: Stepped wall clocks a minute: they date what people read, and nothing may hang on them.
-    resign_rate: float = 0.0  #: Leaders that resign, a minute; half of them name an heir.
-    score_rate: float = 0.0  #: Nodes whose score changes, a minute.
-    mean_lasting: Duration = seconds(
-        5
-    )  #: Mean time, exponential, until whatever it is ends; crashed nodes return then.
-    disk_lost_prob: float = 0.0  #: Chance that a crashed node loses its durable state.
-    disk_lost_max: int = 1_000_000  #: So many nodes at the most ever lose it by chance; a quorum bears a minority.
-    slow_by: Duration = ms(200)  #: How long each input takes on a slow node.
-    clock_by: Duration = seconds(1)  #: Clock steps are drawn from ± this.
-    up_min: int = 1  #: Nobody crashes, leaves or is paused while no more nodes than these are up and running.
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if name.endswith("_rate") and not 0 <= value <= RATE_MAX:
-                raise ConfigError(f"{value} is not a rate: give 0 to {RATE_MAX:g} a minute", field=name)
-        if not 0 <= self.disk_lost_prob <= 1:
-            raise ConfigError(f"{self.disk_lost_prob} is not a probability: give 0 to 1", field="disk_lost_prob")
-        for name in ("mean_lasting", "slow_by", "clock_by"):
-            if not 0 < getattr(self, name) < FOREVER:
-                raise ConfigError("must be positive and finite", field=name)
-        for name in ("up_min", "disk_lost_max"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{getattr(self, name)} is too few: give 0 or more", field=name)
+    crash_rate: Annotated[Rate, Doc("Crashes a minute.")] = 0.0
+    leave_rate: Annotated[Rate, Doc("Orderly departures a minute; who left stays away.")] = 0.0
+    join_rate: Annotated[Rate, Doc("New nodes a minute.")] = 0.0
+    pause_rate: Annotated[Rate, Doc("Stopped processes a minute.")] = 0.0
+    slow_rate: Annotated[Rate, Doc("Nodes that become slow, a minute.")] = 0.0
+    partition_rate: Annotated[Rate, Doc("Partitions a minute, each splitting the nodes in two at random.")] = 0.0
+    block_rate: Annotated[Rate, Doc("One-way blocks a minute, of one node towards another.")] = 0.0
+    cut_rate: Annotated[Rate, Doc("Cut links a minute.")] = 0.0
+    clog_rate: Annotated[Rate, Doc("Clogged pairs a minute.")] = 0.0
+    clock_rate: Annotated[Rate, Doc("Stepped clocks a minute.")] = 0.0
+    wall_rate: Annotated[Rate, Doc("Stepped wall clocks a minute: they date what people read, and no more.")] = 0.0
+    resign_rate: Annotated[Rate, Doc("Leaders that resign, a minute; half of them name an heir.")] = 0.0
+    score_rate: Annotated[Rate, Doc("Nodes whose score changes, a minute.")] = 0.0
+    mean_lasting: Annotated[
+        Period, Doc("The mean time, exponential, until a fault ends; crashed nodes return then.")
+    ] = seconds(5)
+    disk_lost_prob: Annotated[Probability, Doc("The chance that a crashed node loses its durable state.")] = 0.0
+    disk_lost_max: Annotated[Count, Doc("Nodes that ever lose it by chance; a quorum bears a minority.")] = 1_000_000
+    slow_by: Annotated[Period, Doc("How long each input takes on a slow node.")] = ms(200)
+    clock_by: Annotated[Period, Doc("Clock steps are drawn from ± this.")] = seconds(1)
+    up_min: Annotated[Count, Doc("Nobody crashes, leaves or is paused while only this many nodes are up.")] = 1
 
     def rates(self) -> dict[str, float]:
         """Return the rates above 0, by deed."""
@@ -142,10 +125,10 @@ class RandomChurn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return {name.removesuffix("_rate"): getattr(self, name) for name in names if getattr(self, name) > 0}
 
 
-class ChurnConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChurnConfig(Config, frozen=True, kw_only=True):
     """What befalls the group, by plan and by chance; over when the quiet time begins."""
 
-    events: tuple[ChurnEvent, ...] = ()  #: Planned events: a list of tables.
+    events: Annotated[tuple[ChurnEvent, ...], Doc("Planned events: a list of tables.")] = ()
     random: RandomChurn = RandomChurn()
 
     def deeds(self) -> set[str]:

@@ -220,13 +220,8 @@ class Simulation:
             node.disk.clear()
         self.network.topology.set_down(node.index, True)
 
-    def command(self, node: SimNode, channel: str, name: str, **arguments: Any) -> None:
-        host = node.host
-        if host is not None:
-            node.enter(lambda now: host.command(channel, name, now, **arguments))
-
     def tell(self, node: SimNode, fact: Any, *, channel: str | None = None) -> None:
-        """Give a node a fact from the world: an answer, news of a link, a membership recorded elsewhere."""
+        """Give a node a command, or a fact: an answer, news of a link, a membership recorded elsewhere."""
         host = node.host
         if host is not None:
             node.enter(lambda now: host.tell(fact, now, channel=channel))

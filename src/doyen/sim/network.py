@@ -8,21 +8,21 @@ queue entry per multicast; everything else goes through `routes`, receiver by re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from hashlib import shake_128
-from math import floor, inf, log, log1p
-from typing import Final, Literal, get_args
+from math import floor, log, log1p
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, format_duration, ms
-from doyen.errors import ConfigError
+from doyen.core.config import FINITE, Config, Doc, Pause, Probability, Scale, need
 from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import Topology
 
 DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
 Obstacle = Literal["cut", "block", "clog"]
-
+Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FINITE)]
 
 OBSTACLES: Final[tuple[Obstacle, ...]] = get_args(Obstacle)
 _UNDECIDED: Final = 2
@@ -31,30 +31,20 @@ Pairs = frozenset[tuple[int, int]]
 Path = list[tuple[int, int]]
 
 
-class Delay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Delay(Config, frozen=True, kw_only=True):
     """One hop's travel time."""
 
-    model: DelayModel = "constant"  #: Distribution; `normal` is cut off at 0.
-    mean: Duration = ms(100)  #: Of the distribution; uniform: the middle; pareto: the least, before its tail.
-    spread: Duration = 0  #: uniform: half its width; normal: standard deviation; pareto: the mean of its tail.
-    link_spread: Duration = 0  #: Each link has a mean of its own, drawn once from mean ± link_spread.
+    model: Annotated[DelayModel, Doc("The distribution; `normal` is cut off at 0.")] = "constant"
+    mean: Annotated[Pause, Doc("Of the distribution; uniform: the middle; pareto: the least.")] = ms(100)
+    spread: Annotated[Pause, Doc("uniform: half the width; normal: standard deviation; pareto: the tail's mean.")] = 0
+    link_spread: Annotated[Pause, Doc("Each link has a mean of its own, drawn once from mean ± link_spread.")] = 0
 
-    def __post_init__(self) -> None:
-        for name in ("mean", "spread", "link_spread"):
-            if not 0 <= getattr(self, name) < FOREVER:
-                raise ConfigError("must be 0 or more, and finite", field=name)
-        if self.model == "uniform" and self.spread > self.mean:
-            raise ConfigError(
-                f"{format_duration(self.spread)} is more than mean ({format_duration(self.mean)}): uniform delays "
-                "would be negative",
-                field="spread",
-            )
-        if self.link_spread > self.mean:
-            raise ConfigError(
-                f"{format_duration(self.link_spread)} is more than mean ({format_duration(self.mean)}): some links "
-                "would be faster than none",
-                field="link_spread",
-            )
+    def check(self) -> None:
+        above = f"is more than mean ({format_duration(self.mean)})"
+        spread, link_spread = format_duration(self.spread), format_duration(self.link_spread)
+        positive = self.model != "uniform" or self.spread <= self.mean
+        need(positive, "spread", f"{spread} {above}: uniform delays would be negative")
+        need(self.link_spread <= self.mean, "link_spread", f"{link_spread} {above}: some delays would be negative")
 
     def draw(self, rng: Stream) -> Duration:
         match self.model:
@@ -70,53 +60,42 @@ class Delay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 return self.mean + int(self.spread * 2.0 * ((1.0 - rng.random()) ** (-1 / 3) - 1.0))
 
 
-class Loss(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Loss(Config, frozen=True, kw_only=True):
     """The rule by which messages are lost."""
 
-    model: LossModel = "none"  #: Per receiver; per multicast; growing with load; per link; in bursts of a sender.
-    prob: float = 0.0  #: Per hop; `links`: the mean over links, each link drawing its own from [0, 2·prob].
-    capacity: float = 2000.0  #: load: so many messages together add one more chance `prob` of being lost.
-    window: Duration = ms(100)  #: load: messages sent within this time arrive together.
-    burst_count: float = 5.0  #: bursts: mean length of a burst, in messages of one sender, all lost.
+    model: Annotated[LossModel, Doc("Per receiver; per multicast; growing with load; per link; in bursts.")] = "none"
+    prob: Annotated[Probability, Doc("Per hop; `links`: the mean over links, each drawing from [0, 2·prob].")] = 0.0
+    capacity: Annotated[Scale, Doc("load: this many messages together add one more chance `prob` of loss.")] = 2000.0
+    window: Annotated[Pause, Doc("load: messages sent within this time arrive together.")] = ms(100)
+    burst_count: Annotated[Burst, Doc("bursts: the mean length of a burst, in messages of one sender, all lost.")] = 5.0
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.prob <= 1:
-            raise ConfigError(f"{self.prob} is not a probability: give a number from 0 to 1", field="prob")
-        if self.model == "links" and self.prob > 0.5:
-            raise ConfigError(f"{self.prob} is too much for links: each draws from [0, 2·prob]", field="prob")
-        if not 0 < self.capacity < inf:
-            raise ConfigError(f"{self.capacity} must be positive and finite", field="capacity")
-        if not 0 <= self.window < FOREVER:
-            raise ConfigError("must be 0 or more, and finite", field="window")
-        if not 1 <= self.burst_count < inf:
-            raise ConfigError(f"{self.burst_count} must be 1 or more, and finite", field="burst_count")
-        if self.model == "bursts" and self.prob < 1 and self.burst_count < self.prob / (1 - self.prob):
-            raise ConfigError(
-                f"{self.burst_count} is too short to lose a share of {self.prob}: give at least "
-                f"prob/(1-prob) = {self.prob / (1 - self.prob):.3g}",
-                field="burst_count",
-            )
+    def check(self) -> None:
+        drawn = self.model != "links" or self.prob <= 0.5
+        need(drawn, "prob", f"{self.prob} is too much for links: each draws from [0, 2·prob]")
+        least = self.prob / (1 - self.prob) if self.model == "bursts" and self.prob < 1 else 0.0
+        need(
+            self.burst_count >= least,
+            "burst_count",
+            f"{self.burst_count} is too short to lose a share of {self.prob}: give at least "
+            f"prob/(1-prob) = {least:.3g}",
+        )
 
 
-class NetworkConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NetworkConfig(Config, frozen=True, kw_only=True):
     """What the links do to messages, all the time."""
 
     delay: Delay = Delay()
     loss: Loss = Loss()
-    duplicate_prob: float = 0.0  #: A message arrives twice.
-    reorder_prob: float = 0.0  #: A message is held back by up to `reorder_by`, so that later ones overtake it.
-    reorder_by: Duration = ms(200)  #: The longest that a message is held back.
-    fifo: bool = False  #: Nothing overtakes on the way from one node to another, as over TCP.
-    corrupt_prob: float = 0.0  #: A message arrives damaged: the receiver's decoder drops it, and counts it.
+    duplicate_prob: Annotated[Probability, Doc("A message arrives twice.")] = 0.0
+    reorder_prob: Annotated[
+        Probability, Doc("A message is held back by up to `reorder_by`, so that later ones overtake it.")
+    ] = 0.0
+    reorder_by: Annotated[Pause, Doc("The longest that a message is held back.")] = ms(200)
+    fifo: Annotated[bool, Doc("Nothing overtakes on the way from one node to another, as over TCP.")] = False
+    corrupt_prob: Annotated[Probability, Doc("A message arrives damaged: its receiver drops and counts it.")] = 0.0
 
-    def __post_init__(self) -> None:
-        for name in ("duplicate_prob", "reorder_prob", "corrupt_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{getattr(self, name)} is not a probability: give a number from 0 to 1", field=name)
-        if not 0 <= self.reorder_by < FOREVER:
-            raise ConfigError("must be 0 or more, and finite", field="reorder_by")
-        if self.fifo and self.reorder_prob:
-            raise ConfigError("contradicts reorder_prob: choose one", field="fifo")
+    def check(self) -> None:
+        need(not (self.fifo and self.reorder_prob), "fifo", "contradicts reorder_prob: choose one")
 
     def without_faults(self) -> "NetworkConfig":
         """Return the same delays, with nothing lost, doubled, damaged or overtaken on purpose."""

@@ -8,12 +8,11 @@ places), ties by the lowest index, so that the same graph always gives the same 
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from math import ceil, cos, dist, inf, isqrt, pi, sin, sqrt
+from math import ceil, cos, dist, isqrt, pi, sin, sqrt
 from random import Random
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
-
+from doyen.core.config import Config, Doc, Positive, Scale, need
 from doyen.errors import ConfigError
 from doyen.sim.streams import Stream
 
@@ -24,25 +23,19 @@ Spot = tuple[float, float]  # Metres east and north.
 DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until it is connected.
 
 
-class TopologyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopologyConfig(Config, frozen=True, kw_only=True):
     """Who is linked to whom."""
 
-    shape: Shape = "complete"  #: Everything but `complete` is travelled hop by hop.
-    arity: int = 2  #: tree: children per node.
-    reach_m: float = 4.0  #: geometric, clusters: how far a radio carries, in metres.
-    density: float = 0.22  #: geometric, clusters: nodes per square metre.
-    cluster_count: int = 5  #: clusters: how many; nodes are spread over them unevenly.
-    edges: tuple[tuple[int, int], ...] = ()  #: edges: the graph itself, as pairs of indices.
+    shape: Annotated[Shape, Doc("Everything but `complete` is travelled hop by hop.")] = "complete"
+    arity: Annotated[Positive, Doc("tree: children per node.")] = 2
+    reach_m: Annotated[Scale, Doc("geometric, clusters: how far a radio carries, in metres.")] = 4.0
+    density: Annotated[Scale, Doc("geometric, clusters: nodes per square metre.")] = 0.22
+    cluster_count: Annotated[Positive, Doc("clusters: how many; nodes are spread over them unevenly.")] = 5
+    edges: Annotated[tuple[Link, ...], Doc("edges: the graph itself, as pairs of indices.")] = ()
 
-    def __post_init__(self) -> None:
-        for name in ("arity", "cluster_count"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{getattr(self, name)} is too few: give at least 1", field=name)
-        for name in ("reach_m", "density"):
-            if not 0 < getattr(self, name) < inf:
-                raise ConfigError(f"{getattr(self, name)} must be positive and finite", field=name)
-        if bool(self.edges) != (self.shape == "edges"):
-            raise ConfigError('and shape = "edges" go together: give both, or neither', field="edges")
+    def check(self) -> None:
+        both = bool(self.edges) == (self.shape == "edges")
+        need(both, "edges", 'and shape = "edges" go together: give both, or neither')
 
 
 class Topology:

@@ -9,7 +9,7 @@ files, `doyen.testing.Cluster`, churn and checkers all stand on this world and a
     regions      who reaches whom, as things are now
     disagreement why a region does not have the leader that it ought to have
 
-This is the only module of `doyen.sim` that knows how a stack is built.
+This is the only module of `doyen.sim` that knows how a stack is built (decision 100).
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from msgspec.msgpack import decode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, to_seconds
+from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -146,8 +147,8 @@ class World:
         host = node.host
         if node.state in ("up", "slow") and host is not None:
             for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
-                if hasattr(host.ports[channel].machine, "leave"):
-                    host.command(channel, "leave", node.now())
+                if LeaveGroup in host.ports[channel].handlers:
+                    host.tell(LeaveGroup(), node.now(), channel=channel)
         self.sim.crash(node)
 
     def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
@@ -158,7 +159,7 @@ class World:
             self.machine(node).check_heir(to)
         except LocalProtocolError:
             return False
-        self.sim.command(node, ELECTION, "resign", to=to)
+        self.sim.tell(node, Resign(to), channel=ELECTION)
         if self.kind.stands_again:
             self.standings[node.index] = None
         return True
@@ -167,7 +168,7 @@ class World:
         """Have a node that resigned stand for election again."""
         if self.kind.stands_again and node.host is not None:
             self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
-            self.sim.command(node, ELECTION, "stand")
+            self.sim.tell(node, Stand(), channel=ELECTION)
 
     def set_score(self, node: SimNode, score: Standing) -> None:
         """Set what the node's application says that it is worth, now and whenever it is asked."""
@@ -176,7 +177,7 @@ class World:
             if not self._is_rated:
                 self.sim.tell(node, ScoreGiven(0, score), channel=ELECTION)
             if NOTES in node.host.ports:
-                self.sim.command(node, NOTES, "say", score=float(score))
+                self.sim.tell(node, ChangeNote(score=float(score)), channel=NOTES)
 
     def step_wall_clock(self, node: SimNode, by: Duration) -> None:
         """Set the clock that people read, and nothing else goes by."""
@@ -325,7 +326,7 @@ class World:
     def _score_of(self, node: SimNode) -> Standing:
         """Return what a node answers when an election asks for its score."""
         if self._is_rated:
-            from doyen.node.quality import own_quality, rating_of
+            from doyen.score.rating import own_quality, rating_of
 
             return own_quality(rating_of(self.config.attributes, self.config.measures))
         score = self._scores.get(node.index, self._configured[node.index])

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
+from doyen.core.commands import Resign
 from doyen.core.ids import NodeId
 from doyen.core.kinds import ElectionChoice
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -177,7 +178,7 @@ class Cluster:
     # Commands.
 
     def resign(self, name: str, to: str | None = None) -> None:
-        self.sim.command(self._node(name), ELECTION, "resign", to=None if to is None else NodeId(to))
+        self.sim.tell(self._node(name), Resign(None if to is None else NodeId(to)), channel=ELECTION)
 
     def leave(self, name: str) -> None:
         """End a node in order, and for good."""

@@ -152,9 +152,11 @@ class Processes:
         for process in living:
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGTERM if self._patience_s else signal.SIGKILL)
-        ended = await asyncio.gather(*(process.end(self._patience_s) for process in living), return_exceptions=True)
+        # A second signal to a process that has just ended would take its exit code from asyncio.
+        ends = (process.end(self._patience_s) if self._patience_s else process.wait() for process in living)
+        ended = await asyncio.gather(*ends, return_exceptions=True)
         for error in ended:
-            if error is not None:
+            if isinstance(error, BaseException):
                 raise error
 
     async def _read(self, process: Process, on_line: OnLine | None) -> None:

@@ -4,17 +4,18 @@ Deviation: a leader repeats its `Coordinator`, so that no lost message can leave
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct
 
-from doyen.core import Duration, Instant, LeaderElected, LeaderLost, NodeId, NoLease, Out, Term, ViewChanged, ms
+from doyen.core import Instant, LeaderElected, LeaderLost, NodeId, NoLease, Out, Term, ViewChanged, ms
+from doyen.core.config import Config, Doc, Period
 from doyen.core.order import order
 
 
-class BullyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    answer_timeout: Duration = ms(300)  #: Patience for an answer, then for a coordinator.  About two round trips.
-    repeat_interval: Duration = ms(1000)  #: A leader says so again.  Long: who missed it waits.
+class BullyConfig(Config, frozen=True, kw_only=True):
+    answer_timeout: Annotated[Period, Doc("The wait for an answer, then for a coordinator: two round trips.")] = ms(300)
+    repeat_interval: Annotated[Period, Doc("A leader says so again after each. Long: who missed it waits.")] = ms(1000)
 
 
 class Elect(Struct, frozen=True, array_like=True, tag="E"):
@@ -51,6 +52,7 @@ class Bully(NoLease):
         self._present: Sequence[NodeId] = ()
         self._attempt = 0  # The election under way; 0: none.
         self.term: Term | None = None
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def named(self) -> NodeId | None:

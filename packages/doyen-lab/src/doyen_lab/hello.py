@@ -6,27 +6,26 @@ everything.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant, ms
+from doyen.core.clock import Instant, ms
+from doyen.core.config import Config, Doc, Period, need
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
-from doyen.errors import ConfigError
 
 
-class HelloConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often neighbours greet each other, and when a link counts as down."""
+class HelloConfig(Config, frozen=True, kw_only=True):
+    """The time between greetings, and when a link counts as down."""
 
-    interval: Duration = ms(100)  #: Between greetings.  Short: traffic.  Long: slow to notice.
-    silence: Duration = ms(350)  #: A link without a greeting for this time is down.  Below 2·interval one loss does it.
+    interval: Annotated[Period, Doc("The time between greetings. Short: traffic. Long: slow to notice.")] = ms(100)
+    silence: Annotated[Period, Doc("A link without greetings for this time is down; above 2·interval.")] = ms(350)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.interval < self.silence < FOREVER:
-            raise ConfigError(f"need 0 < interval < silence, both finite, got {self}", field="silence")
+    def check(self) -> None:
+        need(self.interval < self.silence, "silence", "must be more than interval")
 
 
 class Greeting(Struct, frozen=True, gc=False, array_like=True, tag="H"):

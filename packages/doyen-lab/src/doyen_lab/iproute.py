@@ -101,7 +101,7 @@ def enter(namespace: str) -> None:
 
 
 def within(namespace: str, make: Callable[[], T]) -> T:
-    """Return what `make` makes inside: a socket stays in the namespace where it was made, whoever uses it."""
+    """Return what `make` makes inside: a socket stays in the namespace where it was made."""
 
     def made() -> T:
         enter(namespace)

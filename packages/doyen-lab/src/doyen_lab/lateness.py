@@ -1,4 +1,4 @@
-"""How late timers are on this machine: a process that only naps, to wake at fixed instants, and remembers how late.
+"""Measures how late timers are on this machine: a process only naps, to wake at fixed instants, and remembers how late.
 
 A takeover measured while the machine itself stood still says nothing about the protocol.  Run as a process of its
 own, so that no work of the measurement delays it; asked by one line, it answers with what was worst since the last.

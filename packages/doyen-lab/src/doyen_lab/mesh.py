@@ -6,7 +6,7 @@
     …                              doyen4 ─ eth0 ─ r4 ─ eth0 ─ zookeeper4
 
 Several systems (tenants) live on one mesh at a time, each process in a namespace and behind an interface of its own,
-so that the same links, with the same losses, carry both, and their counters are apart.
+so that the same links, with the same losses, carry both, and their counters are apart (decision 24).
 
 Routes are static shortest paths (ties to the lowest neighbour), set once: no routing daemon.  Loss is drawn by
 `iptables -m statistic` for every packet that a router receives from another, so once per hop, whoever it is for; it
@@ -34,7 +34,7 @@ _ROUTING = {"ipv4/ip_forward": 1, "ipv4/conf/all/rp_filter": 0, "ipv4/conf/defau
 
 
 class HopCounters(Struct, frozen=True):
-    """What one tenant's packets did on the mesh, summed over routers: a packet over three hops counts three times."""
+    """Counts one tenant's packets on the mesh, summed over routers: a packet over three hops counts three times."""
 
     packets: int
     bytes: int
@@ -169,7 +169,7 @@ class Mesh:
 
 
 class Guests(Network):
-    """One tenant's guests, as a network of their own; the mesh itself is entered and left by whoever made it."""
+    """One tenant's guests, as a network of their own; its maker enters and leaves the mesh itself."""
 
     def __init__(self, mesh: Mesh, tenant: str) -> None:
         self.mesh, self.tenant, self.nodes = mesh, tenant, mesh.guests[tenant]

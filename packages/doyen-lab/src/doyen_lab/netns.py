@@ -60,7 +60,7 @@ LINK_LOCAL = ipaddress.ip_network("fe80::/64")
 
 
 class Counters(Struct, frozen=True):
-    """What went through one interface."""
+    """Counts the traffic of one interface."""
 
     tx_bytes: int
     tx_packets: int
@@ -116,7 +116,7 @@ class Network:
         """Make the hosts, and push onto `cleanup` how they are removed; by default there is nothing to make."""
 
     def cut(self, i: int, /) -> None:
-        """Cut a host off silently: its interface stays up, and nobody is told."""
+        """Cut a host off silently: its interface stays up, and nobody is notified."""
         raise LocalProtocolError("nobody can be cut off here: use namespaces")
 
     def mend(self, i: int, /) -> None:
@@ -145,7 +145,7 @@ class Namespaces(Network):
         self.nodes = [host(prefix, i, f"veth{i}") for i in range(node_count)]
 
     def cut(self, i: int) -> None:
-        """Cut a host off silently: the bridge no longer forwards for it, its interface stays up, and nobody is told."""
+        """Cut a host off silently: the bridge no longer forwards for it, but its interface stays up."""
         self._plug(i, "nomaster")
 
     def mend(self, i: int) -> None:

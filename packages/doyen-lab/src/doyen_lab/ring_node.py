@@ -33,7 +33,7 @@ LOOK_EVERY_S = 0.02
 
 
 class RingPlan(Struct, frozen=True, kw_only=True):
-    """What one member is told at its start."""
+    """The arguments of one member."""
 
     hosts: dict[NodeId, str]  # Where every member listens, by name; founders first.
     founders: int

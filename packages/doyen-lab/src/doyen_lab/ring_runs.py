@@ -37,7 +37,7 @@ NOTICED = 3  # Leases after a kill: by then every monitor has noticed.
 
 
 class Kill(Struct, frozen=True, kw_only=True):
-    """What came of one group of members that was killed at once; times are in T_l."""
+    """The outcome of killing one group of members at once; times are in T_l."""
 
     killed: tuple[str, ...]
     alive: int  # After it had settled.
@@ -120,7 +120,7 @@ class RingCluster(Entrant):
         self.told.append((name, _TOLD.decode(line)))
 
     def who_told(self, event: str) -> list[str]:
-        """Return the members that told of such an event, in the order in which they did."""
+        """Return the members that reported such an event, in the order in which they did."""
         return [name for name, told in self.told if told.event == event]
 
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> None:

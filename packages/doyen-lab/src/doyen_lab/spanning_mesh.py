@@ -16,6 +16,7 @@ silently, processes killed; nobody is told but by hellos.
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,7 @@ from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.hello import HelloConfig
+from doyen_lab.netns import Namespace
 from doyen_lab.spanning_node import MeshTold, SpanningPlan
 from doyen_lab.switch import Switch
 from doyen_papers.score.graph import regions
@@ -44,8 +46,6 @@ PATIENCE_S: Final = 25.0
 UNCOUNTED: Final = frozenset({"state"})  # Pulses go on meanwhile.
 
 _TOLD: Final = msgspec.json.Decoder(MeshTold)
-
-Pairs = Iterable[tuple[str, str]]
 
 
 class Step(Struct, frozen=True):
@@ -79,12 +79,14 @@ class MeshRun(Struct, frozen=True, kw_only=True):
 class SpanningMesh(Entrant):
     """Processes of `spanning_node`, one per host, on a network that carries packets between neighbours only."""
 
-    def __init__(self, network: Switch, folder: Path, names: Sequence[str], world: "_World") -> None:
-        super().__init__("mesh", network, folder, names=names)
-        self.switch, self.world = network, world
-        self._neighbours = {name: sorted(world.linked(name), key=order) for name in names}
+    def __init__(self, switch: Switch, folder: Path, world: "_World") -> None:
+        super().__init__("mesh", switch, folder, names=sorted(world.quality, key=order))
+        self.switch, self.world = switch, world
+        self.index = {name: i for i, name in enumerate(self.names)}
         self.up: dict[str, frozenset[str]] = {}
         self.kinds: dict[str, dict[str, int]] = {}
+        self.steps: list[Step] = []
+        self._neighbours = {name: sorted(world.linked(name), key=order) for name in self.names}
 
     def command(self, name: str) -> list[str]:
         self.up[name] = frozenset()
@@ -109,21 +111,64 @@ class SpanningMesh(Entrant):
         if told.event in ("elected", "lost"):
             self.ledger.say(name, told.leader if told.event == "elected" else None, told.clock)
 
-    async def counted(self) -> dict[str, int]:
-        """Return the messages that the living have sent so far, pulses apart."""
-        self.kinds.clear()
-        for name in self.rest():
-            self.process_of(name).send_signal(signal.SIGUSR2)
-        await self.ledger.until(lambda: all(name in self.kinds for name in self.rest()), PATIENCE_S)
-        total: dict[str, int] = {}
-        for kinds in self.kinds.values():
-            for kind, count in kinds.items():
-                if kind not in UNCOUNTED:
-                    total[kind] = total.get(kind, 0) + count
-        return total
+    # The course.
 
-    async def agree(self, wanted: Mapping[tuple[str, ...], str], since: Instant) -> float:
-        """Wait until every region names its leader, and still does two pulses later; return seconds since `since`."""
+    async def run(self, parted: Sequence[str]) -> MeshRun:
+        world = self.world
+        begun = await self.start_all()
+        await self._links_up()
+        at = await self.settled(PATIENCE_S, CALM_S)
+        named = str(self.ledger.named_by(self.names[0]))
+        self.steps.append(Step("started", {",".join(self.names): named}, (at - begun) / 1e9))
+        messages = await self._counted_election()
+
+        leader = world.best(world.alive)
+        for other in sorted(world.linked(leader), key=order)[:2]:
+            self._cut_link(leader, other)
+        await self._links_up()
+        await self._step("links cut", boot_time_ns())
+
+        at = await self.kill(leader)
+        world.alive.discard(leader)
+        heir = world.best(world.alive)
+        self._cut_link(heir, min(world.linked(heir), key=order))  # Meanwhile.
+        await self._step("leader dead", at)
+
+        at = boot_time_ns()
+        for edge in sorted(map(sorted, world.edges - world.cut)):
+            if len({*parted} & {*edge}) == 1:
+                self._cut_link(*edge)
+        await self._step("parted", at)
+
+        at = boot_time_ns()
+        self.switch.heal()
+        world.cut.clear()
+        await self._step("healed", at)
+
+        (named,), at = world.leaders().values(), boot_time_ns()
+        await self.start_member(leader)
+        world.alive.add(leader)
+        await self._links_up()
+        await self._step("returned", at, {tuple(sorted(world.alive, key=order)): named})
+        return self._result(messages)
+
+    def _cut_link(self, a: str, b: str) -> None:
+        self.switch.cut(self.index[a], self.index[b])
+        self.world.cut.add(frozenset((a, b)))
+
+    async def _links_up(self) -> None:
+        """Wait until both ends of every link hold it for what it is."""
+        world = self.world
+        try:
+            await self.ledger.until(
+                lambda: all(self.up[name] == world.linked(name) for name in world.alive), PATIENCE_S
+            )
+        except TimeoutError:
+            raise TransportError(f"links did not come up within {PATIENCE_S:g} s: {self.up}") from None
+
+    async def _step(self, what: str, since: Instant, wanted: dict[tuple[str, ...], str] | None = None) -> None:
+        """Wait until every region names its leader, and still does two pulses later."""
+        wanted = wanted or self.world.leaders()
 
         def look() -> tuple[str, Instant] | None:
             found = [(self.ledger.known(members), leader) for members, leader in wanted.items()]
@@ -131,14 +176,62 @@ class SpanningMesh(Entrant):
                 return None
             return "", max(known[1] for known, _ in found if known is not None)
 
-        _, at = await self.ledger.steady(look, CALM_S, PATIENCE_S)
-        return max(0.0, (at - since) / 1e9)
+        try:
+            _, at = await self.ledger.steady(look, CALM_S, PATIENCE_S)
+        except TimeoutError:
+            raise TransportError(
+                f"{what}: not agreed within {PATIENCE_S:g} s on {wanted}: {self.who_names_whom()}"
+            ) from None
+        leaders = {",".join(members): leader for members, leader in wanted.items()}
+        self.steps.append(Step(what, leaders, max(0.0, (at - since) / 1e9)))
+
+    async def _counted_election(self) -> dict[str, int]:
+        """Let one node initiate; return the messages of that election, by kind."""
+        at, before, log_before = boot_time_ns(), await self._counted(), len(self.ledger.log)
+        self.process_of(self.names[0]).send_signal(signal.SIGUSR1)
+        await self.ledger.until(
+            lambda: {member for member, named, _ in self.ledger.log[log_before:] if named} >= {*self.names},
+            PATIENCE_S,
+        )
+        await self._step("elected", at)
+        return dict(sorted((await self._counted() - before).items()))
+
+    async def _counted(self) -> Counter[str]:
+        """Return the messages that the living have sent so far, pulses apart."""
+        self.kinds.clear()
+        for name in self.rest():
+            self.process_of(name).send_signal(signal.SIGUSR2)
+        await self.ledger.until(lambda: all(name in self.kinds for name in self.rest()), PATIENCE_S)
+        total = sum((Counter(kinds) for kinds in self.kinds.values()), Counter[str]())
+        return Counter({kind: count for kind, count in total.items() if kind not in UNCOUNTED})
+
+    # Figures.
+
+    def _result(self, messages: dict[str, int]) -> MeshRun:
+        world, names = self.world, self.names
+        leaves = sum(len(world.linked(name)) == 1 for name in names if name != min(names, key=order))
+        packets: Counter[str] = Counter()
+        for (a, b), counters in self.switch.traffic().links.items():
+            packets[f"{names[min(a, b)]}-{names[max(a, b)]}"] += counters.packets
+        return MeshRun(
+            steps=self.steps,
+            messages=messages,
+            total=sum(messages.values()),
+            expected=message_count(len(world.edges), len(names), leaves),
+            hosts=[self._host(name, pid, node) for name, pid, node in self.entries()],
+            link_packets=dict(packets),
+        )
+
+    def _host(self, name: str, pid: int, node: Namespace) -> Host:
+        counters = node.counters()
+        inode = Path(f"/proc/{pid}/ns/net").stat().st_ino
+        return Host(name, pid, node.name, inode, counters.tx_packets, counters.rx_packets)
 
 
 class _World:
     """The mesh as it should be: who lives, which links carry, who then leads where."""
 
-    def __init__(self, edges: Pairs, quality: Mapping[str, float]) -> None:
+    def __init__(self, edges: Iterable[tuple[str, str]], quality: Mapping[str, float]) -> None:
         self.quality = quality
         self.edges = {frozenset(edge) for edge in edges}
         self.cut: set[frozenset[str]] = set()
@@ -160,125 +253,8 @@ class _World:
 
 async def run_mesh(edges: Sequence[tuple[str, str]], quality: Mapping[str, float], *, parted: Sequence[str]) -> MeshRun:
     """Play the whole course; `parted` is the region that is cut off for a while."""
-    names = sorted(quality, key=order)
-    index = {name: i for i, name in enumerate(names)}
-    pairs = [(index[a], index[b]) for a, b in edges]
+    index = {name: i for i, name in enumerate(sorted(quality, key=order))}
+    switch = Switch(len(index), edges=[(index[a], index[b]) for a, b in edges], relay=False, multicast=False)
     with tempfile.TemporaryDirectory(prefix="doyen-mesh-") as folder:
-        network = Switch(len(names), edges=pairs, relay=False, multicast=False)
-        async with SpanningMesh(network, Path(folder), names, _World(edges, quality)) as group:
-            return await _Course(group).run(parted)
-
-
-class _Course:
-    def __init__(self, group: SpanningMesh) -> None:
-        self.group, self.world, self.network = group, group.world, group.switch
-        self.index = {name: i for i, name in enumerate(group.names)}
-        self.steps: list[Step] = []
-
-    async def run(self, parted: Sequence[str]) -> MeshRun:
-        group, world = self.group, self.world
-        begun = await group.start_all()
-        await self._links_up()
-        at = await group.settled(PATIENCE_S, CALM_S)
-        named = str(group.ledger.named_by(group.names[0]))
-        self.steps.append(Step("started", {",".join(self.index): named}, (at - begun) / 1e9))
-        messages = await self._counted_election()
-
-        leader = world.best(world.alive)
-        for other in sorted(world.linked(leader), key=order)[:2]:
-            self._cut(leader, other)
-        await self._links_up()
-        await self._step("links cut", boot_time_ns())
-
-        at = await group.kill(leader)
-        world.alive.discard(leader)
-        heir = world.best(world.alive)
-        self._cut(heir, min(world.linked(heir), key=order))  # Meanwhile.
-        await self._step("leader dead", at)
-
-        at = boot_time_ns()
-        inside = set(parted)
-        for edge in sorted(map(sorted, world.edges - world.cut)):
-            if len(inside & set(edge)) == 1:
-                self._cut(*edge)
-        await self._step("parted", at)
-
-        at = boot_time_ns()
-        self._mend_all()
-        await self._step("healed", at)
-
-        before, at = world.leaders(), boot_time_ns()
-        await group.start_member(leader)
-        world.alive.add(leader)
-        await self._links_up()
-        (named,) = before.values()
-        await self._step("returned", at, {tuple(sorted(world.alive, key=order)): named})
-        return self._result(messages)
-
-    async def _links_up(self) -> None:
-        """Wait until both ends of every link hold it for what it is."""
-        group, world = self.group, self.world
-        try:
-            await group.ledger.until(
-                lambda: all(group.up[name] == world.linked(name) for name in world.alive), PATIENCE_S
-            )
-        except TimeoutError:
-            raise TransportError(f"links did not come up within {PATIENCE_S:g} s: {group.up}") from None
-
-    async def _step(self, what: str, since: Instant, wanted: dict[tuple[str, ...], str] | None = None) -> None:
-        wanted = wanted or self.world.leaders()
-        try:
-            took_s = await self.group.agree(wanted, since)
-        except TimeoutError:
-            raise TransportError(
-                f"{what}: not agreed within {PATIENCE_S:g} s on {wanted}: {self.group.who_names_whom()}"
-            ) from None
-        self.steps.append(Step(what, {",".join(members): leader for members, leader in wanted.items()}, took_s))
-
-    async def _counted_election(self) -> dict[str, int]:
-        group, at = self.group, boot_time_ns()
-        before = await group.counted()
-        log_before = len(group.ledger.log)
-        group.process_of(group.names[0]).send_signal(signal.SIGUSR1)
-        await group.ledger.until(
-            lambda: {member for member, named, _ in group.ledger.log[log_before:] if named} >= {*group.names},
-            PATIENCE_S,
-        )
-        await self._step("elected", at)
-        after = await group.counted()
-        return {kind: after[kind] - before.get(kind, 0) for kind in sorted(after) if after[kind] > before.get(kind, 0)}
-
-    # Faults.
-
-    def _cut(self, a: str, b: str) -> None:
-        self.network.cut(self.index[a], self.index[b])
-        self.world.cut.add(frozenset((a, b)))
-
-    def _mend_all(self) -> None:
-        self.network.heal()
-        self.world.cut.clear()
-
-    # Figures.
-
-    def _result(self, messages: dict[str, int]) -> MeshRun:
-        world, names = self.world, list(self.index)
-        traffic = self.network.traffic()
-        leaves = sum(len(world.linked(name)) == 1 for name in names if name != min(names, key=order))
-        packets: dict[str, int] = {}
-        for (a, b), counters in traffic.links.items():
-            key = f"{names[min(a, b)]}-{names[max(a, b)]}"
-            packets[key] = packets.get(key, 0) + counters.packets
-        return MeshRun(
-            steps=self.steps,
-            messages=messages,
-            total=sum(messages.values()),
-            expected=message_count(len(world.edges), len(names), leaves),
-            hosts=[self._host(name) for name in names],
-            link_packets=packets,
-        )
-
-    def _host(self, name: str) -> Host:
-        node, pid = self.group.hosts[name], self.group.process_of(name).pid
-        counters = node.counters()
-        inode = Path(f"/proc/{pid}/ns/net").stat().st_ino
-        return Host(name, pid, node.name, inode, counters.tx_packets, counters.rx_packets)
+        async with SpanningMesh(switch, Path(folder), _World(edges, quality)) as group:
+            return await group.run(parted)

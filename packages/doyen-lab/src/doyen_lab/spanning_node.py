@@ -19,22 +19,24 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.core.codec import Codec
+from doyen.core.commands import Initiate
+from doyen.core.effects import Fact, Handler
 from doyen.core.host import Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.election.spanning import Spanning, SpanningConfig
+from doyen.election.spanning.messages import NAMES
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
-from doyen.node.told import Told
 from doyen_lab.hello import Hello, HelloConfig
 
 ELECTION, LINKS = "election", "links"
 
 
 class SpanningPlan(Struct, frozen=True, kw_only=True):
-    """What one process is told at its start."""
+    """The arguments of one process."""
 
     group: str
     name: NodeId
@@ -46,9 +48,12 @@ class SpanningPlan(Struct, frozen=True, kw_only=True):
     state: str  # A directory of its own: the highest sequence seen survives its death.
 
 
-class MeshTold(Told, frozen=True, omit_defaults=True):
+class MeshTold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line that a process writes."""
 
+    event: str  # started, elected, lost, link, status
+    clock: Instant
+    leader: str = ""
     up: tuple[str, ...] = ()  # Neighbours to which there is a link.
     kinds: dict[str, int] = {}  # Messages of the election sent so far, by name.
 
@@ -60,11 +65,23 @@ class Tap:
         self._port, self._kinds = port, kinds
 
     def send(self, to: NodeId | Address, message: Any) -> None:
-        self._kinds[type(message).__name__.lower()] += 1
+        self._kinds[NAMES[type(message)]] += 1
         self._port.send(to, message)
 
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._port, verb)
+    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
+        self._port.subscribe(kind, handle)
+
+    def multicast(self, message: Any) -> None:
+        self._port.multicast(message)
+
+    def set_timer(self, timer: Any, at: Instant) -> None:
+        self._port.set_timer(timer, at)
+
+    def emit(self, fact: Any) -> None:
+        self._port.emit(fact)
+
+    def persist(self, record: Any) -> None:
+        self._port.persist(record)
 
 
 class MeshNode:
@@ -82,7 +99,7 @@ class MeshNode:
         self.hello: Hello = driver.add(
             LINKS, lambda port: Hello(plan.name, plan.hello, port, neighbours=plan.neighbours, incarnation=life)
         )
-        self.machine: Spanning = driver.add(
+        driver.add(
             ELECTION,
             lambda port: Spanning(
                 plan.name,
@@ -100,37 +117,25 @@ class MeshNode:
         await self.driver.start()
         loop.add_signal_handler(signal.SIGTERM, done.set)
         loop.add_signal_handler(signal.SIGINT, done.set)
-        loop.add_signal_handler(signal.SIGUSR1, self.driver.command, ELECTION, "initiate")
+        loop.add_signal_handler(signal.SIGUSR1, lambda: self.driver.tell(Initiate(), channel=ELECTION))
         loop.add_signal_handler(signal.SIGUSR2, self.tell, "status")
-        self.tell("started", pid=os.getpid(), address=str(self.plan.bind))
+        self.tell("started")
         await done.wait()
         self.driver.close()
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         match fact:
             case LeaderElected(term):
-                self.tell("elected", leader=term.leader, term=term.number)
-            case LeaderLost(term, reason):
-                self.tell("lost", leader=term.leader, term=term.number, reason=reason)
+                self.tell("elected", term.leader)
+            case LeaderLost(term):
+                self.tell("lost", term.leader)
             case LinkChanged():
                 self.tell("link")
 
-    def tell(self, event: str, **fields: Any) -> None:
-        told = MeshTold(
-            event,
-            self.plan.name,
-            time.time(),
-            self.driver.clock(),
-            status=self.machine.status.value,
-            sent=self.driver.transport.sent_count,
-            received=self.driver.received_count,
-            refused=dict(self.driver.refused),
-            up=tuple(self.hello.up),
-            kinds=dict(self.kinds),
-            **fields,
-        )
-        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
-        sys.stdout.buffer.flush()
+    def tell(self, event: str, leader: str = "") -> None:
+        up, kinds = tuple(self.hello.up), dict(self.kinds)
+        told = MeshTold(event=event, clock=self.driver.clock(), leader=leader, up=up, kinds=kinds)
+        os.write(1, msgspec.json.encode(told) + b"\n")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ PLAIN = Link()
 
 
 class Traffic(Struct, frozen=True):
-    """What crossed the network since it was made, link by link and direction by direction."""
+    """Counts what crossed the network since it was made, link by link and direction by direction."""
 
     links: dict[Edge, LinkCounters]
     unroutable: int  # Packets for nobody here, or for a host that there is no way to.
@@ -49,7 +49,7 @@ class Traffic(Struct, frozen=True):
 
     @property
     def packets(self) -> int:
-        """How many packets there were at every hop: one that crosses three links counts three times."""
+        """Return the number of packets at every hop: one that crosses three links counts three times."""
         return sum(link.packets for link in self.links.values())
 
     @property
@@ -62,7 +62,7 @@ class Traffic(Struct, frozen=True):
 
     @property
     def refused(self) -> int:
-        """How many packets met a link that was cut."""
+        """Return the number of packets that met a link that was cut."""
         return sum(link.refused for link in self.links.values())
 
 
@@ -124,6 +124,10 @@ class Switch(Network):
         self._check_linked(a, b)
         return self._links[a, b]
 
+    def directions(self) -> list[Edge]:
+        """Return every link, once from either end."""
+        return list(self._links)
+
     def reaches(self, a: int, b: int) -> bool:
         """Whether packets from a arrive at b: every link on the way is up."""
         links = way(self._hops, a, b)
@@ -134,7 +138,7 @@ class Switch(Network):
         self._change(self._between(a, b, both), fields)
 
     def set_all(self, **fields: Any) -> None:
-        self._change(list(self._links), fields)
+        self._change(self.directions(), fields)
 
     def set_up(self, directions: Iterable[Edge], up: bool) -> None:
         """Cut or mend these directions, each from its first host to its second."""

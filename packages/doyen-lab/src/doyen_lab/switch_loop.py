@@ -44,11 +44,11 @@ class Link(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     duplicate: float = 0.0  #: The chance that a packet arrives twice.
     reorder: float = 0.0  #: The chance that a packet is held back, so that later ones overtake it,
     reorder_by: int = 0  #: by a time from 0 to this, in nanoseconds.
-    up: bool = True  #: False: cut; nothing crosses it, and nobody is told.
+    up: bool = True  #: False: cut; nothing crosses it, and nobody is notified.
 
 
 class LinkCounters(Struct):
-    """What one direction of one link did.  A packet that crosses three links is counted by all three."""
+    """Counts what one direction of one link did; a packet that crosses three links is counted by all three."""
 
     packets: int = 0  # Offered to it.
     bytes: int = 0  # Of these, IP header included.
@@ -59,7 +59,7 @@ class LinkCounters(Struct):
 
 
 class SwitchPlan(Struct, frozen=True, kw_only=True):
-    """What the loop is told at its start."""
+    """The arguments of the loop."""
 
     namespaces: list[str]
     interface: str
@@ -72,7 +72,7 @@ class SwitchPlan(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What the loop is told later: some directions change; the answer has the counters if they were asked for."""
+    """Asks the loop to change some directions; the answer has the counters if they were asked for."""
 
     links: list[tuple[int, int, Link]] = []
     count: bool = False

@@ -1,4 +1,4 @@
-"""What processes use, asked of /proc alone: no packet is sent for it, and the measured process does nothing for it."""
+"""Reads from /proc what processes use: no packet is sent for it, and the measured process does nothing for it."""
 
 import os
 from collections.abc import Sequence

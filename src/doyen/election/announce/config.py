@@ -1,63 +1,42 @@
 """The intervals and options of announce-listen elections."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
-from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.core.clock import FOREVER, ms, seconds
+from doyen.core.config import Config, Doc, Pause, Period, Positive, Share, Timeout, need
 from doyen.election.announce.wakeup import RankMap, TimerShape
-from doyen.errors import ConfigError
+
+LeaderIs = Literal["best", "earliest"]
 
 LEADER_COUNT_MAX: Final = 64
+LeaderCount: TypeAlias = Annotated[int, Meta(ge=1, le=LEADER_COUNT_MAX)]
 BYE_COUNT_MAX: Final = 32
 
 
-class AnnounceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnnounceConfig(Config, frozen=True, kw_only=True):
     """How a group announces and listens; the same on every member."""
 
-    announce_interval: Duration = seconds(1)  #: T_A.  Short: traffic.  Long: slow takeover.
-    listen_timeout: Duration = seconds(
-        3
-    )  #: T_L = k·T_A.  Short: false departures (N−1)(1−l)l^k per T_A.  Long: slow takeover.
-    suppress_interval: Duration = ms(500)  #: T_S.  0 is LE-A: all speak at once.  Long: slow first election.
-    leader_is: Literal["best", "earliest"] = "best"  #: `earliest` is LE-M: the wake-up decides, not the standing.
-    timer: TimerShape = "uniform"  #: Wake-up distribution; exponential: fewer messages, a later first leader.
-    rank_map: RankMap = "none"  #: Whether a process with a better place wakes earlier.
-    group_size: int = 10  #: N as expected; shapes the exponential timer and the number of Byes, nothing else.
-    leader_count: int = 1  #: k.  A process yields after hearing k better ones; each names all k.
-    query_timeout: Duration = 0  #: T_Q ≥ 2Δ; 0 is off.  A process asks before its first claim, and waits this long.
-    bye_loss: float = 0.0  #: The estimated loss, by which the number of Byes is chosen.
-    bye_target_prob: float = 0.99  #: The probability that everybody is to hear a Bye; 0 is off.
-    bye_from_all: bool = False  #: Members that do not lead say Bye too.
-    ageing_after: Duration = FOREVER  #: When a silent leader yields to any fresh claim; FOREVER is off.
+    announce_interval: Annotated[Period, Doc("T_A. Short: traffic. Long: slow takeover.")] = seconds(1)
+    listen_timeout: Annotated[
+        Timeout, Doc("T_L = k·T_A. Short: (N−1)(1−l)l^k false departures per T_A. Long: slow takeover.")
+    ] = seconds(3)
+    suppress_interval: Annotated[Pause, Doc("T_S. 0 is LE-A: all speak at once. Long: slow first election.")] = ms(500)
+    leader_is: Annotated[LeaderIs, Doc("`earliest` is LE-M: the wake-up decides, not the standing.")] = "best"
+    timer: Annotated[TimerShape, Doc("Wake-up distribution; exponential: fewer messages, later leaders.")] = "uniform"
+    rank_map: Annotated[RankMap, Doc("Whether a process with a better place wakes earlier.")] = "none"
+    group_size: Annotated[Positive, Doc("N as expected; shapes the exponential timer and the number of Byes.")] = 10
+    leader_count: Annotated[LeaderCount, Doc("k. A process yields after hearing k better ones; each names all k.")] = 1
+    query_timeout: Annotated[Pause, Doc("T_Q ≥ 2Δ: the wait for answers before a first claim; 0 is off.")] = 0
+    bye_loss: Annotated[Share, Doc("The estimated loss, by which the number of Byes is chosen.")] = 0.0
+    bye_target_prob: Annotated[Share, Doc("The probability that everybody is to hear a Bye; 0 is off.")] = 0.99
+    bye_from_all: Annotated[bool, Doc("Members that do not lead say Bye too.")] = False
+    ageing_after: Annotated[Timeout, Doc("When a silent leader yields to any fresh claim; inf is off.")] = FOREVER
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        need(0 < self.announce_interval < FOREVER, "announce_interval", "must be positive and finite")
-        need(0 < self.listen_timeout, "listen_timeout", "must be positive (inf: never)")
-        need(0 <= self.suppress_interval < FOREVER, "suppress_interval", "must be 0 (LE-A) or more, and finite")
-        need(0 <= self.query_timeout < FOREVER, "query_timeout", "must be 0 (off) or more, and finite")
-        need(
-            1 <= self.leader_count <= LEADER_COUNT_MAX,
-            "leader_count",
-            f"{self.leader_count} is out of range: give 1 to {LEADER_COUNT_MAX}",
-        )
-        need(1 <= self.group_size, "group_size", f"{self.group_size} is too few: give at least 1")
-        need(0 <= self.bye_loss < 1, "bye_loss", f"{self.bye_loss} is out of range: give 0 or more, and less than 1")
-        need(
-            0 <= self.bye_target_prob < 1,
-            "bye_target_prob",
-            f"{self.bye_target_prob} is out of range: give 0 (off) or more, and less than 1",
-        )
-        need(0 < self.ageing_after, "ageing_after", "must be positive (inf: off)")
-        need(
-            self.leader_is == "best" or self.rank_map == "none",
-            "rank_map",
-            'must be "none" where leader_is = "earliest"',
-        )
+    def check(self) -> None:
+        by_rank = self.leader_is == "best" or self.rank_map == "none"
+        need(by_rank, "rank_map", 'must be "none" where leader_is = "earliest"')
 
     @classmethod
     def paper(cls) -> "AnnounceConfig":

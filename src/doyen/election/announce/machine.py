@@ -28,6 +28,8 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import LeaveGroup, Resign, Stand
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
@@ -59,22 +61,22 @@ class Announce(NoLease):
         "_bar",
         "_claim",
         "_durable",
-        "_election_no",
         "_floor",
         "_heard",
         "_latest",
         "_lift",
-        "_listening",
         "_mine",
         "_out",
         "_passed_over",
         "_reign_no",
         "_retired",
         "_rng",
+        "_silence",
         "_table",
         "_wait_no",
         "common_seed",
         "config",
+        "election_no",
         "me",
         "place",
         "standing",
@@ -112,9 +114,15 @@ class Announce(NoLease):
         self._latest: Heard = _NOTHING  # The one of them that was heard last.
         self._passed_over: Heard = _NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
-        self._wait_no = self._reign_no = self._election_no = self._announce_no = 0
-        self._lift = self._listening = False
+        self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
+        self._lift = False
+        self._silence = Deadline()  # When the leader that was silent for longest is dropped.
         self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
+        out.subscribe(ScoreGiven, self.on_score_given)
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(Resign, self.resign)
+        out.subscribe(Stand, lambda command, now: self.stand(now))
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -208,9 +216,9 @@ class Announce(NoLease):
                 self._out.multicast(Bye(self.term_number))
         self._become_absent()
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Stop leading and go on as a follower: say Bye, and claim nothing until `stand`."""
-        self.check_heir(to)
+        self.check_heir(command.to)
         if self.status is Status.LEADING:
             retired = self.standing
             self.leave(now)
@@ -294,7 +302,7 @@ class Announce(NoLease):
         assert self.status in (Status.ABSENT, Status.FOLLOWING) and self.standing is not None
         self.status = Status.WAITING
         self._wait_no += 1
-        self._election_no += 1
+        self.election_no += 1
         wake_at = now + self._draw(spread)
         # [LE §5.4.3] LE-M: the instant is the claim, and never better than one heard.
         standing = self.standing if self.config.leader_is == "best" else min(-wake_at, self._floor - 1)
@@ -331,7 +339,7 @@ class Announce(NoLease):
         if self.status is not Status.FOLLOWING:
             self._become_follower("left")
         self.status = Status.ABSENT
-        self._table, self._bar, self._election_no = [], _UNBEATABLE, 0
+        self._table, self._bar, self.election_no = [], _UNBEATABLE, 0
         self._heard, self._latest = {}, _NOTHING
 
     # Steps.
@@ -346,7 +354,7 @@ class Announce(NoLease):
 
     def _wake(self, now: Instant) -> None:
         # [LE §5.7] Query only at the outset; a process that lost its leader knows that there is none.
-        if self.config.query_timeout and self._election_no == 1:
+        if self.config.query_timeout and self.election_no == 1:
             self._become_asking(now)
         else:
             self._become_leader(now)
@@ -365,8 +373,8 @@ class Announce(NoLease):
         self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
-        """[LE Prog. 5.2 l. 11] Drop leaders silent for T_L; one timer serves all, and re-arms itself."""
-        self._listening = False
+        """[LE Prog. 5.2 l. 11] Drop leaders that were silent for T_L; one timer serves all, and is set again."""
+        self._silence.fired()
         silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
             self._drop(node, "silent")
@@ -375,10 +383,9 @@ class Announce(NoLease):
         self._keep_listening()
 
     def _keep_listening(self) -> None:
-        if not self._listening and self.config.listen_timeout < FOREVER and self._heard:
-            self._listening = True
+        if self._heard:
             oldest = min(heard.at for heard in self._heard.values())
-            self._out.set_timer(AnnouncementOverdue(), oldest + self.config.listen_timeout)
+            self._silence.move(oldest + self.config.listen_timeout, AnnouncementOverdue(), self._out)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """Contend for the room in the table, if this process may lead."""

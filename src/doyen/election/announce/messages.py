@@ -1,12 +1,16 @@
 """The messages, timers and states of announce-listen elections."""
 
 from enum import Enum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.ids import TERM_NUMBER_MAX
 from doyen.core.rank import STANDING_MAX as STANDING_MAX
-from doyen.core.rank import Standing
+
+_RANGE = Meta(ge=-STANDING_MAX, le=STANDING_MAX)  # It excludes nan.
+TermSeen = Annotated[int, Meta(ge=0, le=TERM_NUMBER_MAX)]  # 0: none yet.
+Claimed = Annotated[int, _RANGE] | Annotated[float, _RANGE]
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -14,35 +18,21 @@ from doyen.core.rank import Standing
 class Announcement(Struct, frozen=True, gc=False, array_like=True, tag="A"):
     """Says that the sender leads: multicast every T_A, or sent in answer to a Query."""
 
-    term: int
-    standing: Standing
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, self.standing)
+    term: TermSeen
+    standing: Claimed
 
 
 class Query(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
     """Asks who leads.  It carries the sender's own claim, so that it silences worse ones like an announcement."""
 
-    term: int
-    standing: Standing
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, self.standing)
+    term: TermSeen
+    standing: Claimed
 
 
 class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
     """Says that the sender is leaving; a process that named it looks for another leader."""
 
-    term: int
-
-    def __post_init__(self) -> None:
-        _check_claim(self.term, 0)
-
-
-def _check_claim(term: int, standing: Standing) -> None:
-    if not (0 <= term <= TERM_NUMBER_MAX and -STANDING_MAX <= standing <= STANDING_MAX):  # Also false for nan.
-        raise ValueError(f"term {term} or standing {standing} is out of range")
+    term: TermSeen
 
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -44,6 +44,10 @@ class LeaderByKey(NoLease):
         self._highest = 0  # The highest number of a term that was heard of.
         self._heard: NodeId | None = None  # The leader of that term.
         self._present: frozenset[NodeId] = frozenset()  # By the ring's list of members.
+        out.subscribe(NeighboursChanged, self.on_neighbours_changed)
+        out.subscribe(LeftRing, self.on_left_ring)
+        out.subscribe(ReignHeard, self.on_reign_heard)
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     def start(self, now: Instant) -> None:
         """Do nothing: the first fact of the ring begins the election."""

@@ -16,6 +16,7 @@ from enum import Enum
 from random import Random
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.election.churn.messages import (
@@ -81,28 +82,22 @@ class Initiator:
         self._sequence = 0  # That of the last NOTIFYLEADER in this election,
         self._heard_sequence = 0  # and that of the last LEADER that answered one.
         self._chosen: NodeId | None = None  # The member that was notified.
-        self._deadline: Instant = 0  # Without a new RESPONSE by then more members are asked.
+        self._deadline = Deadline()  # Without a new RESPONSE by then more members are asked.
         self._tries = 0  # Attempts in vain, for want of members.
 
     # Inputs.
 
     def begin(self, now: Instant) -> None:
         """Begin an election above all that were heard of."""
-        point, config = self._point, self._point.config
-        point.number += 1
-        self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
-        self.attempt = self._sequence = self._heard_sequence = 0
-        self._tries = 0
+        config = self._point.config
+        self._open()
         # [CTOL Alg. 1, 2] are Algorithms 3 and 4 with one candidate and nobody excluded.
         x, y = (config.candidate_count, config.unhealthy_count) if config.preferred else (1, 0)
         self._attempt(x, y, now)
 
     def appoint(self, leader: NodeId, now: Instant) -> None:
         """Begin an election whose outcome is known, as the leader hands over."""
-        point = self._point
-        point.number += 1
-        self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
-        self.attempt = self._sequence = self._heard_sequence = self._tries = 0
+        self._open()
         self._x, self._y = 1, 0
         self.role, self.shortage = Role.NOTIFIED, None
         self._notify(leader, True, now)
@@ -120,7 +115,7 @@ class Initiator:
             return
         if not self._tally.add(sender, response):
             return
-        self._deadline = now + self._point.timeout
+        self._deadline.at = now + self._point.timeout
         leaders = self._tally.leaders()
         self._out.emit(ResponseCounted(sender, self._tally.excluded(), self._tally.candidates(), leaders))
         complete = len(self._tally.received) >= self._needed
@@ -150,16 +145,14 @@ class Initiator:
         """[CTOL Alg. 1, lines 5–7] Ask as many further members as are missing."""
         if self.role is not Role.COLLECTING or (timer.number, timer.attempt) != (self._number, self.attempt):
             return
-        if now < self._deadline:
-            self._out.set_timer(timer, self._deadline)
+        if not self._deadline.is_over(timer, now, self._out):
             return
         others = [node for node in self._point.known() if node not in self._tally.received]
         if len(others) + len(self._tally.received) < self._needed:
             self._become_waiting(now)
             return
         self._ask(others, self._asked_count - len(self._tally.received))
-        self._deadline = now + self._point.timeout
-        self._out.set_timer(timer, self._deadline)
+        self._deadline.move(now + self._point.timeout, timer, self._out)
 
     def on_leader_overdue(self, timer: LeaderOverdue, now: Instant) -> None:
         if timer.number != self._number or timer.sequence != self._sequence or self._chosen is None:
@@ -182,6 +175,13 @@ class Initiator:
     def _number(self) -> int:
         return 0 if self.election is None else self.election.number
 
+    def _open(self) -> None:
+        """Take the next number for an election of this node."""
+        point = self._point
+        point.number += 1
+        self.election = point.best = ElectionId(point.number, point.me, point.incarnation)
+        self.attempt = self._sequence = self._heard_sequence = self._tries = 0
+
     def _attempt(self, x: int, y: int, now: Instant) -> None:
         assert self.election is not None
         self._x, self._y = x, y
@@ -201,8 +201,8 @@ class Initiator:
         self._tally = Tally(self._point, self._y)
         self._out.emit(AttemptBegan(self.election, self.attempt))
         self._ask(known, self._asked_count)
-        self._deadline = now + self._point.timeout
-        self._out.set_timer(ResponseOverdue(self._number, self.attempt), self._deadline)
+        self._deadline.fired()  # The timer of an earlier attempt does not count.
+        self._deadline.move(now + self._point.timeout, ResponseOverdue(self._number, self.attempt), self._out)
 
     def _become_waiting(self, now: Instant) -> None:
         """Wait, in a state that can be seen and that ends by itself, instead of an endless loop."""

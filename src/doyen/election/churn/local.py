@@ -29,6 +29,7 @@ class Local(NoLease):
         self.me, self._out, self.rank = me, out, rank
         self.considered: frozenset[NodeId] = frozenset()  # The members among which the last choice was made.
         self.term: Term | None = None
+        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def leader(self) -> NodeId | None:

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import Initiate, Resign, Stand
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import NoLease
@@ -69,7 +70,7 @@ from doyen.election.churn.messages import (
 )
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
-from doyen.membership.reliable import GossipMulticast, ReliableMulticast, ResendDue
+from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMulticast
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
@@ -117,6 +118,12 @@ class CTolerant(NoLease):
         self._resignation = 0
         self._ask_no = 0
         self._ask_wait: Duration = 0
+        out.subscribe(ViewChanged, self.on_view_changed)
+        out.subscribe(MissingEstimated, self.on_missing_estimated)
+        out.subscribe(RoundTripEstimated, self.on_round_trip_estimated)
+        out.subscribe(Initiate, lambda command, now: self.initiate(now))
+        out.subscribe(Resign, self.resign)
+        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     # Inputs.
 
@@ -157,7 +164,7 @@ class CTolerant(NoLease):
                 self.initiator.on_response_overdue(timer, now)
             case LeaderOverdue():
                 self.initiator.on_leader_overdue(timer, now)
-            case ResendDue():
+            case CopiesAreSent():
                 self.multicast.on_timer(timer, now)
             case BackOffEnds():
                 self.initiator.on_back_off_ends(timer, now)
@@ -207,18 +214,19 @@ class CTolerant(NoLease):
         self.point.hear_wishes(self.me, (), now)
         self.initiator.begin(now)
 
-    def resign(self, now: Instant, to: NodeId | None = None, cool_down: Duration | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Stop leading, go on as a member, and hand over: to that member, or to the best of the others.
 
         Elections pass this node over for `cool_down` (`resign_cool_down` unless given), or until `stand`.
         """
+        to = command.to
         if to is not None or self.is_leader:
             self.check_heir(to)
         if not self.is_leader:
             return
         self.point.resigned = True
         self._resignation += 1
-        wait = self.config.resign_cool_down if cool_down is None else cool_down
+        wait = self.config.resign_cool_down if command.cool_down is None else command.cool_down
         self._out.set_timer(StandAgain(self._resignation), now + wait)
         self.multicast.stop()
         self._lose("resigned")

@@ -7,15 +7,18 @@ Deviation [CTOL Alg. 1–4]: every message carries the election it belongs to, (
   message of an earlier attempt, election or incarnation counts as news.
 """
 
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration
-from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.ids import Name, NodeId, Term, TermNumber
 
 COUNT_MAX: Final = 2**53
 LISTED_MAX: Final = 512  # Entries in a list on the wire; a datagram ends it sooner.
+
+Bounded: TypeAlias = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
+Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=LISTED_MAX)]
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -23,14 +26,9 @@ LISTED_MAX: Final = 512  # Entries in a list on the wire; a datagram ends it soo
 class ElectionId(Struct, frozen=True, gc=False, array_like=True):
     """The name of one election.  The higher term counts; then the lower initiator; then its later incarnation."""
 
-    number: int
-    initiator: NodeId
-    incarnation: int
-
-    def __post_init__(self) -> None:
-        _check(0 < self.number <= TERM_NUMBER_MAX, "term")
-        _check(0 < len(self.initiator) <= NAME_MAX, "initiator")
-        _check(0 <= self.incarnation <= COUNT_MAX, "incarnation")
+    number: TermNumber
+    initiator: Name
+    incarnation: Bounded
 
     def outranks(self, other: "ElectionId | None") -> bool:
         if other is None or self.number != other.number:
@@ -45,13 +43,9 @@ class Query(Struct, frozen=True, array_like=True, tag="Q"):
 
     election: ElectionId
     attempt: int
-    candidate_count: int  # x
-    unhealthy_count: int  # y
-    without: tuple[NodeId, ...] = ()  # Members that do not wish to lead.
-
-    def __post_init__(self) -> None:
-        _check(len(self.without) <= LISTED_MAX and all(0 < len(node) <= NAME_MAX for node in self.without), "without")
-        _check(0 <= self.candidate_count <= COUNT_MAX and 0 <= self.unhealthy_count <= COUNT_MAX, "x or y")
+    candidate_count: Bounded  # x
+    unhealthy_count: Bounded  # y
+    without: Names = ()  # Members that do not wish to lead.
 
 
 class Response(Struct, frozen=True, array_like=True, tag="R"):
@@ -59,16 +53,16 @@ class Response(Struct, frozen=True, array_like=True, tag="R"):
 
     election: ElectionId
     attempt: int
-    candidates: tuple[NodeId, ...]
-    excluded: tuple[tuple[NodeId, int], ...] = ()  # The most unhealthy first, with their counts.
+    candidates: Names
+    excluded: Annotated[
+        tuple[tuple[Name, Bounded], ...], Meta(max_length=LISTED_MAX)
+    ] = ()  # The most unhealthy first, with their counts.
     better: ElectionId | None = None
     ranks: tuple[int | float, ...] = ()  # Those of the candidates, where the initiator cannot compute them itself.
 
     def __post_init__(self) -> None:
-        _check(len(self.candidates) <= LISTED_MAX and len(self.excluded) <= LISTED_MAX, "list")
-        _check(all(0 < len(node) <= NAME_MAX for node in self.candidates), "candidate")
-        _check(all(0 < len(node) <= NAME_MAX and 0 <= count <= COUNT_MAX for node, count in self.excluded), "exclude")
-        _check(len(self.ranks) in (0, len(self.candidates)) and all(rank == rank for rank in self.ranks), "ranks")
+        if len(self.ranks) not in (0, len(self.candidates)) or any(rank != rank for rank in self.ranks):
+            raise ValueError("ranks must be numbers, one for each candidate")  # The codec drops the message.
 
 
 class NotifyLeader(Struct, frozen=True, gc=False, array_like=True, tag="N"):
@@ -85,11 +79,8 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
     election: ElectionId
     sequence: int
     final: bool
-    leader: NodeId
+    leader: Name
     leader_incarnation: int  # The one that was notified; a later incarnation does not lead.
-
-    def __post_init__(self) -> None:
-        _check(0 < len(self.leader) <= NAME_MAX, "leader")
 
     @property
     def term(self) -> Term:
@@ -266,11 +257,6 @@ class CannotElect(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"cannot elect safely: knows {self.known_count} of {self.needed_count} needed"
-
-
-def _check(holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"{what} is out of range")  # The codec's DecodeError: a bad message, dropped.
 
 
 MESSAGES: Final[Any] = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask

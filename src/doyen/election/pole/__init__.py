@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from doyen.election.pole.messages import NotVoting as NotVoting
     from doyen.election.pole.messages import QuorumProposed as QuorumProposed
     from doyen.election.pole.messages import Selected as Selected
-    from doyen.election.pole.promise import Promise as Promise
+    from doyen.election.pole.promise import VoterRecord as VoterRecord
     from doyen.election.pole.status import Status as Status
 
 __getattr__ = lazy(
@@ -23,7 +23,7 @@ __getattr__ = lazy(
         "NotVoting": "messages",
         "QuorumProposed": "messages",
         "Selected": "messages",
-        "Promise": "promise",
+        "VoterRecord": "promise",
         "Status": "status",
     },
 )

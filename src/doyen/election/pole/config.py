@@ -1,48 +1,33 @@
 """How a fixed set of voters elects by score, with a quorum; the same on every voter.  [POLE §3]"""
 
-from typing import Final
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.errors import ConfigError
+from doyen.core.config import Amount, Config, Doc, Pause, Period, Timeout, Wait, need
 
-DRIFT_MAX: Final = 0.1
+Drift: TypeAlias = Annotated[float, Meta(ge=0, le=0.1)]
 
 
-class PoleConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PoleConfig(Config, frozen=True, kw_only=True):
     """The waits of an election, the leader's lease, and when a leader resigns."""
 
-    election_timeout: Duration = ms(200)  #: T, above a round trip.  Short: not the best score.  Long: slow takeovers.
-    retry_max: Duration = seconds(60)  #: Proposals are repeated after T, 2T, …, at most this.  Long: late after cuts.
-    score_timeout: Duration = seconds(5)  #: The longest wait for the first score; then any measured one wins.
-    lease: Duration = seconds(2)  #: How long a leader acts after a majority last heard it.  Short: lost on hiccups.
-    heartbeat_interval: Duration = ms(400)  #: Between heartbeats.  Above half a lease a single loss costs leadership.
-    drift_max: float = 0.001  #: How far clocks' rates may be off; beyond it two leaders could act at once.
-    resign_interval: Duration = seconds(5)  #: Between the leader's comparisons of scores; inf: it never resigns.
-    resign_margin: float = 0.1  #: Another must be better by this part of the leader's own score.
-    resign_rounds: int = 3  #: In how many comparisons in a row.  1: a single outlier deposes.
-    cool_down: Duration = seconds(60)  #: The shortest reign before a resignation.
+    election_timeout: Annotated[Period, Doc("T, above a round trip. Short: a poor score. Long: slow.")] = ms(200)
+    retry_max: Annotated[Period, Doc("Proposals are repeated after T, 2T, …, at most this.")] = seconds(60)
+    score_timeout: Annotated[Pause, Doc("The longest wait for a first score; then any measured one wins.")] = seconds(5)
+    lease: Annotated[Period, Doc("How long a leader acts after a majority heard it. Short: easily lost.")] = seconds(2)
+    heartbeat_interval: Annotated[Period, Doc("The time between heartbeats; at most half a lease.")] = ms(400)
+    drift_max: Annotated[Drift, Doc("How far clocks' rates may be off; beyond it two could lead at once.")] = 0.001
+    resign_interval: Annotated[Timeout, Doc("Between the leader's comparisons of scores; inf: it stays.")] = seconds(5)
+    resign_margin: Annotated[Amount, Doc("Another must be better by this part of the leader's own score.")] = 0.1
+    resign_rounds: Annotated[int, Meta(ge=1, le=1000), Doc("In how many comparisons in a row. 1: an outlier does.")] = 3
+    cool_down: Annotated[Wait, Doc("The shortest reign before a resignation.")] = seconds(60)
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        for name in ("election_timeout", "retry_max", "lease", "heartbeat_interval"):
-            need(0 < getattr(self, name) < FOREVER, name, "must be positive and finite")
-        need(0 <= self.score_timeout < FOREVER, "score_timeout", "must be 0 or more, and finite")
-        need(0 <= self.drift_max <= DRIFT_MAX, "drift_max", f"must be 0 to {DRIFT_MAX}, not {self.drift_max}")
+    def check(self) -> None:
         need(self.retry_max >= self.election_timeout, "retry_max", "must not be less than election_timeout")
-        need(
-            2 * self.heartbeat_interval <= self.lease,
-            "heartbeat_interval",
-            "must be at most half of lease, or one lost heartbeat costs leadership",
-        )
-        need(0 < self.resign_interval, "resign_interval", "must be positive (inf: never)")
-        need(0 <= self.resign_margin < float("inf"), "resign_margin", "must be 0 or more, and finite")
-        need(1 <= self.resign_rounds <= 1000, "resign_rounds", "must be 1 to 1000")
-        need(0 <= self.cool_down, "cool_down", "must be 0 or more")
+        often = 2 * self.heartbeat_interval <= self.lease
+        need(often, "heartbeat_interval", "must be at most half of lease, or one lost heartbeat costs leadership")
 
     @property
     def guard(self) -> Duration:

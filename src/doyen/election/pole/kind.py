@@ -83,7 +83,7 @@ class Granted(Account):
 
 def build(place: Place) -> Callable[[Out], Any]:
     from doyen.election.pole.machine import Pole as Machine
-    from doyen.election.pole.promise import Promise as Record
+    from doyen.election.pole.promise import VoterRecord as Record
 
     restored = place.restore(Record) if place.durable else None
     score = place.scorer()

@@ -20,14 +20,15 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import Instant
+from doyen.core.commands import LeaveGroup, Resign
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.core.rank import ScoreGiven
+from doyen.core.rank import ScoreGiven, VectorsChanged
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.deadline import Deadline, DeadlineReached
 from doyen.election.pole.grants import Grants
 from doyen.election.pole.lease import Lease
 from doyen.election.pole.messages import (
@@ -50,9 +51,10 @@ from doyen.election.pole.messages import (
     Selected,
     Standing,
     Vote,
+    WaitEnds,
     epoch_of,
 )
-from doyen.election.pole.promise import Promise, Voter
+from doyen.election.pole.promise import Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.election.pole.status import Status
@@ -63,7 +65,7 @@ class Pole:
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = MESSAGES
-    RECORD: ClassVar[Any] = Promise
+    RECORD: ClassVar[Any] = VoterRecord
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Pole:
         *,
         voters: Iterable[NodeId],
         score: Score | None = None,
-        restored: Promise | None = None,
+        restored: VoterRecord | None = None,
         newcomer: bool = False,  # The operator asserts that nobody of this name ever voted.
         durable: bool = True,  # False: promises are kept in memory only; for tests.
     ) -> None:
@@ -93,7 +95,12 @@ class Pole:
         self._modest_in = 0  # The epoch in which this node does not want to lead, having resigned.
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
-        self._deadline = Deadline(out)  # The end of a claim, of a lease, or of waiting for a leader.
+        self._deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
+        out.subscribe(ScoreGiven, self.on_score_given)
+        out.subscribe(VectorsChanged, self.on_vectors_changed)
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(Resign, self.resign)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -175,8 +182,9 @@ class Pole:
     def on_timer(self, timer: Any, now: Instant) -> None:
         self._look(now)
         match timer:
-            case DeadlineReached() if self._deadline.is_over(timer, now):
-                self._on_overdue(now)
+            case WaitEnds() if timer.number == self._deadline.number:
+                if self._deadline.is_over(WaitEnds(timer.number + 1), now, self.out):
+                    self._on_overdue(now)
             case HeartbeatDue() if timer.tenure == self.reign.tenure and self.status in (
                 Status.CLAIMING,
                 Status.LEADING,
@@ -203,7 +211,7 @@ class Pole:
         if self.status is Status.MEASURING and fact.number == self.epoch:
             self._measured(standing, now)
 
-    def on_vectors_changed(self, fact: Any, now: Instant) -> None:
+    def on_vectors_changed(self, fact: VectorsChanged, now: Instant) -> None:
         """Look again for a score that is waited for, as round trips to more members are known."""
         self._look(now)
         if self.status is Status.MEASURING:
@@ -211,12 +219,12 @@ class Pole:
             if standing is not None:
                 self._measured(standing, now)
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Stop acting at once, and hand over: to that voter, or to the best of the others."""
         self._look(now)
-        self.check_heir(to)
+        self.check_heir(command.to)
         if self.status is Status.LEADING:
-            self._hand_over(to, now)
+            self._hand_over(command.to, now)
 
     def check_heir(self, to: NodeId | None) -> None:
         """Raise what a resignation would raise."""
@@ -314,7 +322,7 @@ class Pole:
             self._claim_epoch(now)
             return
         self._become(Status.CHOSEN, leader)
-        self._deadline.move(now + self.config.guard)
+        self._wait_until(now + self.config.guard)
         kept = self.grants.kept(leader, self.epoch)
         if kept is not None:
             self._heed(leader, kept, now)
@@ -323,7 +331,7 @@ class Pole:
         self._become(Status.CLAIMING, self.me)
         self.reign.end()
         patience = self.config.claim_timeout + int(self._rng.random() * self.config.election_timeout)
-        self._deadline.move(now + patience)
+        self._wait_until(now + patience)
         free_at = self.voter.free_at(self.me)
         if now < free_at:
             self.out.set_timer(PromiseEnds(self.epoch), free_at)
@@ -355,7 +363,7 @@ class Pole:
         mine = self.chosen == sender and self.status in (Status.CHOSEN, Status.FOLLOWING)
         if beat.epoch < self.epoch:
             if mine:
-                self._deadline.move(now + self.config.guard)
+                self._wait_until(now + self.config.guard)
             self.grants.refuse(sender, beat)
             return
         if beat.epoch > self.epoch:
@@ -380,7 +388,7 @@ class Pole:
 
     def _heed(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
         """Follow and acknowledge a heartbeat of the chosen leader, in the promised epoch."""
-        self._deadline.move(now + self.config.guard)
+        self._wait_until(now + self.config.guard)
         if beat.acting:
             self._follow(Term(beat.epoch, leader))
         self.grants.acknowledge(leader, beat, now)
@@ -406,7 +414,7 @@ class Pole:
         if self.reign.answered(voter, sent_at, now):
             self._lead(now)
         if self.reign.lease is not None:
-            self._deadline.move(self.reign.lease.until)
+            self._wait_until(self.reign.lease.until)
 
     # Leading.
 
@@ -472,6 +480,9 @@ class Pole:
 
     # Watching.
 
+    def _wait_until(self, at: Instant) -> None:
+        self._deadline.move(at, WaitEnds(self._deadline.number + 1), self.out)
+
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
         """Elect at once if the leader's process is gone.  Its lease is waited for all the same by every voter that is
         bound to it: nobody else is granted an epoch before."""
@@ -503,7 +514,7 @@ class Pole:
         """Name a leader that acts, as a node without a vote."""
         term = Term(beat.epoch, sender)
         if beat.acting and (self.term is None or term >= self.term):
-            self._deadline.move(now + self.config.guard)
+            self._wait_until(now + self.config.guard)
             self._name(term)
 
     # State.

@@ -9,17 +9,17 @@
 Ours beside P and V: heartbeats, their acks, and everything about resignation.
 """
 
-from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId
+from doyen.core.ids import Name, NodeId, TermNumber
+from doyen.core.rank import Finite
 
 PARTS_MAX: Final = 8  # The most numbers in a standing.
 
-Standing: TypeAlias = tuple[float, ...]  # Greater is better; () is below every measured one.
+Standing: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=PARTS_MAX)]  # Greater is better; () is the least.
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -27,57 +27,39 @@ Standing: TypeAlias = tuple[float, ...]  # Greater is better; () is below every 
 class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
     """⟨P, e, (θ, i)⟩: proposes the best that the sender knows of in this epoch."""
 
-    epoch: int
+    epoch: TermNumber
     standing: Standing
-    node: NodeId
-
-    def __post_init__(self) -> None:
-        _check_epoch(self.epoch)
-        _check_standing(self.standing)
-        _check(0 < len(self.node) <= NAME_MAX, "node")
+    node: Name
 
 
 class Vote(Struct, frozen=True, gc=False, array_like=True, tag="V"):
     """⟨V, e, l⟩: says whom the sender has settled on."""
 
-    epoch: int
-    leader: NodeId
-
-    def __post_init__(self) -> None:
-        _check_epoch(self.epoch)
-        _check(0 < len(self.leader) <= NAME_MAX, "leader")
+    epoch: TermNumber
+    leader: Name
 
 
 class Heartbeat(Struct, frozen=True, gc=False, array_like=True, tag="H"):
     """Claims the epoch for its sender, until a majority has granted it; then says that the sender acts."""
 
-    epoch: int
+    epoch: TermNumber
     number: int
     acting: bool
-
-    def __post_init__(self) -> None:
-        _check_epoch(self.epoch)
 
 
 class HeartbeatAck(Struct, frozen=True, gc=False, array_like=True, tag="A"):
     """Grants the receiver its epoch, and binds the sender for a guard; or refuses, and names the sender's own epoch."""
 
-    epoch: int
+    epoch: TermNumber
     number: int  # That of the heartbeat.
     granted: bool
-
-    def __post_init__(self) -> None:
-        _check_epoch(self.epoch)
 
 
 class Resigned(Struct, frozen=True, gc=False, array_like=True, tag="R"):
     """Says that the sender, which led in this epoch, no longer acts."""
 
-    epoch: int
+    epoch: TermNumber
     to: NodeId | None = None  # The heir, if there is one.
-
-    def __post_init__(self) -> None:
-        _check_epoch(self.epoch)
 
 
 class ScoreQuery(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
@@ -92,9 +74,6 @@ class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     number: int
     standing: Standing
 
-    def __post_init__(self) -> None:
-        _check_standing(self.standing)
-
 
 Message: TypeAlias = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply
 MESSAGES: Final[Any] = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply
@@ -106,6 +85,12 @@ def epoch_of(message: Message) -> int:
 
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WaitEnds(Struct, frozen=True, gc=False):
+    """A claim, a lease or the wait for a leader is over, unless it was prolonged."""
+
+    number: int
 
 
 class ElectionEnds(Struct, frozen=True, gc=False):
@@ -179,16 +164,3 @@ class NotVoting(Struct, frozen=True):
             "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
             "group, start it once with --newcomer; if its files are lost, it must come back under another name"
         )
-
-
-def _check_epoch(epoch: int) -> None:
-    _check(0 < epoch <= TERM_NUMBER_MAX, "epoch")
-
-
-def _check_standing(standing: Standing) -> None:
-    _check(len(standing) <= PARTS_MAX and all(isfinite(part) for part in standing), "standing")
-
-
-def _check(holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"{what} is out of range")  # The codec's DecodeError: a bad message, dropped.

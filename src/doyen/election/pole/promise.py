@@ -13,7 +13,7 @@ from doyen.core.ids import NodeId
 from doyen.election.pole.messages import EpochPromised
 
 
-class Promise(Struct, frozen=True):
+class VoterRecord(Struct, frozen=True):
     """The record on disk."""
 
     epoch: int  # The voter takes part in no earlier epoch.
@@ -24,10 +24,10 @@ class Promise(Struct, frozen=True):
 class Voter:
     """One voter, bound by its promise."""
 
-    def __init__(self, me: NodeId, restored: Promise | None, out: Out, *, durable: bool) -> None:
+    def __init__(self, me: NodeId, restored: VoterRecord | None, out: Out, *, durable: bool) -> None:
         self.me = me
         self._out, self._durable = out, durable
-        self.promise = restored or Promise(0)
+        self.promise = restored or VoterRecord(0)
         self.bound_until: Instant = 0
 
     @property
@@ -39,9 +39,9 @@ class Voter:
         """Write the promise, here alone, and to the disk before any message says so; with a leader it is a grant."""
         before = self.promise
         if leader is None:
-            self.promise = Promise(epoch, before.granted_epoch, before.granted_to)
+            self.promise = VoterRecord(epoch, before.granted_epoch, before.granted_to)
         else:
-            self.promise = Promise(epoch, epoch, leader)
+            self.promise = VoterRecord(epoch, epoch, leader)
         if self.promise != before:
             if self._durable:
                 self._out.persist(self.promise)

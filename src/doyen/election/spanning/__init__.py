@@ -8,7 +8,6 @@ links.py       the neighbours, and what each last said of itself
 returning.py   what a node that returns makes of its neighbours' answers
 patience.py    when answers come too late
 quality.py     what a node enters into an election
-comparators.py what the election is compared with
 """
 
 from typing import TYPE_CHECKING

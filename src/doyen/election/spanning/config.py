@@ -8,39 +8,37 @@
 So waits nest: a parent's is longer than its children's, with room for one request at every level.
 """
 
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
 from doyen.core.clock import FOREVER, Duration, ms
-from doyen.errors import ConfigError
+from doyen.core.config import Config, Doc, Pause, Period, need
 
+HOPS_MAX: Final = 1_000_000
+Hops: TypeAlias = Annotated[int, Meta(ge=0, le=HOPS_MAX)]
 STRAIN_MAX: Final = 31  # Waits for answers are stretched by 1 + this at most (`patience`).
 
 
-class SpanningConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SpanningConfig(Config, frozen=True, kw_only=True):
     """The waits of a group; the same on every member."""
 
-    hop_delay: Duration = ms(50)  #: δ.  Short: living neighbours are given up, elections run again.  Long: slow waits.
-    diameter_max: int = 16  #: D.  Bounds a branch of the tree.  Small: needless requests.  Large: slow re-initiation.
-    co_parent_hops: int = 3  #: c.  Below 3 the printed order of Figure 6.1 changes.  Large: time grows with N.
-    link_wait: Duration = 0  #: How long a node that starts without links waits for one before it leads itself.
-    pulse_interval: Duration = FOREVER  #: Between comparisons of neighbours, which heal any state; FOREVER: none.
+    hop_delay: Annotated[Period, Doc("δ. Short: living neighbours are given up. Long: slow waits.")] = ms(50)
+    diameter_max: Annotated[
+        int,
+        Meta(ge=1, le=HOPS_MAX),
+        Doc("D bounds a branch of the tree. Small: needless requests. Large: slow re-initiation."),
+    ] = 16
+    co_parent_hops: Annotated[Hops, Doc("c. Below 3 the order printed in Figure 6.1 changes. Large: time grows.")] = 3
+    link_wait: Annotated[Pause, Doc("How long a node that starts without links waits before it leads itself.")] = 0
+    pulse_interval: Annotated[Duration, Doc("Between comparisons of neighbours, which heal all; inf: none.")] = FOREVER
 
-    def __post_init__(self) -> None:
-        if not 0 < self.hop_delay < FOREVER:
-            raise ConfigError("must be positive and finite", field="hop_delay")
-        if not 1 <= self.diameter_max <= 1_000_000:
-            raise ConfigError(f"{self.diameter_max} must be from 1 to 1000000", field="diameter_max")
-        if not 0 <= self.co_parent_hops <= 1_000_000:
-            raise ConfigError(f"{self.co_parent_hops} must be from 0 to 1000000", field="co_parent_hops")
-        if not 0 <= self.link_wait < FOREVER:
-            raise ConfigError("must be 0 or more, and finite", field="link_wait")
-        if not 4 * self.hop_delay <= self.pulse_interval:
-            raise ConfigError(
-                "must be at least 4·hop_delay, so that what is under way is not taken for a difference",
-                field="pulse_interval",
-            )
+    def check(self) -> None:
+        need(
+            4 * self.hop_delay <= self.pulse_interval,
+            "pulse_interval",
+            "must be at least 4·hop_delay, so that what is under way is not taken for a difference",
+        )
 
     @classmethod
     def paper(cls) -> "SpanningConfig":

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Instant
+from doyen.core.commands import Initiate, Resign, Stand
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
@@ -105,6 +106,13 @@ class Spanning(NoLease):
         self.sequence_max = restored or 0  # The highest seen anywhere.
         self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
         self.stranger_count = 0  # Messages dropped because their senders are no neighbours.
+        out.subscribe(LeaderUnreachable, self.on_leader_unreachable)
+        out.subscribe(ViewChanged, self.on_view_changed)
+        out.subscribe(ScoreGiven, self.on_score_given)
+        out.subscribe(LinkChanged, self.on_link_changed)
+        out.subscribe(Initiate, lambda command, now: self.initiate(now))
+        out.subscribe(Resign, self.resign)
+        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     @property
     def status(self) -> Status:
@@ -147,9 +155,9 @@ class Spanning(NoLease):
         if self.phase in (Phase.IDLE, Phase.RETURNING):
             self._begin(now)
 
-    def resign(self, now: Instant, to: NodeId | None = None) -> None:
+    def resign(self, command: Resign, now: Instant) -> None:
         """Elect anew, with this node as the last choice until `stand`."""
-        self.check_heir(to)
+        self.check_heir(command.to)
         if self.status is Status.LEADER and self.phase is Phase.IDLE and not self.quality.resigned:
             self.quality.resigned = True
             self._begin(now)

@@ -9,30 +9,30 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
+from collections.abc import Mapping
 from enum import Enum
-from math import isfinite
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from doyen.core.ids import NAME_MAX, TERM_NUMBER_MAX, NodeId
+from doyen.core.ids import TERM_NUMBER_MAX, Name, NodeId
 from doyen.core.order import order
+from doyen.core.rank import Finite
 
 SEQUENCE_MAX: Final = TERM_NUMBER_MAX - 1
 DEPTH_MAX: Final = 2**31
+
+Hops: TypeAlias = Annotated[int, Meta(ge=0, le=DEPTH_MAX)]
 
 
 class ElectionId(Struct, frozen=True, gc=False, array_like=True):
     """The name of one election: a higher sequence is newer; within one sequence the lowest initiator conducts."""
 
-    sequence: int
-    initiator: NodeId
-    incarnation: int = 0  # The initiator's: alone after a restart, it may use a sequence again (decision 40).
-
-    def __post_init__(self) -> None:
-        named = 0 < len(self.initiator) <= NAME_MAX and 0 <= self.incarnation < 2**63
-        if not (named and 0 <= self.sequence <= SEQUENCE_MAX):
-            raise ValueError(f"election ({self.sequence}, {self.initiator[:NAME_MAX]}) is out of range")
+    sequence: Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
+    initiator: Name
+    incarnation: Annotated[int, Meta(ge=0, le=2**63 - 1)] = (
+        0  # The initiator's: alone after a restart, it may use a sequence again (decision 40).
+    )
 
     def __str__(self) -> str:
         return f"{self.sequence}/{self.initiator}"
@@ -52,12 +52,8 @@ def newer(one: ElectionId | None, other: ElectionId | None) -> bool:
 class Candidate(Struct, frozen=True, gc=False, array_like=True):
     """A node that might lead.  The greatest quality is the best, among equals the lowest id, at every hop."""
 
-    quality: float
-    node: NodeId
-
-    def __post_init__(self) -> None:
-        if not isfinite(self.quality) or not 0 < len(self.node) <= NAME_MAX:
-            raise ValueError(f"candidate {self.node[:NAME_MAX]!r} of quality {self.quality} is out of range")
+    quality: Finite
+    node: Name
 
     def beats(self, other: "Candidate") -> bool:
         if self.quality != other.quality:
@@ -72,11 +68,7 @@ class Eim(Struct, frozen=True, gc=False, array_like=True, tag="E"):
     """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
 
     election: ElectionId
-    depth: int  # The sender's, the initiator's being 0: the deeper a node, the shorter it waits for reports.
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.depth <= DEPTH_MAX:
-            raise ValueError(f"depth {self.depth} is out of range")
+    depth: Hops  # The sender's, the initiator's being 0: the deeper a node, the shorter it waits for reports.
 
 
 class Ack(Struct, frozen=True, gc=False, array_like=True, tag="A"):
@@ -134,12 +126,8 @@ class State(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     leader: Candidate | None
     progress: Progress
     anchored: bool  # The sender is gathering, and has a way up to the initiator.
-    distance: int  # Hops to the leader, as the sender counts them.
+    distance: Hops  # Hops to the leader, as the sender counts them.
     compare: bool  # A difference is to be settled at once, not only if it lasts.
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.distance <= DEPTH_MAX:
-            raise ValueError(f"distance {self.distance} is out of range")
 
 
 class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
@@ -147,6 +135,18 @@ class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
+NAMES: Final[Mapping[type[Any], str]] = {  # For whoever counts messages.
+    Eim: "eim",
+    Ack: "ack",
+    Agm: "agm",
+    Mqfm: "mqfm",
+    Ldm: "ldm",
+    Request: "request",
+    NotYet: "notyet",
+    Enquire: "enquire",
+    State: "state",
+    Reset: "reset",
+}
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,34 +1,26 @@
 """How often members gossip their heartbeats, and after which silence one has failed."""
 
 from math import log2
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.errors import ConfigError
+from doyen.core.config import Config, Count, Doc, Period, Positive, Timeout, Wait
+
+Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
 
 
-class HeartbeatConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    period: Duration = ms(500)  #: T_gossip: one message each.  Short: traffic.  Long: slow detection.
-    fail_periods: float = 12.0  #: A counter that stands still for so many periods, and log2 N for each of …
-    fail_periods_log: float = 3.0  #: … these, means failed.  Few: false positives.  Many: slow detection.
-    entries_max: int = 48  #: Counters in a message.  In groups above it news comes in turns, and fail_after grows.
-    reconnect_periods: int = 20  #: One message in so many goes to a seed or to a member held for failed; 0: none.
-    failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again; 2·fail_after at least.
-    unhealthy_half_life: Duration = seconds(600)  #: Counts of false positives are halved so often.  FOREVER: never.
-
-    def __post_init__(self) -> None:
-        def need(holds: bool, what: str) -> None:
-            if not holds:
-                raise ConfigError(f"heartbeats need {what}, got {self}")
-
-        need(0 < self.period < FOREVER, "0 < period")
-        need(2 <= self.fail_periods <= 1e6, "2 <= fail_periods")
-        need(0 <= self.fail_periods_log <= 1e6, "0 <= fail_periods_log")
-        need(1 <= self.entries_max, "1 <= entries_max")
-        need(0 <= self.reconnect_periods, "0 <= reconnect_periods")
-        need(0 <= self.failed_kept, "0 <= failed_kept")
-        need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
+class HeartbeatConfig(Config, frozen=True, kw_only=True):
+    period: Annotated[Period, Doc("T_gossip: each has one message. Short: traffic. Long: slow detection.")] = ms(500)
+    fail_periods: Annotated[float, Meta(ge=2, le=1e6), Doc("A counter that stands still for this many, and …")] = 12.0
+    fail_periods_log: Annotated[Factor, Doc("… log2 N times this, means failed. Few: false positives.")] = 3.0
+    entries_max: Annotated[Positive, Doc("Counters in a message. In larger groups they take turns: slow.")] = 48
+    reconnect_periods: Annotated[Count, Doc("One message in this many goes to a seed or failed member; 0: none.")] = 20
+    failed_kept: Annotated[Wait, Doc("How long a failed member is shown, and tried again; at least 2·fail_after.")] = (
+        seconds(24 * 3600)
+    )
+    unhealthy_half_life: Annotated[Timeout, Doc("False positives count half after each. inf: for ever.")] = seconds(600)
 
     @classmethod
     def paper(cls) -> "HeartbeatConfig":

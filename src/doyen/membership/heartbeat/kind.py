@@ -7,10 +7,11 @@ from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
 from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.swim.kind import gossiping
 
 
 class Heartbeat(MembershipChoice, frozen=True, kw_only=True):
-    """Gossiped heartbeats: everybody counts, and whose count stands still has failed.  [RENESSE]"""
+    """Gossiped heartbeats: each member counts, and one whose count stands still has failed.  [RENESSE]"""
 
     kind = "heartbeat"
 
@@ -38,17 +39,7 @@ def preset(network: Network, group_size: int) -> HeartbeatConfig:
 def build(place: Place) -> Callable[[Out], Any]:
     from doyen.membership.heartbeat.machine import Heartbeat as Machine
 
-    rng = place.rng(place.channel)
-    return lambda out: Machine(
-        place.node,
-        place.config,
-        out,
-        rng,
-        incarnation=place.incarnation,
-        address=place.address,
-        seeds=place.seeds,
-        payload_max=place.payload_max,
-    )
+    return gossiping(place, Machine)
 
 
 def detection(config: HeartbeatConfig, group_size: int) -> Detection:

@@ -1,21 +1,21 @@
-"""Gossiped heartbeats: everybody counts its own, tells a few what it has heard, and misses whose count stands still.
+"""Gossiped heartbeats: each member counts its own, sends others what it heard, and misses counts that stand still.
 [RENESSE: van Renesse, Minsky, Hayden, "A Gossip-Style Failure Detection Service", Middleware 1998]
 
 Each period a member raises its own counter and sends a random other one some of the counters it knows.  A counter that
 has not grown for `fail_after` means failed; a failed member is remembered as long again at the least (`failed_kept`),
-so that stale gossip cannot bring it back.  There is no probe and no refutation: whoever is heard of again was held for
-failed falsely, which is its unhealthiness here.
+so that stale gossip cannot bring it back.  There is no probe and no refutation: a member that is heard of again had
+not failed, and such false positives count as its unhealthiness.
 
 Deviation [RENESSE §3]: the paper sends the whole list.  Here a message takes as many counters as a datagram holds, the
   freshest first and the others in turn, so that messages do not grow with the group; `fail_after` does, slowly.
-Deviation: a counter carries the member's incarnation above it, so that who restarts counts on.
-Deviation: a member that is overdue by half is shown as suspected; it is present still.
+Deviation: a counter is ordered below the member's incarnation, so that a member that restarts counts on.
+Deviation: a member that is overdue by half is shown as suspected; it is still present.
 Deviation [RENESSE §3]: the paper broadcasts now and then to find lost parts.  Here seeds, and members held for failed,
   are sent a message now and then instead.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from math import ceil, log2
@@ -24,25 +24,27 @@ from typing import Any, ClassVar, Final
 
 from msgspec.msgpack import Encoder
 
-from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.clock import Duration, Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
+from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat.config import HeartbeatConfig
-from doyen.membership.heartbeat.messages import Beat, BeatDue, Beats, Fade
+from doyen.membership.heartbeat.messages import Beat, Beats, PeriodBegins
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
 from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.membership.swim.roster import Acquaintances
 
 _encode = Encoder().encode
-LEAVE_COUNT: Final = 4  # So many are told of a leave.
-PRESENT_MAX: Final = 20_000  # Members at the most: whoever would be one more is not believed to exist.
+LEAVE_COUNT: Final = 4  # Members that are notified of a leave.
+PRESENT_MAX: Final = 20_000  # A member beyond this number is not believed to exist.
 TOMBSTONES_MAX: Final = 10_000
 
 
 class _Known:
-    """What is known of one member."""
+    """The last beat of one member, when its counter grew, and the bytes that the beat takes."""
 
     __slots__ = ("beat", "heard_at", "size")
 
@@ -50,8 +52,34 @@ class _Known:
         self.beat, self.heard_at, self.size = beat, heard_at, len(_encode(beat))
 
 
+class Turns:
+    """Gives each name a turn, in an order that is shuffled anew each round."""
+
+    __slots__ = ("_rng", "_round")
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._round: list[NodeId] = []  # The names that wait for their turn in this round, the next one last.
+
+    def first(self, names: Sequence[NodeId], present: Container[NodeId]) -> NodeId | None:
+        """Return the name whose turn it is; names that are not present have none, and all may be such."""
+        for begins_round in (False, True):
+            if begins_round:
+                self._round = list(names)
+                self._rng.shuffle(self._round)
+            while self._round:
+                if self._round[-1] in present:
+                    return self._round[-1]
+                self._round.pop()
+        return None
+
+    def end(self) -> None:
+        """End the turn of the first name."""
+        self._round.pop()
+
+
 class Heartbeat:
-    """One member.  `fresh` orders the others by when their counters last grew: who stands still sinks to its end."""
+    """One member.  `_fresh` orders the others by when their counters last grew: one that stands still comes first."""
 
     MESSAGES: ClassVar[Any] = Beats
 
@@ -78,14 +106,16 @@ class Heartbeat:
         self._name_at: dict[NodeId, int] = {}
         self._gone: OrderedDict[NodeId, _Known] = OrderedDict()  # Failed or left, the oldest first.
         self._forget_heap: list[tuple[Instant, NodeId]] = []
-        self._turn: list[NodeId] = []  # Whose counters wait for their turn in a message.
-        self._farewells: dict[NodeId, tuple[Beat, int]] = {}  # Who left, and how often it is still to be told.
+        self._turns = Turns(rng)  # Of counters in messages.
+        self._farewells: dict[NodeId, tuple[Beat, int]] = {}  # Members that left, and how often that is still sent.
         self._suspected: set[NodeId] = set()
-        self._unhealthy: set[NodeId] = set()
+        self._fading = Fading(self._editor, config.unhealthy_half_life)
         self._period_no = 0
-        self._left = self._fading = False
+        self._left = False
         self._changed: list[NodeId] = []
         self._initial = known
+        out.subscribe(SeedsChanged, self.on_seeds_changed)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -96,10 +126,9 @@ class Heartbeat:
             if member.node != self.node:
                 self._hear(_beat_of(member), now)
         self._initial = None
-        self._out.set_timer(BeatDue(), now + int(self._rng.random() * self.config.period))
+        self._out.set_timer(PeriodBegins(), now + int(self._rng.random() * self.config.period))
         if not self._fresh:
-            for seed in self._seeds:
-                self._out.send(seed, Beats((self._own(),), True))
+            self._try_seeds(self._seeds)
         self._report()
 
     def on_message(self, sender: NodeId, message: Beats, now: Instant) -> None:
@@ -114,24 +143,22 @@ class Heartbeat:
             self._report()
 
     def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
-        """From now on these are tried, and at once by who is alone."""
+        """Try these seeds from now on, and at once if this node is alone."""
         before, self._seeds = self._seeds, tuple(seed for seed in fact.seeds if seed != self._address)
         if not self._fresh and not self._left:
-            for seed in self._seeds[:64]:
-                if seed not in before:
-                    self._out.send(seed, Beats((self._own(),), True))
+            self._try_seeds([seed for seed in self._seeds[:64] if seed not in before])
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if self._left:
             return
-        if timer.__class__ is Fade:
-            self._fade(now)
+        if timer.__class__ is CountsAreHalved:
+            self._changed += self._fading.halve(now, self._out)
         else:
             self._period_no += 1
             self._count += 1
             self._check(now)
             self._gossip()
-            self._out.set_timer(BeatDue(), now + self.config.period)
+            self._out.set_timer(PeriodBegins(), now + self.config.period)
         if self._changed:
             self._report()
 
@@ -155,7 +182,7 @@ class Heartbeat:
         return self._editor.view
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
-        """Nobody accuses anybody here: a counter stands still, or it does not."""
+        """Return nobody: a counter stands still, or it does not."""
         return ()
 
     def refute_by(self, node: NodeId) -> Instant | None:
@@ -168,7 +195,7 @@ class Heartbeat:
     def present_count(self) -> int:
         return len(self._fresh) + (not self._left)
 
-    # What is heard.
+    # Hearing.
 
     def _hear(self, beat: Beat, now: Instant) -> None:
         found = self._fresh.get(beat.node)
@@ -200,12 +227,12 @@ class Heartbeat:
             del self._gone[beat.node]
             self._gain(beat, now)
             self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat), blame=falsely, now=now)
-        elif not beat.left and self.present_count < PRESENT_MAX:  # Names cost nothing to make up.
+        elif not beat.left and self.present_count < PRESENT_MAX:  # Anybody can make up names.
             self._gain(beat, now)
             self._put(beat.node, beat.incarnation, Status.ALIVE, _address(beat))
 
     def _hear_of_myself(self, beat: Beat) -> None:
-        """Of an earlier life, whose count was lost: go on above it, as long as there is anything above."""
+        """Go on above an earlier incarnation whose count was lost, as long as there is anything above."""
         if beat.incarnation + 1 >= INCARNATION_MAX:
             return
         if (beat.incarnation, beat.count) > (self.incarnation, self._count) and not self._left:
@@ -215,10 +242,10 @@ class Heartbeat:
     def _tell_farewell(self, beat: Beat) -> None:
         self._farewells[beat.node] = (beat, 2 + ceil(3 * log2(self.present_count + 1)))
 
-    # What stands still.
+    # Missing.
 
     def _check(self, now: Instant) -> None:
-        """Only the longest silent are looked at: the order is that of silence."""
+        """Find members that have failed or are overdue; as `_fresh` is in order, only the first are looked at."""
         fail_after = self.config.fail_after(self.present_count)
         while self._fresh:
             node, found = next(iter(self._fresh.items()))
@@ -237,7 +264,7 @@ class Heartbeat:
             if dead is not None and dead.heard_at + self._forget_after() <= now:
                 del self._gone[node]
                 self._editor.drop(node)
-                self._unhealthy.discard(node)
+                self._fading.nodes.discard(node)
                 self._changed.append(node)
 
     def _gain(self, beat: Beat, now: Instant) -> None:
@@ -249,7 +276,7 @@ class Heartbeat:
         del self._fresh[node]
         self._suspected.discard(node)
         at, last = self._name_at.pop(node), self._names.pop()
-        if last != node:  # The last takes its place.
+        if last != node:  # The last name takes its place.
             self._names[at], self._name_at[last] = last, at
         found.heard_at = now
         self._gone[node] = found
@@ -260,10 +287,10 @@ class Heartbeat:
         self._put(node, found.beat.incarnation, status, None)
 
     def _forget_after(self) -> Duration:
-        """[RENESSE §3] T_cleanup = 2·T_fail at the least: stale gossip must not bring the dead back."""
+        """[RENESSE §3] Return T_cleanup, at least 2·T_fail: stale gossip must not bring a dead member back."""
         return max(self.config.failed_kept, 2 * self.config.fail_after(self.present_count))
 
-    # What is told.
+    # Gossip.
 
     def _gossip(self) -> None:
         config = self.config
@@ -279,13 +306,17 @@ class Heartbeat:
         if drawn < len(absent):
             self._send(absent[drawn], reply=True)
         elif self._seeds and not (self._names and any(self._is_seed(n) for n in self._names[:64])):
-            self._out.send(self._seeds[drawn - len(absent)], Beats((self._own(),), True))
+            self._try_seeds([self._seeds[drawn - len(absent)]])
+
+    def _try_seeds(self, seeds: Sequence[Address]) -> None:
+        for seed in seeds:
+            self._out.send(seed, Beats((self._own(),), True))
 
     def _is_seed(self, node: NodeId) -> bool:
         return self.view[node].address in self._seeds
 
     def _send(self, to: NodeId, *, reply: bool) -> None:
-        """Farewells first, then the freshest counters, then those whose turn it is: who is far is heard of too."""
+        """Send farewells first, then the freshest counters, then those whose turn it is, so that none is left out."""
         config, own = self.config, self._own()
         room = self._payload_max - len(_encode(Beats((own,), reply))) - LENGTH_BYTES
         beats, sent = [own], {to}
@@ -306,28 +337,15 @@ class Heartbeat:
                 beats.append(found.beat)
                 room -= found.size
         for _ in range(config.entries_max):
-            waiting = self._waiting()
-            if waiting is None or waiting.size > room or len(beats) >= config.entries_max:
+            turn = self._turns.first(self._names, self._fresh)
+            if turn is None or self._fresh[turn].size > room or len(beats) >= config.entries_max:
                 break
-            self._turn.pop()
-            if waiting.beat.node not in sent:
-                sent.add(waiting.beat.node)
-                beats.append(waiting.beat)
-                room -= waiting.size
+            self._turns.end()
+            if turn not in sent:
+                sent.add(turn)
+                beats.append(self._fresh[turn].beat)
+                room -= self._fresh[turn].size
         self._out.send(self._where(to), Beats(tuple(beats), reply))
-
-    def _waiting(self) -> _Known | None:
-        """Whose turn it is, the last of `_turn`."""
-        while True:
-            if not self._turn:
-                self._turn = self._names.copy()
-                self._rng.shuffle(self._turn)
-                if not self._turn:
-                    return None
-            found = self._fresh.get(self._turn[-1])
-            if found is not None:
-                return found
-            self._turn.pop()
 
     def _own(self, *, left: bool = False) -> Beat:
         host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)
@@ -352,31 +370,14 @@ class Heartbeat:
         before = self.view.members.get(node)
         count = (0 if before is None else before.suspicion_count) + blame
         if blame:
-            self._unhealthy.add(node)
-            self._begin_fading(now)
+            self._fading.nodes.add(node)
+            self._fading.begin(now, self._out)
         if address is None and before is not None:
             address = before.address
         self._editor.put(
             Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
         )
         self._changed.append(node)
-
-    def _begin_fading(self, now: Instant) -> None:
-        if not self._fading and self.config.unhealthy_half_life < FOREVER:
-            self._fading = True
-            self._out.set_timer(Fade(), now + self.config.unhealthy_half_life)
-
-    def _fade(self, now: Instant) -> None:
-        self._fading = False
-        for node in sorted(self._unhealthy):
-            member = self.view[node]
-            count = member.suspicion_count // 2
-            self._editor.put(_with_count(member, count))
-            self._changed.append(node)
-            if not count:
-                self._unhealthy.discard(node)
-        if self._unhealthy:
-            self._begin_fading(now)
 
     def _report(self) -> None:
         changed = tuple(dict.fromkeys(self._changed))
@@ -395,13 +396,3 @@ def _address(beat: Beat) -> Address | None:
 def _beat_of(member: Member) -> Beat:
     host, port = ("", 0) if member.address is None else (member.address.host, member.address.port)
     return Beat(member.node, member.incarnation, 0, False, host, port)
-
-
-def _with_count(member: Member, count: int) -> Member:
-    return Member(
-        node=member.node,
-        incarnation=member.incarnation,
-        status=member.status,
-        address=member.address,
-        suspicion_count=count,
-    )

@@ -1,32 +1,28 @@
-"""What members gossip, and what their timers are for."""
+"""The message and the timer of gossiped heartbeats."""
 
-from typing import Annotated
+from msgspec import Struct
 
-from msgspec import Meta, Struct
-
-from doyen.core.ids import Incarnation
-from doyen.membership.swim.messages import HOST_MAX, INCARNATION_MAX, Count, Name
+from doyen.core.ids import Count, Name
+from doyen.membership.swim.messages import Host, Number, Port
 
 
 class Beat(Struct, frozen=True, gc=False, array_like=True):
-    """One member's counter."""
+    """The counter of one member."""
 
     node: Name
-    incarnation: Annotated[Incarnation, Meta(ge=0, lt=INCARNATION_MAX)]
+    incarnation: Number
     count: Count
     left: bool = False
-    host: Annotated[str, Meta(max_length=HOST_MAX)] = ""
-    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    host: Host = ""
+    port: Port = 0
 
 
 class Beats(Struct, frozen=True, gc=False, array_like=True, tag="b"):
-    """What the sender has heard; with `reply`, it knows nobody and asks."""
+    """Carries counters that the sender has heard; with `reply`, it asks for the receiver's."""
 
     beats: tuple[Beat, ...]
     reply: bool = False
 
 
-class BeatDue(Struct, frozen=True, gc=False): ...
-
-
-class Fade(Struct, frozen=True, gc=False): ...
+class PeriodBegins(Struct, frozen=True, gc=False):
+    """The member raises its counter, looks for counters that stand still, and gossips."""

@@ -1,39 +1,34 @@
 """How a group of many hops watches itself, near members more often than far ones.  [MEDLEY]"""
 
-from msgspec import Struct
+from typing import Annotated, TypeAlias
 
-from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.errors import ConfigError
-from doyen.membership.swim.config import SwimConfig
+from msgspec import Meta
+
+from doyen.core.clock import FOREVER, ms, seconds
+from doyen.core.config import Config, Doc, Period, Timeout
+from doyen.membership.swim.config import Few, SwimConfig
+
+Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
 
 
-class MedleyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    period: Duration = seconds(2)  #: One probe each.  Short: traffic.  Long: slow detection.
-    ack_timeout: Duration = ms(500)  #: Patience for a direct ack; about a round trip to the near.
-    helper_count: int = 3  #: Members asked to ping a silent one.
-    suspicion_timeout: Duration = seconds(16)  #: A suspect's time to refute.  Short: false positives.
-    distance_exponent: float = 3.0  #: m: 0 is SWIM's even choice; large: only neighbours are pinged.
-    time_bounded: bool = True  #: Targets take turns, so that nobody waits for ever; else each is drawn by chance.
-    turn_max_mult: float = 8.0  #: Every member's turn comes at least every so many times N periods.
-    passive_feedback: bool = True  #: Weights follow how seldom a member says it is pinged.
-    active_feedback_periods: float = 4.0  #: Who is not pinged for so many periods asks for it; 0: never.
-    repeat_mult: float = 3.0  #: λ: an update is repeated λ·⌈ln(N+1)⌉ times.
-    leader_weight: float = 0.0  #: Whoever leads weighs so much at least (a neighbour: 1), so its end is soon known.
-    lifeguard: bool = False  #: Local health, confirmations and buddies, as in SWIM here.
-    sync_interval: Duration = FOREVER  #: Digests are compared with one member.  FOREVER: never, as published.
-    join_interval: Duration = seconds(1)  #: Seeds and lost members are tried so often while alone; for ever.
-    unhealthy_half_life: Duration = FOREVER  #: Suspicion counts are halved so often.  FOREVER: they only grow.
+class MedleyConfig(Config, frozen=True, kw_only=True):
+    period: Annotated[Period, Doc("One probe is sent in each. Short: traffic. Long: slow detection.")] = seconds(2)
+    ack_timeout: Annotated[Period, Doc("The wait for a direct ack; about a round trip to the near.")] = ms(500)
+    helper_count: Annotated[Few, Doc("Members asked to ping a silent one.")] = 3
+    suspicion_timeout: Annotated[Period, Doc("A suspect's time to refute. Short: false positives.")] = seconds(16)
+    distance_exponent: Annotated[float, Meta(ge=0, le=16), Doc("m. 0: SWIM's even choice. Large: only the near.")] = 3.0
+    time_bounded: Annotated[bool, Doc("Targets take turns, so that nobody waits for ever; else each is drawn.")] = True
+    turn_max_mult: Annotated[float, Meta(ge=1, le=1e6), Doc("Within N periods times this, each has its turn.")] = 8.0
+    passive_feedback: Annotated[bool, Doc("Weights follow how seldom a member says it is pinged.")] = True
+    active_feedback_periods: Annotated[Factor, Doc("Who is not pinged for this many asks for it; 0: never.")] = 4.0
+    repeat_mult: Annotated[float, Doc("λ: an update is repeated λ·⌈ln(N+1)⌉ times.")] = 3.0
+    leader_weight: Annotated[Factor, Doc("The leader's least weight (a neighbour: 1), so its end is soon known.")] = 0.0
+    lifeguard: Annotated[bool, Doc("Local health, confirmations and buddies, as in SWIM here.")] = False
+    sync_interval: Annotated[Timeout, Doc("Digests are compared with one member in each. inf: never.")] = FOREVER
+    join_interval: Annotated[Timeout, Doc("While alone, seeds and lost members are tried once in each.")] = seconds(1)
+    unhealthy_half_life: Annotated[Timeout, Doc("Suspicions count half after each. inf: for ever.")] = FOREVER
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, what: str) -> None:
-            if not holds:
-                raise ConfigError(f"Medley needs {what}, got {self}")
-
-        need(0 <= self.distance_exponent <= 16, "0 <= distance_exponent <= 16")
-        need(1 <= self.turn_max_mult <= 1e6, "1 <= turn_max_mult")
-        need(0 <= self.active_feedback_periods <= 1e6, "0 <= active_feedback_periods")
-        need(0 <= self.leader_weight <= 1e6, "0 <= leader_weight")
-        need(0 < self.suspicion_timeout < FOREVER, "0 < suspicion_timeout")
+    def check(self) -> None:
         self.swim()
 
     @classmethod

@@ -7,7 +7,7 @@ from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
 from doyen.membership.medley.config import MedleyConfig
-from doyen.membership.swim.kind import ROUND_TRIPS_MAX
+from doyen.membership.swim.kind import ROUND_TRIPS_MAX, gossiping
 
 
 class Medley(MembershipChoice, frozen=True, kw_only=True):
@@ -58,24 +58,7 @@ def build(place: Place) -> Callable[[Out], Any]:
     from doyen.membership.medley.machine import Hops
     from doyen.membership.medley.machine import Medley as Machine
 
-    rng, distance = place.rng(place.channel), Hops(place.hops)
-
-    def made(out: Out) -> Machine:
-        machine = Machine(
-            place.node,
-            place.config,
-            out,
-            rng,
-            distance=distance,
-            incarnation=place.incarnation,
-            address=place.address,
-            seeds=place.seeds,
-            payload_max=place.payload_max,
-        )
-        machine.swim.round_trips.members_max = ROUND_TRIPS_MAX
-        return machine
-
-    return made
+    return gossiping(place, Machine, distance=Hops(place.hops), round_trips_max=ROUND_TRIPS_MAX)
 
 
 def detection(config: MedleyConfig, group_size: int) -> Detection:

@@ -1,4 +1,4 @@
-"""Whose turn it is to be pinged.  [MEDLEY]"""
+"""Decides which member is pinged next: near members more often than far ones.  [MEDLEY]"""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -9,26 +9,28 @@ from doyen.core.clock import Instant, to_seconds
 from doyen.core.ids import NodeId
 from doyen.membership.medley.config import MedleyConfig
 
-Distance = Callable[[NodeId], float]  # In hops, 1 at the least; asked once per member.
+Distance = Callable[[NodeId], float]  # In hops, at least 1; asked once per member.
 
-BIAS_MAX: Final = 4.0  # Feedback changes a weight by so much at the most, up or down.
+BIAS_MAX: Final = 4.0  # The most by which feedback multiplies or divides a weight.
 
 
 class NearFirst:
-    """Turns by stride: a member of weight w is due every W/w periods, W the sum of all weights."""
+    """Takes turns by stride: a member of weight w is due every W/w periods, where W is the sum of all weights."""
 
     def __init__(self, members: list[NodeId], rng: Random, config: MedleyConfig, distance: Distance) -> None:
         self._config, self._distance, self._rng = config, distance, rng
         self._weights: dict[NodeId, float] = {}
         self._bias: dict[NodeId, float] = {}  # By feedback, where it is not 1.
         self._nearest: tuple[float, NodeId] | None = None
-        self._clock = 0.0  # Turns are counted in this; it goes on by 1 / (sum of weights) per period.
+        self._clock = 0.0  # The time in which turns are counted; each period adds 1 / (sum of weights).
         self._total = 0.0
-        self._queue: list[tuple[float, float, NodeId]] = []  # (due, tie, member); entries of the gone are skipped.
-        self._due: dict[NodeId, float] = {}  # Which entry of a member counts.
+        self._queue: list[
+            tuple[float, float, NodeId]
+        ] = []  # (due, tie, member); entries of members that are gone are skipped.
+        self._due: dict[NodeId, float] = {}  # The entry of a member that counts.
         self._pinged_at: Instant | None = None
         self._leader: NodeId | None = None
-        self._hurried: list[NodeId] = []  # Where targets are drawn: who comes first.
+        self._hurried: list[NodeId] = []  # Where targets are drawn: the members that come first.
         for node in members:
             self._weigh(node)
             self._enter(node, push=False)
@@ -43,7 +45,7 @@ class NearFirst:
             self._nearest = (hops, node)
 
     def _enter(self, node: NodeId, *, push: bool = True) -> None:
-        """At a random point of its stride, so that newcomers and whole groups do not come in step."""
+        """Enter a member at a random point of its stride, so that whole groups do not come in step."""
         self._set_due(node, self._clock + self._rng.random() * self._stride(node), push=push)
 
     def _set_due(self, node: NodeId, due: float, *, push: bool = True) -> None:
@@ -61,7 +63,7 @@ class NearFirst:
         least = self._total / (self._config.turn_max_mult * max(1, len(self._weights)))
         return 1.0 / max(share, least)
 
-    # As SWIM's prober wants them.
+    # What SWIM's prober asks for.
 
     def add(self, node: NodeId) -> None:
         self._weigh(node)
@@ -88,7 +90,7 @@ class NearFirst:
         return None
 
     def _drawn(self) -> NodeId | None:
-        """[MEDLEY] Each time anew, with probability ∝ 1/distance^m; who asked for a ping comes first."""
+        """[MEDLEY] Draw a member with probability ∝ 1/distance^m; one that asked for a ping comes first."""
         while self._hurried:
             node = self._hurried.pop(0)
             if node in self._weights:
@@ -105,28 +107,28 @@ class NearFirst:
         return waited // 1_000_000 + 1
 
     def on_waited(self, node: NodeId, waited_ms: int) -> None:
-        """[MEDLEY] Passive feedback.  Everybody should be pinged once per period: who waits longer weighs more."""
+        """[MEDLEY] Take passive feedback: each member should be pinged once per period, else it weighs more."""
         if self._config.passive_feedback and node in self._weights:
             lack = waited_ms / 1000.0 / to_seconds(self._config.period)
             bias = self._bias.get(node, 1.0) * min(2.0, max(0.5, lack)) ** 0.5
             self._bias[node] = min(BIAS_MAX, max(1 / BIAS_MAX, bias))
 
     def hurry(self, node: NodeId) -> None:
-        """[MEDLEY] Active feedback: it is next."""
+        """[MEDLEY] Take active feedback: the member is next."""
         if node in self._weights and self._config.time_bounded:
             self._set_due(node, self._clock)
         elif node in self._weights and node not in self._hurried:
             self._hurried.append(node)
 
     def favour(self, leader: NodeId | None) -> None:
-        """Whoever leads is watched by all: many see its silence at once, so it is believed at once."""
+        """Watch the leader as if it were near: many see its silence, so it is believed at once (decision 26)."""
         if leader != self._leader:
             self._leader = leader
             if leader in self._weights and self._config.leader_weight:
                 self._enter(leader)
 
     def starved(self, now: Instant) -> NodeId | None:
-        """Whom to ask, if nobody has pinged us for too long."""
+        """Return the member to ask for a ping, if nobody has pinged this node for too long."""
         periods = self._config.active_feedback_periods
         if self._pinged_at is None:
             self._pinged_at = now

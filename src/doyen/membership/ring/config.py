@@ -1,52 +1,44 @@
 """The configuration of a ring: how members watch each other, and what they do when they disagree."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta
 
-from doyen.core.clock import FOREVER, Duration, ms
-from doyen.errors import ConfigError
+from doyen.core.clock import Duration, ms
+from doyen.core.config import Config, Count, Doc, Period, need
 
 Partition = Literal["collapse", "majority", "split"]
 Arbiters = Literal["pairwise", "central"]
 
 
-class ArbitrationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ArbitrationConfig(Config, frozen=True, kw_only=True):
     """A ring's configuration, the same on every member.
 
     The default is the practical mode; `paper()` is the protocol as printed.
     """
 
-    lease: Duration = ms(1000)  #: T_l.  Short: more messages, and slow nodes are suspected.  Long: slow detection.
-    arbitration: Duration = ms(500)  #: T_a.  Must exceed a round trip.  Long: losers stay longer, recovery waits.
-    neighbours: int = 3  #: k, on each side.  More survive together; costs 4k messages per lease.
-    arbiters: Arbiters = "pairwise"  #: Each pair has a group of its own, or one group serves all.
-    drift: float = 0.0  #: r: no clock is faster or slower than 1 ± r.
-    resends: int = 2  #: Times a request is repeated within its session.  0: one lost message costs a node.
-    random_phases: bool = True  #: Leases begin at random within T_l.  Off: both of a pair leave more often.
-    announced: bool = True  #: Who leaves says so.  Off: leaving looks like a crash, as printed.
-    partition: Partition = "collapse"  #: Where a group has no majority: all leave; the larger part stays; both stay.
-    expected_size: int = 0  #: For `majority`: half of so many is too few.  0: not known.
-    double_majority: bool = True  #: A stale request asks the old group and the new.  Off: it is rejected, as printed.
-    abort_silent: bool = True  #: An upgrade that gets no majority is given up.  Off: the proposer leaves, as printed.
-    early_upgrades: bool = True  #: An upgrade is decided by the first majority.  Off: when all answered, or after T_a.
-    slotted_join: bool = False  #: Each phase of a join takes a whole T_l, as printed.
-    rejoin: bool = True  #: Who was forced out comes back, as somebody else.
-    backoff_max: int = 4  #: Joins wait up to 2^this · T_l/2 between attempts.
+    lease: Annotated[Period, Doc("T_l. Short: traffic, and slow nodes are suspected. Long: slow detection.")] = ms(1000)
+    arbitration: Annotated[Period, Doc("T_a, above a round trip. Long: losers stay longer, recovery waits.")] = ms(500)
+    neighbours: Annotated[
+        int, Meta(ge=1, le=16), Doc("k, on each side. More survive together; costs 4k messages per lease.")
+    ] = 3
+    arbiters: Annotated[Arbiters, Doc("Each pair has a group of its own, or one group serves all.")] = "pairwise"
+    drift: Annotated[float, Meta(ge=0, lt=0.5), Doc("r: no clock is faster or slower than 1 ± r.")] = 0.0
+    resends: Annotated[int, Meta(ge=0, le=8), Doc("How often a request is repeated. 0: one loss costs a node.")] = 2
+    random_phases: Annotated[bool, Doc("Leases begin at random within T_l. Off: pairs leave more often.")] = True
+    announced: Annotated[bool, Doc("Who leaves says so. Off: leaving looks like a crash, as printed.")] = True
+    partition: Annotated[Partition, Doc("Without a majority all leave, the larger part stays, or both.")] = "collapse"
+    expected_size: Annotated[Count, Doc("For `majority`: half of this many is too few. 0: not known.")] = 0
+    double_majority: Annotated[bool, Doc("A stale request asks the old group and the new. Off: it is rejected.")] = True
+    abort_silent: Annotated[bool, Doc("An upgrade without a majority is given up. Off: its proposer leaves.")] = True
+    early_upgrades: Annotated[bool, Doc("The first majority decides an upgrade. Off: all answers do, or T_a.")] = True
+    slotted_join: Annotated[bool, Doc("Each phase of a join takes a whole T_l, as printed.")] = False
+    rejoin: Annotated[bool, Doc("Who was forced out comes back, as somebody else.")] = True
+    backoff_max: Annotated[int, Meta(ge=0, le=20), Doc("Joins wait up to 2^this · T_l/2 between attempts.")] = 4
 
-    def __post_init__(self) -> None:
-        for name in ("lease", "arbitration"):
-            if not 0 < getattr(self, name) < FOREVER:
-                raise ConfigError("must be positive and finite", field=name)
-        for name, low, high in (("neighbours", 1, 16), ("resends", 0, 8), ("backoff_max", 0, 20)):
-            if not low <= getattr(self, name) <= high:
-                raise ConfigError(f"{getattr(self, name)} must be from {low} to {high}", field=name)
-        if not 0 <= self.drift < 0.5:
-            raise ConfigError(f"{self.drift} must be at least 0 and below 0.5", field="drift")
-        if self.expected_size < 0:
-            raise ConfigError(f"{self.expected_size} must be 0 or more", field="expected_size")
-        if self.partition == "majority" and not self.expected_size:
-            raise ConfigError("majority needs expected_size: of how many?", field="partition")
+    def check(self) -> None:
+        known = self.partition != "majority" or self.expected_size > 0
+        need(known, "partition", "majority needs expected_size: of how many?")
 
     @classmethod
     def paper(cls, **more: object) -> "ArbitrationConfig":

@@ -64,20 +64,27 @@ class Joiner:
 
     def _try_at(self, at: Instant, out: Out) -> None:
         self._attempt += 1
-        self.phase = DISCOVERY
+        self.phase, self._wanted = DISCOVERY, frozenset()
         out.set_timer(JoinAdvances(self._attempt, DISCOVERY, WAIT), at)
 
-    def stop(self) -> None:
+    def stop(self, out: Out) -> None:
+        """End the join for good, if one is under way."""
+        if self.under_way:
+            self._give_up(out)
         self.phase = 0
         self._attempt += 1
 
-    def fail(self, now: Instant, out: Out) -> None:
-        """Give this attempt up and plan the next: somebody refused, or did not answer."""
+    def _give_up(self, out: Out) -> None:
+        """Release the neighbours-to-be of this attempt."""
         for seat in sorted(self._wanted):
             out.send(to(seat), Unlock(seat.incarnation, self._place.seat, self._attempt))
         if self.phase >= SECOND_LEASES:
             self._place.take_new_identity(out)
         self._place.pairs.clear()
+
+    def fail(self, now: Instant, out: Out) -> None:
+        """Give this attempt up and plan the next: somebody refused, or did not answer."""
+        self._give_up(out)
         widest = (self._config.lease // 2) << min(self._attempt_count, self._config.backoff_max)
         self._try_at(now + int((0.5 + self._rng.random()) * widest), out)
 
@@ -86,7 +93,7 @@ class Joiner:
             return
         if timer.step == WAIT:
             self._attempt_count += 1
-            self._phase_at, self._wanted, self._is_done = now, frozenset(), False
+            self._phase_at, self._is_done = now, False
             self._owner = None
             self._discover(out)
             self._set_timer(1, out)

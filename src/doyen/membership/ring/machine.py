@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.membership.ring.admission import Admission
@@ -116,6 +117,8 @@ class Arbitration:
         self.pairs = self._place.pairs
         self._joiner = Joiner(config, rng, self._leases, self._place)
         self._joiner.contacts += contacts
+        out.subscribe(ReignBegan, self.on_reign_began)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -273,7 +276,7 @@ class Arbitration:
         if self.is_member:
             self._depart("asked", now, "by command", announced=self.config.announced)
         self._left_for_good = True
-        self._joiner.stop()
+        self._joiner.stop(self._out)
 
     # Leases.
 

@@ -1,11 +1,12 @@
 """The messages, timers and facts of a ring's members: the whole interface."""
 
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from doyen.core.clock import Duration
+from doyen.core.effects import UrgentFact
 from doyen.membership.ring.geometry import Name, Seat
 
 
@@ -266,10 +267,8 @@ class RecoveryStarted(Struct, frozen=True, gc=False):
     peer: Seat
 
 
-class LeftRing(Struct, frozen=True, gc=False):
+class LeftRing(UrgentFact, frozen=True, gc=False):
     """This node is no longer a member, whatever it acted for on the ring."""
-
-    urgent: ClassVar[bool] = True
 
     seat: Seat
     why: Why

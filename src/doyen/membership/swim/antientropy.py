@@ -1,11 +1,11 @@
-"""Two members compare what they know, sums first, and exchange only where they differ.
+"""Lets two members compare what they know, sums first, and exchange entries only where the sums differ.
 
     Digest(root) ──▶ equal: silence
                  ──▶ differs: few under it ──▶ Entries(answer=True) ──▶ Entries: what is known better there
                               many         ──▶ Digest(its sixteen branches) ──▶ …
 
-Members that this node holds for failed, and seeds that are not members, are tried too, one each round: so a
-partition heals by itself, whoever was removed meanwhile, and a node that lost everybody finds them again.
+Members that this node holds failed, and seeds that are not members, are tried too, one each round: so a partition
+heals by itself, and a node that lost all members finds them again.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,16 +18,18 @@ from doyen.core.ids import Address, NodeId
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.digests import DEPTH_MAX, ROOT, depth_of, is_branch
 from doyen.membership.swim.dissemination import Post
-from doyen.membership.swim.messages import Digest, Entries, SyncDue, Update
+from doyen.membership.swim.messages import Digest, DigestsAreCompared, Entries, Update
 from doyen.membership.swim.roster import Roster
 
-SUMS_MAX: Final = 64  # Branches in one message: 64 take about 900 bytes.
-DATAGRAMS_MAX: Final = 64  # In answer to one message; what is left comes in later rounds.
+SUMS_MAX: Final = 64  # Branches in one message, which takes about 900 bytes then.
+DATAGRAMS_MAX: Final = 64  # In answer to one message; the rest comes in later rounds.
 BRANCHES_MAX: Final = 64  # Of one `Entries`.
-FEW: Final = 24  # Under so many members no further branching; fewer where names are long.
+FEW: Final = 24  # A branch of at most this many members is not divided further.
 
 
 class AntiEntropy:
+    """One node's comparisons of digests, with members and seeds."""
+
     __slots__ = ("_config", "_in_reach", "_out", "_post", "_rng", "_roster", "_seeds", "newcomer")
 
     def __init__(
@@ -42,10 +44,10 @@ class AntiEntropy:
     ) -> None:
         self._config, self._roster, self._post, self._out, self._rng = config, roster, post, out, rng
         self._seeds, self._in_reach = tuple(seeds), in_reach
-        self.newcomer = self._alone  # Has no news but itself: what it is taught now, all others know.
+        self.newcomer = self._alone  # It has no news but itself: all others know what it learns now.
 
     def start(self, now: Instant) -> None:
-        """The first round is at once for who is alone, and scattered for the others."""
+        """Begin with a round at once if this node is alone; other nodes wait for a random time."""
         if self._alone:
             for seed in self._seeds:
                 self._post.send_to(seed, Digest, self._root())
@@ -77,7 +79,7 @@ class AntiEntropy:
         config = self._config
         wait = config.join_interval if self._alone else config.sync_interval
         if wait < FOREVER:
-            self._out.set_timer(SyncDue(), now + (int(self._rng.random() * wait) if scattered else wait))
+            self._out.set_timer(DigestsAreCompared(), now + (int(self._rng.random() * wait) if scattered else wait))
 
     def _try_absent(self) -> None:
         failed, seeds = self._roster.failed, self._seeds
@@ -111,7 +113,7 @@ class AntiEntropy:
             self._send_branches(sender, few)
 
     def _send_branches(self, to: NodeId, branches: list[int]) -> None:
-        """Several branches share a datagram; one that does not fit goes on in pieces, which want no answer."""
+        """Send several branches per datagram; one that does not fit goes in pieces, which want no answer."""
         batch: list[int] = []
         first = self._post.about(to)
         updates: list[Update] = [] if first is None else [first]
@@ -133,7 +135,7 @@ class AntiEntropy:
             self._send_pieces(to, updates)
 
     def on_entries(self, sender: NodeId, message: Entries) -> None:
-        """Called once what it says has been learnt: says what is known better here."""
+        """Answer with what is known better here; the entries have been learnt already."""
         if not message.answer:
             return
         given = {update.node: update for update in message.updates}
@@ -145,7 +147,7 @@ class AntiEntropy:
                     theirs = given.pop(node, None)
                     if own is not None and (theirs is None or own.outranks(theirs.incarnation, theirs.word)):
                         better.append(own)
-        for node, theirs in given.items():  # Those that are not present here.
+        for node, theirs in given.items():  # Members that are not present here.
             own = self._roster.update(node)
             if own is not None and own.outranks(theirs.incarnation, theirs.word):
                 better.append(own)

@@ -1,58 +1,49 @@
 """SWIM's knobs.  [SWIM], [Lifeguard]"""
 
 from math import log, log10
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.errors import ConfigError
+from doyen.core.config import Config, Doc, Period, Positive, Timeout, Wait, need
 
 LN10 = log(10)
+Few: TypeAlias = Annotated[int, Meta(ge=0, le=64)]
+Factor: TypeAlias = Annotated[float, Meta(gt=0, le=100)]
 
 
-class SwimConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SwimConfig(Config, frozen=True, kw_only=True):
     """How a group watches itself; the same on every member."""
 
-    period: Duration = seconds(1)  #: T': one probe each.  Short: traffic.  Long: slow detection.
-    ack_timeout: Duration = ms(300)  #: Patience for a direct ack.  Below a round trip helpers are always asked.
-    helper_count: int = 3  #: k: members asked to ping a silent one.  0: every lost packet is a suspicion.
-    repeat_mult: float = 2.0  #: λ: an update is repeated λ·⌈ln(N+1)⌉ times.  Low: some miss it.  High: traffic.
-    suspicion_mult: float = 4.0  #: α: a suspect has α·max(1, log10 N) periods to refute, at the least.
-    suspicion_timeout: Duration = 0  #: A fixed time to refute instead; 0: by suspicion_mult.
-    suspicion_max_mult: float = 6.0  #: β: so much longer while nobody else suspects it.  1: off (plain SWIM).
-    confirmation_count: int = 3  #: K: so many independent accusers bring the time to refute down to its least.
-    health_max: int = 8  #: S: a node that doubts itself waits up to S+1 times longer.  0: off (plain SWIM).
-    tell_suspect: bool = True  #: Lifeguard's buddy system: whoever speaks to a suspect tells it so first.
-    tell_death_count: int = 0  #: Members told of a death at once by whoever learns of it.  0: piggybacked only (plain).
-    sync_interval: Duration = seconds(30)  #: Digests are compared with one member.  FOREVER: never (plain SWIM).
-    join_interval: Duration = seconds(1)  #: Seeds and lost members are tried so often while alone; for ever.
-    failed_kept: Duration = seconds(24 * 3600)  #: A failed member is shown, and tried again, for so long.
-    left_kept: Duration = seconds(600)  #: A member that left is shown for so long.
-    tombstone_kept: Duration = seconds(24 * 3600)  #: And for so long after that it cannot return as it was.
-    present_max: int = 20_000  #: Members at the most: whoever would be one more is not believed to exist.
-    absent_max: int = 1000  #: Failed and left members kept at the most; likewise tombstones.  The oldest go first.
-    unhealthy_half_life: Duration = seconds(600)  #: Suspicion counts are halved so often.  FOREVER: they only grow.
+    period: Annotated[Period, Doc("T': one probe is sent in each. Short: traffic. Long: slow detection.")] = seconds(1)
+    ack_timeout: Annotated[Period, Doc("The wait for a direct ack. Below a round trip helpers are asked.")] = ms(300)
+    helper_count: Annotated[Few, Doc("k: members asked to ping a silent one. 0: every lost packet is a suspicion.")] = 3
+    repeat_mult: Annotated[Factor, Doc("λ: an update is repeated λ·⌈ln(N+1)⌉ times. Low: some miss it.")] = 2.0
+    suspicion_mult: Annotated[
+        float, Meta(gt=0, le=1000), Doc("α: a suspect has α·max(1, log10 N) periods to refute, at the least.")
+    ] = 4.0
+    suspicion_timeout: Annotated[Wait, Doc("A fixed time to refute instead; 0: it follows from suspicion_mult.")] = 0
+    suspicion_max_mult: Annotated[
+        float, Meta(ge=1, le=100), Doc("β: a suspect has β times longer while nobody else suspects it. 1: off.")
+    ] = 6.0
+    confirmation_count: Annotated[Few, Doc("K: this many independent accusers bring β down to 1.")] = 3
+    health_max: Annotated[Few, Doc("S: a node that doubts itself waits up to S+1 times longer. 0: off.")] = 8
+    tell_suspect: Annotated[bool, Doc("Lifeguard's buddy system: whoever speaks to a suspect says so first.")] = True
+    tell_death_count: Annotated[Few, Doc("Members told of a death at once by whoever learns of it. 0: plain SWIM.")] = 0
+    sync_interval: Annotated[Timeout, Doc("Digests are compared with one member in each. inf: never.")] = seconds(30)
+    join_interval: Annotated[Timeout, Doc("While alone, seeds and lost members are tried once in each.")] = seconds(1)
+    failed_kept: Annotated[Timeout, Doc("How long a failed member is shown, and tried again.")] = seconds(24 * 3600)
+    left_kept: Annotated[Timeout, Doc("How long a member that left is shown.")] = seconds(600)
+    tombstone_kept: Annotated[Timeout, Doc("How long after that it cannot return as it was.")] = seconds(24 * 3600)
+    present_max: Annotated[Positive, Doc("Members at most: one more is not believed to exist.")] = 20_000
+    absent_max: Annotated[Positive, Doc("Failed and left members kept at most, likewise tombstones.")] = 1000
+    unhealthy_half_life: Annotated[Timeout, Doc("Suspicions count half after each. inf: for ever.")] = seconds(600)
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, what: str) -> None:
-            if not holds:
-                raise ConfigError(f"SWIM needs {what}, got {self}")
-
-        need(0 < self.ack_timeout < self.period < FOREVER, "0 < ack_timeout < period")
-        need(0 <= self.helper_count <= 64, "0 <= helper_count <= 64")
-        need(0 < self.repeat_mult <= 100, "0 < repeat_mult <= 100")
-        need(0 < self.suspicion_mult <= 1000, "0 < suspicion_mult <= 1000")
-        need(self.suspicion_timeout >= 0, "0 <= suspicion_timeout")
-        need(1 <= self.suspicion_max_mult <= 100, "1 <= suspicion_max_mult <= 100")
-        need(0 <= self.confirmation_count <= 64, "0 <= confirmation_count <= 64")
-        need(0 <= self.tell_death_count <= 64, "0 <= tell_death_count <= 64")
-        need(0 <= self.health_max <= 64, "0 <= health_max <= 64")
-        need(0 < self.join_interval <= self.sync_interval, "0 < join_interval <= sync_interval")
-        need(min(self.failed_kept, self.left_kept, self.tombstone_kept) > 0, "failed, left, tombstones kept > 0")
-        need(self.present_max >= 1, "present_max >= 1")
-        need(self.absent_max >= 1, "absent_max >= 1")
-        need(self.unhealthy_half_life > 0, "unhealthy_half_life > 0")
+    def check(self) -> None:
+        need(self.ack_timeout < self.period, "ack_timeout", "must be less than period")
+        need(self.join_interval <= self.sync_interval, "join_interval", "must not be more than sync_interval")
 
     @property
     def lifeguard(self) -> bool:

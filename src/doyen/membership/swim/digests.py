@@ -1,9 +1,9 @@
-"""Sums over a group that show in one number whether two members know the same, and, branch by branch, where not.
+"""Keeps sums over a group: one number shows whether two members know the same, and branches show where they differ.
 
-A member's place is a hash of its name; branches are its leading bits, four at a time.  The sum of a branch is the
-exclusive or over everybody *present* under it, name and incarnation, so that a change costs one step per level and
-equal views have equal sums whatever their history.  Suspicion is no difference: it passes by itself.  Neither are
-the dead: who has forgotten them already is not behind.
+The place of a member is a hash of its name; branches are its leading bits, four at a time.  The sum of a branch is the
+exclusive or over the members *present* under it, name and incarnation, so that a change costs one step per level, and
+equal views have equal sums whatever their history.  A suspicion makes no difference, as it passes by itself; nor do
+dead members, as a node that has forgotten them is not behind.
 """
 
 from bisect import bisect_left, insort
@@ -15,18 +15,18 @@ from doyen.core.ids import NodeId
 
 ROOT: Final = 1  # A branch is a 1 followed by its bits.
 BITS: Final = 4
-DEPTH_MAX: Final = 3  # 4,096 branches at the end: a datagram each up to a hundred thousand members.
+DEPTH_MAX: Final = 3  # 4,096 branches at the end: one datagram for each, in groups of up to 100,000.
 _MASK: Final = 2**64 - 1
 
 
 @lru_cache(maxsize=1 << 16)
 def place(node: NodeId) -> int:
-    """Wire-stable: the same on every machine and version."""
+    """Return the place of a member: the same on every machine and in every version."""
     return int.from_bytes(blake2b(node.encode(), digest_size=8).digest(), "big")
 
 
 def fingerprint(node: NodeId, incarnation: int) -> int:
-    """splitmix64 over place and incarnation."""
+    """Return splitmix64 of place and incarnation."""
     z = (place(node) + (incarnation + 1) * 0x9E3779B97F4A7C15) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -38,7 +38,7 @@ def depth_of(branch: int) -> int:
 
 
 def is_branch(branch: int) -> bool:
-    """Numbers from the wire."""
+    """Whether a number from a message names a branch."""
     return branch >= 1 and (branch.bit_length() - 1) % BITS == 0 and depth_of(branch) <= DEPTH_MAX
 
 

@@ -1,6 +1,6 @@
-"""Updates ride on the messages that are sent anyway, each so many times, the freshest first.  [SWIM §4.1]
+"""Puts updates on messages that are sent anyway, each update λ log N times, the freshest first.  [SWIM §4.1]
 
-A message takes as many as its datagram holds, by the codec's own count of bytes.
+A message takes as many updates as its datagram holds, by the codec's own count of bytes.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,22 @@ from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.messages import Update, Updates
 
 _encode = Encoder().encode
-LENGTH_BYTES: Final = 2  # An array of many takes so much more than an empty one.
-
-
+LENGTH_BYTES: Final = 2  # What the length of a long array takes more than that of an empty one.
 PAYLOAD_MAX: Final = payload_max("g" * NAME_MAX, NodeId("n" * NAME_MAX), "c" * 48)  # With the longest names.
 
 
 def repeats(config: SwimConfig, group_size: int) -> int:
-    """[SWIM §4.1] λ log N, at least once."""
+    """[SWIM §4.1] Return how often an update is repeated: λ log N times, at least once."""
     return max(1, ceil(config.repeat_mult * ceil(log(group_size + 1))))
 
 
 class Rumours:
-    """Updates not yet told often enough, in tiers by how often they were."""
+    """The updates that were not sent often enough yet, in tiers by how often they were."""
 
     __slots__ = ("_tiers", "_where")
 
     def __init__(self) -> None:
-        self._tiers: list[dict[NodeId, tuple[Update, int]]] = []  # By times told; values: (update, bytes).
+        self._tiers: list[dict[NodeId, tuple[Update, int]]] = []  # By times sent; values: (update, bytes).
         self._where: dict[NodeId, int] = {}
 
     def __len__(self) -> int:
@@ -43,7 +41,7 @@ class Rumours:
         return node in self._where
 
     def put(self, update: Update) -> None:
-        """News about a member replaces what was said of it before."""
+        """Add an update; it replaces an earlier one about the same member."""
         node = update.node
         tier = self._where.get(node)
         if tier is not None:
@@ -59,13 +57,13 @@ class Rumours:
             del self._tiers[tier][node]
 
     def take(self, room: int, times_max: int, leave_out: NodeId | None = None) -> list[Update]:
-        """As many as fit in so many bytes, the least told first."""
+        """Return as many updates as fit in `room` bytes, those that were sent least first."""
         taken: list[Update] = []
         moved: list[tuple[int, Update, int]] = []
         for tier, waiting in enumerate(self._tiers):
             for update, size in waiting.values():
                 if size > room:
-                    break  # Sizes hardly differ; what does not fit now is first next time.
+                    break  # Sizes hardly differ; an update that does not fit now is first next time.
                 if update.node != leave_out:
                     taken.append(update)
                 moved.append((tier, update, size))
@@ -89,7 +87,7 @@ class Rumours:
 class Post:
     """Sends messages with as much gossip as they hold.
 
-    `about(to)` is what the addressee must hear first: that we hold it for suspect, failed or gone.
+    `about(to)` returns what the addressee must hear first: that this node holds it suspect, failed or gone.
     """
 
     __slots__ = ("_config", "_group_size", "_out", "_payload_max", "about", "rumours", "where")
@@ -109,7 +107,7 @@ class Post:
         self.about, self.where, self._group_size = about, where, group_size
 
     def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
-        """One message to a member, with what it must hear of itself and what fits besides."""
+        """Send a message to a member, with what it must hear of itself, and gossip."""
         first = self.about(to)
         if first is None and not self.rumours:
             self._out.send(self.where(to), kind(*head))
@@ -117,7 +115,7 @@ class Post:
             self._out.send(self.where(to), kind(*head, self.load(kind, head, first)))
 
     def reply(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
-        """As `send`, to where its message came from, which the transport knows: its own word may be wrong."""
+        """Send as `send` does, but to where the transport knows the member to be: what it says itself may be wrong."""
         first = self.about(to)
         if first is None and not self.rumours:
             self._out.send(to, kind(*head))
@@ -125,7 +123,7 @@ class Post:
             self._out.send(to, kind(*head, self.load(kind, head, first)))
 
     def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
-        """To where somebody is said to be, whoever it is."""
+        """Send a message to an address, whoever is there."""
         self._out.send(address, kind(*head, self.load(kind, head, None)))
 
     def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
@@ -138,7 +136,7 @@ class Post:
         return (first, *self.rumours.take(room - size, self._times_max(), leave_out=first.node))
 
     def pieces(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> list[Updates]:
-        """Updates in as many parts as datagrams are needed."""
+        """Return the updates in as many parts as datagrams are needed."""
         room = self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES
         parts: list[Updates] = []
         part: list[Update] = []

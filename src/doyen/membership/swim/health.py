@@ -1,10 +1,10 @@
-"""Local health: a node that doubts itself is slower to accuse others.  [Lifeguard §IV-A]
+"""Keeps local health: a node that doubts itself is slower to accuse others.  [Lifeguard §IV-A]
 
-Its count goes up when a probe fails, when helpers do not even answer with a nack, when it has to refute a suspicion
-of itself, and down with every probe that succeeds.  Probe interval and timeout are count + 1 times longer.
+The count goes up when a probe fails, when helpers do not even answer with a nack, and when the node has to refute a
+suspicion of itself; it goes down with every probe that succeeds.  Period and timeout are count + 1 times longer.
 
-Extension: its own lateness is evidence too.  A timer that comes late shows that this node is slow, whatever its peers
-do; a probe that ends with a late timer proves nothing about its target.
+Extension: lateness of the node itself counts, too.  A timer that comes late shows that this node is slow, whatever its
+peers do; a probe that ends with a late timer proves nothing about its target.
 """
 
 from doyen.core.clock import Duration
@@ -12,6 +12,8 @@ from doyen.membership.swim.config import SwimConfig
 
 
 class LocalHealth:
+    """How much a node doubts itself."""
+
     __slots__ = ("_late_by", "_max", "count", "was_late")
 
     def __init__(self, config: SwimConfig) -> None:
@@ -28,7 +30,7 @@ class LocalHealth:
             self.count -= 1
 
     def note_lateness(self, late: Duration) -> None:
-        """At most one step a period: one hiccup delays several timers."""
+        """Worsen if a timer came late, at most once per period: one hiccup delays several timers."""
         if late > self._late_by and not self.was_late and self._max:
             self.was_late = True
             self.worsen()

@@ -49,26 +49,26 @@ def preset(network: Network, group_size: int) -> SwimConfig:
             return SwimConfig(period=seconds(5), ack_timeout=seconds(1), suspicion_mult=5.0)
 
 
+def gossiping(place: Place, machine: Callable[..., Any], **more: Any) -> Callable[[Out], Any]:
+    """Return how a machine that gossips is made at a place."""
+    rng = place.rng(place.channel)
+    return lambda out: machine(
+        place.node,
+        place.config,
+        out,
+        rng,
+        incarnation=place.incarnation,
+        address=place.address,
+        seeds=place.seeds,
+        payload_max=place.payload_max,
+        **more,
+    )
+
+
 def build(place: Place) -> Callable[[Out], Any]:
     from doyen.membership.swim.machine import Swim as Machine
 
-    rng = place.rng(place.channel)
-
-    def made(out: Out) -> Machine:
-        machine = Machine(
-            place.node,
-            place.config,
-            out,
-            rng,
-            incarnation=place.incarnation,
-            address=place.address,
-            seeds=place.seeds,
-            payload_max=place.payload_max,
-        )
-        machine.round_trips.members_max = ROUND_TRIPS_MAX
-        return machine
-
-    return made
+    return gossiping(place, Machine, round_trips_max=ROUND_TRIPS_MAX)
 
 
 def detection(config: SwimConfig, group_size: int) -> Detection:
@@ -76,7 +76,7 @@ def detection(config: SwimConfig, group_size: int) -> Detection:
     return Detection(
         config.worst_detection(group_size) + spread,
         "a round of probes, the longest suspicion, and its news",
-        # Regions find each other when somebody tries a member that it holds failed: in three rounds all but surely.
+        # Regions find each other when a node tries a member that it holds failed: in three rounds almost surely.
         merging=3 * config.sync_interval,
     )
 

@@ -1,33 +1,36 @@
-"""SWIM: everybody pings one member per period, and gossips what it finds on the pings of all.  [SWIM]
+"""SWIM: each member pings one other per period, and gossips what it finds on the pings of all.  [SWIM]
 
 Load and detection time per member do not depend on the size of the group.  A member that does not answer, not even
-through helpers, is *suspected*; it may refute by a higher incarnation; else it has *failed*.  Whoever is removed by
-mistake learns of it from the first who hears it, and returns by itself; two halves of a group that lost each other
-find each other again.
+through helpers, is *suspected*; it may refute by a higher incarnation; else it has *failed*.  A member that is removed
+by mistake learns of it from the first member that hears it, and returns by itself; two halves of a group that lost each
+other find each other again.
 
     ALIVE ──silent──▶ SUSPECTED ──overdue──▶ FAILED ──failed_kept──▶ (tombstone) ──▶ forgotten
       ▲  ◀──refuted──────┘                      │
-      └──────────── higher incarnation ─────────┘         LEFT, on its own word, likewise
+      └──────────── higher incarnation ─────────┘         LEFT, by its own message, likewise
 
 Deviation [SWIM §4.2]: states are totally ordered by (incarnation, alive < suspected < failed < left), so that a member
   that failed can return with a higher incarnation; in the paper "confirm" is for ever.
-Deviation: who speaks to a member that it holds for failed or gone tells it so.
-Deviation: who is failed, gone or unknown here is not believed when it speaks ill of others.
-Deviation: that somebody *else* holds a member for failed, learnt by anti-entropy, is suspicion here and not the end:
-  at the merging of two halves everybody is failed to somebody.
+Deviation: a member notifies another that it holds failed or gone of that, whenever it sends to it.
+Deviation: a node that is failed, gone or unknown here is not believed when it accuses others.
+Deviation: a failure that only another member believes, learnt by anti-entropy, is a suspicion here and not the end:
+  when two halves merge, each member has failed to somebody.
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.commands import LeaveGroup
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
+from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.dissemination import PAYLOAD_MAX, Post, repeats
@@ -35,13 +38,14 @@ from doyen.membership.swim.health import LocalHealth
 from doyen.membership.swim.messages import (
     INCARNATION_MAX,
     NOBODY,
+    AbsentAreForgotten,
     Ack,
-    AckOverdue,
     Digest,
+    DigestsAreCompared,
     Entries,
-    FadeDue,
     Gossip,
     HelperAck,
+    HelpersAreAsked,
     MemberSuspected,
     Message,
     Nack,
@@ -49,47 +53,20 @@ from doyen.membership.swim.messages import (
     Ping,
     PingMe,
     PingRequest,
-    ReapDue,
-    RelayOverdue,
-    SuspicionOverdue,
-    SyncDue,
+    RelayFails,
+    SuspicionExpires,
     Update,
     Updates,
     Word,
 )
-from doyen.membership.swim.probe import Feedback, Prober, RoundRobin, Targets
+from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
-from doyen.membership.swim.roundtrip import RoundTrips
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
-
-MakeTargets = Callable[[list[NodeId], Random], Targets]
 
 
 class Swim:
-    """One member.  It has a roster, a prober, suspicions, rumours and anti-entropy; what they learn meets here."""
+    """One member.  It joins what its parts learn: roster, prober, suspicions, rumours and anti-entropy."""
 
-    __slots__ = (
-        "_address_of_seed",
-        "_changed",
-        "_fading",
-        "_feedback",
-        "_greeted_at",
-        "_left",
-        "_out",
-        "_post",
-        "_prober",
-        "_reap_at",
-        "_rng",
-        "_roster",
-        "_suspicions",
-        "_sync",
-        "_targets",
-        "config",
-        "health",
-        "incarnation",
-        "misdirected_count",
-        "node",
-    )
     MESSAGES: ClassVar[Any] = Message
 
     def __init__(
@@ -99,20 +76,20 @@ class Swim:
         out: Out,
         rng: Random,
         *,
-        incarnation: int = 1,  # Greater than in any earlier life, as far as this node knows.
-        address: Address | None = None,  # Where others reach us; None: the transport knows.
+        incarnation: int = 1,  # Greater than any earlier one of this name, as far as the node knows.
+        address: Address | None = None,  # Where others reach this node; None: the transport knows.
         seeds: Sequence[Address] = (),
         known: Acquaintances | None = None,  # Members from the start.
         payload_max: int = PAYLOAD_MAX,  # Bytes of a message; `dissemination.payload_max` knows how many.
-        targets: MakeTargets = RoundRobin,
+        round_trips_max: int = 0,  # Members whose own round trip is remembered.
+        targets: Targets | None = None,  # None: members take turns.
     ) -> None:
         self.node, self.config, self.incarnation = node, config, Incarnation(incarnation)
-        self.misdirected_count = 0  # Pings for others that reached us: two members share an address.
+        self.misdirected_count = 0  # Pings for others that came here: two members share an address.
         self._out, self._rng = out, rng
         me = Member(node=node, incarnation=self.incarnation, address=address)
         self._roster = roster = Roster(me, config, known)
-        self._targets = targets([n for n in roster.view.members if n != node], rng)
-        self._feedback: Feedback | None = self._targets if hasattr(self._targets, "hurry") else None  # type: ignore[assignment]
+        self._targets = targets or RoundRobin([n for n in roster.view.members if n != node], rng)
         self.health = LocalHealth(config)
         self._post = Post(
             config,
@@ -123,14 +100,18 @@ class Swim:
             group_size=self._group_size,
         )
         self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
+        self._prober.trips.members_max = round_trips_max
         self._suspicions = Suspicions(config)
         others = [seed for seed in seeds if seed != address]
         self._address_of_seed: dict[Address, NodeId | None] = dict.fromkeys(others)
         self._sync = AntiEntropy(config, roster, self._post, out, rng, others, self._in_reach)
         self._changed: list[NodeId] = []  # By the present step.
         self._greeted_at: Instant = -FOREVER
-        self._reap_at: Instant = FOREVER  # When the next timer for it comes.
-        self._fading = self._left = False
+        self._reaps = Deadline()  # When the next absent member is forgotten.
+        self._left = False
+        out.subscribe(LinkBroken, self.on_link_broken)
+        out.subscribe(SeedsChanged, self.on_seeds_changed)
+        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -146,18 +127,17 @@ class Swim:
             self._hear(sender, message.updates, now, message.__class__ is Entries)
         kind = message.__class__
         if self._left and self.node not in self._post.rumours:
-            self._tell_of_myself()  # Who still speaks to us has not heard.
+            self._tell_of_myself()  # The sender has not heard that this node left.
         if kind is Ping:
             if message.target != self.node:
                 self.misdirected_count += 1
-            elif self._feedback is None:
+            elif not (waited_ms := self._targets.on_pinged(now)):
                 self._post.reply(sender, Ack, message.ping_no)
             else:
-                waited_ms = self._feedback.on_pinged(now)
                 self._post.reply(sender, lambda ping_no, updates=(): Ack(ping_no, updates, waited_ms), message.ping_no)
         elif kind is Ack:
-            if message.waited_ms and self._feedback is not None:
-                self._feedback.on_waited(sender, message.waited_ms)
+            if message.waited_ms:
+                self._targets.on_waited(sender, message.waited_ms)
             self._prober.on_ack(sender, message, now)
         elif self._left:
             pass
@@ -168,8 +148,7 @@ class Swim:
         elif kind is Nack:
             self._prober.on_nack(sender, message)
         elif kind is PingMe:
-            if self._feedback is not None:
-                self._feedback.hurry(sender)
+            self._targets.hurry(sender)
         elif kind is Digest:
             self._sync.on_digest(sender, message)
         elif kind is Entries:
@@ -185,25 +164,25 @@ class Swim:
             return
         if kind is PeriodBegins:
             self._prober.on_period(timer, now)
-        elif kind is AckOverdue:
-            self._prober.on_ack_overdue(timer, now)
-        elif kind is RelayOverdue:
-            self._prober.on_relay_overdue(timer)
-        elif kind is SuspicionOverdue:
-            self._on_suspicion_overdue(timer, now)
-        elif kind is SyncDue:
+        elif kind is HelpersAreAsked:
+            self._prober.ask_helpers(timer, now)
+        elif kind is RelayFails:
+            self._prober.on_relay_fails(timer)
+        elif kind is SuspicionExpires:
+            self._on_suspicion_expires(timer, now)
+        elif kind is DigestsAreCompared:
             self._sync.on_due(now)
-        elif kind is ReapDue:
+        elif kind is AbsentAreForgotten:
             self._reap(now)
-        elif kind is FadeDue:
-            self._fade(now)
+        elif kind is CountsAreHalved:
+            self._changed += self._roster.fading.halve(now, self._out)
         if self._changed:
             self._report()
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
-        """As a probe without an answer; the suspect is pinged at once, so that it can refute at once.
+        """Treat it as a probe without an answer; the suspect is pinged at once, so that it can refute at once.
 
-        Where a look again found nobody at its address, it has no longer than one ack may take.
+        Where nobody was found at its address either, it has no longer than one ack may take (decision 25).
         """
         if not self._left and self._is_present(fact.member):
             self._on_silent(fact.member, now)
@@ -216,7 +195,7 @@ class Swim:
                 self._report()
 
     def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
-        """From now on these are tried, and at once by who is alone."""
+        """Try these seeds from now on, and at once if this node is alone."""
         others = [seed for seed in fact.seeds if seed != self._roster.view[self.node].address]
         self._address_of_seed = dict.fromkeys(others)
         for member in self._roster.view.members.values():
@@ -225,7 +204,7 @@ class Swim:
         self._sync.use_seeds(others, at_once=not self._left)
 
     def leave(self, now: Instant) -> None:
-        """Says goodbye to as many as an update is repeated to; from here on it only answers who has not heard."""
+        """Notify as many members as an update is repeated to; from then on only answer those that have not heard."""
         if self._left:
             return
         self._left = True
@@ -235,9 +214,6 @@ class Swim:
             self._post.send(member, Gossip)
         self._report()
 
-    def ask_for_ping(self, of: NodeId) -> None:
-        self._post.send(of, PingMe)
-
     # Queries.
 
     @property
@@ -245,13 +221,8 @@ class Swim:
         return self._roster.view
 
     @property
-    def round_trips(self) -> RoundTrips:
-        """How long members take to answer; of each one only where `members_max` says so."""
-        return self._prober.trips
-
-    @property
     def suspicions(self) -> Mapping[NodeId, Suspicion]:
-        """Who is suspected, by whom, and until when it may refute."""
+        """Return who is suspected, by whom, and until when the suspect may refute."""
         return self._suspicions.by_node
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
@@ -266,10 +237,6 @@ class Swim:
         mean = self._prober.trips.by_member.get(node)
         return None if mean is None else int(mean)
 
-    @property
-    def has_left(self) -> bool:
-        return self._left
-
     # What is heard.
 
     def _hear(self, sender: NodeId, updates: Updates, now: Instant, by_sync: bool) -> None:
@@ -283,22 +250,22 @@ class Swim:
             if update.node == self.node:
                 self._hear_of_myself(update, now)
             elif update.word != Word.ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
-                pass  # What its subject could not refute is not believed.
+                pass  # Its subject could not refute it.
             elif not believed and update.word in (Word.SUSPECTED, Word.FAILED):
-                pass  # Who is dead to us bears no witness: it may be the one who hears nobody.
+                pass  # The sender is dead here: it may be the one that hears nobody.
             elif update.word == Word.FAILED and by_sync:
                 self._learn(Update(update.node, update.incarnation, Word.SUSPECTED, sender), now, vouched=False)
             else:
                 self._learn(update, now, rumour=not (by_sync and self._sync.newcomer))
 
     def _learn(self, update: Update, now: Instant, *, vouched: bool = True, rumour: bool = True) -> None:
-        """[SWIM §4.2] What outranks is believed and told on; the rest is old."""
+        """[SWIM §4.2] Believe an update that outranks what is known, and pass it on; the rest is old."""
         node, word, record = update.node, update.word, self._roster.record(update.node)
         if record is None:
             if is_dead(word) or not vouched:
-                return  # Who was never known needs no burying, and nobody is to come back by its own obituary.
+                return  # A member that was never known is not removed, and none comes back by news of its death.
             if self._roster.present_count >= self.config.present_max:
-                return  # Names cost nothing to make up.
+                return  # Anybody can make up names.
         elif not update.outranks(*record):
             if word == Word.SUSPECTED and record == (update.incarnation, Word.SUSPECTED):
                 self._confirm(update, now)
@@ -313,9 +280,9 @@ class Swim:
             return
         if not update.outranks(self.incarnation, Word.ALIVE):
             if update.incarnation < self.incarnation and self.node not in self._post.rumours:
-                self._tell_of_myself()  # Somebody is behind.
+                self._tell_of_myself()  # Some member is behind.
             return
-        # A greater incarnation that says alive is of an earlier life whose count was lost.
+        # A greater incarnation that says alive is an earlier one whose count was lost.
         if update.incarnation + 1 >= INCARNATION_MAX:
             return
         if update.word != Word.ALIVE:
@@ -333,7 +300,7 @@ class Swim:
         self._post.rumours.put(own)
 
     def _greet(self, stranger: NodeId, now: Instant) -> None:
-        """Somebody unknown speaks to us: compare lists, but not with everybody at once."""
+        """Compare lists with an unknown sender, but not with many at once."""
         if not self._left and now - self._greeted_at >= self.config.ack_timeout:
             self._greeted_at = now
             self._sync.offer(stranger)
@@ -350,17 +317,19 @@ class Swim:
     def _confirm(self, update: Update, now: Instant) -> None:
         deadline = self._suspicions.confirm(update.node, update.incarnation, update.by, now)
         if deadline is not None:
-            self._out.set_timer(SuspicionOverdue(update.node, update.incarnation), deadline)
+            self._out.set_timer(SuspicionExpires(update.node, update.incarnation), deadline)
             told = self._roster.update(update.node, update.by)
             assert told is not None
-            self._post.rumours.put(told)  # Others count accusers too.
+            self._post.rumours.put(told)  # Others count accusers, too.
             self._out.emit(MemberSuspected(update.node, update.by))
 
-    def _on_suspicion_overdue(self, timer: SuspicionOverdue, now: Instant) -> None:
+    def _on_suspicion_expires(self, timer: SuspicionExpires, now: Instant) -> None:
         if not self._suspicions.is_overdue(timer.node, timer.incarnation, now):
             return
         late: Duration = now - self._suspicions.by_node[timer.node].deadline
-        if self.config.lifeguard and late > self.config.ack_timeout:  # We slept: the refutation may be in our mail.
+        if (
+            self.config.lifeguard and late > self.config.ack_timeout
+        ):  # This node slept: a refutation may be in its socket.
             self.health.note_lateness(late)
             self._out.set_timer(timer, self._suspicions.postpone(timer.node, late + self.config.period))
             return
@@ -377,7 +346,7 @@ class Swim:
         by: NodeId = NOBODY,
         rumour: bool = True,
     ) -> None:
-        """The one way a member's state changes: view, probing order, suspicion, rumour."""
+        """Change the state of a member, here alone: view, probing order, suspicion, rumour."""
         view, roster = self._roster.view, self._roster
         was_present = node in view and view[node].present
         member = roster.put(node, incarnation, word, address, now)
@@ -388,11 +357,11 @@ class Swim:
         self._suspicions.end(node)
         if member.status is Status.SUSPECTED:
             deadline = self._suspicions.begin(node, incarnation, by, roster.present_count, now)
-            self._out.set_timer(SuspicionOverdue(node, incarnation), deadline)
-            self._begin_fading(now)
+            self._out.set_timer(SuspicionExpires(node, incarnation), deadline)
+            roster.fading.begin(now, self._out)
             self._out.emit(MemberSuspected(node, by))
         elif not member.present:
-            self._set_reap_timer(now)
+            self._reap_soon(now)
         if member.address in self._address_of_seed and member.address is not None:
             self._address_of_seed[member.address] = node
         if rumour:
@@ -400,7 +369,7 @@ class Swim:
             assert told is not None
             self._post.rumours.put(told)
             if word == Word.FAILED and self.config.tell_death_count:
-                # Rare, and worth knowing: it does not wait for probes to carry it.
+                # A death is rare and urgent: it does not wait for probes to carry it (decision 27).
                 for other in roster.random_present(self._rng, self.config.tell_death_count, frozenset()):
                     self._post.send(other, Gossip)
         self._changed.append(node)
@@ -412,33 +381,16 @@ class Swim:
 
     # Housekeeping.
 
-    def _set_reap_timer(self, now: Instant) -> None:
+    def _reap_soon(self, now: Instant) -> None:
         if self._roster.absent_count > self.config.absent_max:
             self._reap(now)
-            return
-        at = self._roster.reap_at()
-        if at is not None and at < self._reap_at:  # One timer at a time, unless something is due earlier.
-            self._reap_at = at
-            self._out.set_timer(ReapDue(), at)
+        else:
+            self._reaps.move(self._roster.reap_at(), AbsentAreForgotten(), self._out)
 
     def _reap(self, now: Instant) -> None:
-        self._reap_at = FOREVER
+        self._reaps.fired()
         self._changed += self._roster.reap(now)
-        at = self._roster.reap_at()
-        if at is not None:
-            self._reap_at = at
-            self._out.set_timer(ReapDue(), at)
-
-    def _begin_fading(self, now: Instant) -> None:
-        if not self._fading and self.config.unhealthy_half_life < FOREVER:
-            self._fading = True
-            self._out.set_timer(FadeDue(), now + self.config.unhealthy_half_life)
-
-    def _fade(self, now: Instant) -> None:
-        self._changed += self._roster.fade()
-        self._fading = False
-        if self._roster.unhealthy:
-            self._begin_fading(now)
+        self._reaps.move(self._roster.reap_at(), AbsentAreForgotten(), self._out)
 
     # For the post.
 
@@ -446,7 +398,7 @@ class Swim:
         return self._roster.present_count
 
     def _about(self, to: NodeId) -> Update | None:
-        """What the addressee must hear first."""
+        """Return what the addressee must hear first."""
         view = self._roster.view
         if to not in view:
             return self._roster.update(to)  # A tombstone, if any.

@@ -1,27 +1,27 @@
-"""What SWIM says on the wire, and the timers it sets.
+"""The messages, timers and events of SWIM.
 
-Every message ends with `updates`, the gossip that rides on it.  Names and numbers of others are checked by the
-decoder, before any of this exists.
+Every message ends with `updates`, the gossip that rides on it.  The decoder checks names and numbers.
 """
 
 from enum import IntEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from doyen.core.ids import NAME_MAX, Address, Incarnation, NodeId
+from doyen.core.ids import NAME_MAX, Address, Count, Incarnation, Name, NodeId
 from doyen.core.view import Member, Status
 
-INCARNATION_MAX: Final = 2**63 - 2**32  # Beyond it nobody could refute any more.
+INCARNATION_MAX: Final = 2**63 - 2**32  # Beyond it no member could refute any more.
 HOST_MAX: Final = 255
 NOBODY: Final = NodeId("")
 
-Name = Annotated[NodeId, Meta(min_length=1, max_length=NAME_MAX)]
-Count = Annotated[int, Meta(ge=0)]  # 64 bits at the most, in this encoding.
+Host = Annotated[str, Meta(max_length=HOST_MAX)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Number = Annotated[Incarnation, Meta(ge=0, lt=INCARNATION_MAX)]
 
 
 class Word(IntEnum):
-    """A status on the wire.  At one incarnation the greater outranks: nothing but a new one undoes worse news."""
+    """A status on the wire.  At one incarnation the greater outranks; only a new incarnation undoes worse news."""
 
     ALIVE = 0
     SUSPECTED = 1
@@ -34,21 +34,21 @@ WORD: Final = {status: int(word) for word, status in enumerate(STATUS)}
 
 
 class Update(Struct, frozen=True, gc=False, array_like=True):
-    """One member's state, as somebody believes it."""
+    """The state of one member, as some member believes it."""
 
     node: Name
-    incarnation: Annotated[Incarnation, Meta(ge=0, lt=INCARNATION_MAX)]
+    incarnation: Number
     word: Annotated[int, Meta(ge=0, le=3)]
-    by: Annotated[NodeId, Meta(max_length=NAME_MAX)] = NOBODY  # SUSPECTED: who accuses.
-    host: Annotated[str, Meta(max_length=HOST_MAX)] = ""
-    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    by: Annotated[NodeId, Meta(max_length=NAME_MAX)] = NOBODY  # SUSPECTED: the accuser.
+    host: Host = ""
+    port: Port = 0
 
     @property
     def address(self) -> Address | None:
         return Address(self.host, self.port) if self.host else None
 
     def outranks(self, incarnation: int, word: int) -> bool:
-        """[SWIM §4.2] A total order, so that any two members agree in the end, whatever reached them first."""
+        """[SWIM §4.2] Whether the update counts more: a total order, so that any two members agree in the end."""
         return self.incarnation > incarnation or (self.incarnation == incarnation and self.word > word)
 
 
@@ -65,7 +65,7 @@ def update_of(member: Member, by: NodeId = NOBODY) -> Update:
 
 
 class Ping(Struct, frozen=True, gc=False, array_like=True, tag="p"):
-    """Are you there?  Names whom it is for: a stranger at the same address must not answer."""
+    """Asks for an ack.  It names its receiver: a stranger at the same address must not answer."""
 
     ping_no: Count
     target: Name
@@ -73,39 +73,42 @@ class Ping(Struct, frozen=True, gc=False, array_like=True, tag="p"):
 
 
 class Ack(Struct, frozen=True, gc=False, array_like=True, tag="a"):
-    """I am."""
+    """Answers a `Ping` with its number."""
 
     ping_no: Count
     updates: Updates = ()
-    waited_ms: Count = 0  # Medley's passive feedback: how long nobody had pinged me.
+    waited_ms: Count = 0  # Medley's passive feedback: how long nobody had pinged the sender.
 
 
 class PingMe(Struct, frozen=True, gc=False, array_like=True, tag="m"):
-    """Medley's active feedback: nobody has pinged me for long."""
+    """Medley's active feedback: nobody has pinged the sender for long."""
 
     updates: Updates = ()
 
 
 class PingRequest(Struct, frozen=True, gc=False, array_like=True, tag="r"):
-    """Ping this member for me; it does not answer me."""
+    """Asks the receiver to ping a member that does not answer the sender."""
 
     probe_no: Count
     target: Name
-    host: Annotated[str, Meta(max_length=HOST_MAX)]
-    port: Annotated[int, Meta(ge=0, le=65535)]
+    host: Host
+    port: Port
     wants_nack: bool
     updates: Updates = ()
 
 
 class HelperAck(Struct, frozen=True, gc=False, array_like=True, tag="h"):
-    """It answered me."""
+    """Says that the target has answered the sender."""
 
     probe_no: Count
     updates: Updates = ()
 
 
 class Nack(Struct, frozen=True, gc=False, array_like=True, tag="n"):
-    """It has not answered me either, but you and I hear each other.  [Lifeguard §IV-A]"""
+    """Says that the target has not answered the sender either; but sender and receiver hear each other.
+
+    [Lifeguard §IV-A]
+    """
 
     probe_no: Count
     updates: Updates = ()
@@ -115,20 +118,20 @@ class Nack(Struct, frozen=True, gc=False, array_like=True, tag="n"):
 
 
 class Gossip(Struct, frozen=True, gc=False, array_like=True, tag="g"):
-    """Nothing but news: of a leave, and to one who must know what is said of it."""
+    """Carries only news: of a leave or a death."""
 
     updates: Updates = ()
 
 
 class Digest(Struct, frozen=True, gc=False, array_like=True, tag="d"):
-    """My sums over these branches of the group; answer where yours differ."""
+    """Gives the sender's sums over some branches of the group; the receiver answers where its own differ."""
 
     sums: tuple[tuple[Count, Count], ...]  # (branch, sum)
     updates: Updates = ()
 
 
 class Entries(Struct, frozen=True, gc=False, array_like=True, tag="e"):
-    """Everybody present under these branches, as I know them; with `answer`, tell me what you know better."""
+    """Lists the members present under some branches; with `answer`, the receiver sends back what it knows better."""
 
     branches: tuple[Count, ...]
     answer: bool
@@ -141,39 +144,43 @@ Message = Ping | Ack | PingMe | PingRequest | HelperAck | Nack | Gossip | Digest
 
 
 class PeriodBegins(Struct, frozen=True, gc=False):
-    probe_no: int  # The one that ends with it.
+    """The probe is judged, and the next one begins."""
+
+    probe_no: int  # Of the probe that ends.
 
 
-class AckOverdue(Struct, frozen=True, gc=False):
+class HelpersAreAsked(Struct, frozen=True, gc=False):
+    """Helpers are asked, as the target has not answered."""
+
     probe_no: int
 
 
-class RelayOverdue(Struct, frozen=True, gc=False):
+class RelayFails(Struct, frozen=True, gc=False):
+    """A helper says that the target has not answered it either."""
+
     ping_no: int
 
 
-class SuspicionOverdue(Struct, frozen=True, gc=False):
+class SuspicionExpires(Struct, frozen=True, gc=False):
+    """A suspect that has not refuted has failed."""
+
     node: NodeId
     incarnation: int
 
 
-class SyncDue(Struct, frozen=True, gc=False): ...
+class DigestsAreCompared(Struct, frozen=True, gc=False):
+    """The node compares its sums with one member, or tries to find others if it is alone."""
 
 
-class ReapDue(Struct, frozen=True, gc=False): ...
-
-
-class FadeDue(Struct, frozen=True, gc=False): ...
-
-
-Timer: Any = PeriodBegins | AckOverdue | RelayOverdue | SuspicionOverdue | SyncDue | ReapDue | FadeDue
+class AbsentAreForgotten(Struct, frozen=True, gc=False):
+    """Members that were absent for long, and old tombstones, are forgotten."""
 
 
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class MemberSuspected(Struct, frozen=True):
-    """Who suspects whom, as heard here: this node itself, or one whose accusation reached it; for logs."""
+    """A member suspects another: this node itself, or one whose accusation reached it.  For logs."""
 
     member: NodeId
     by: NodeId

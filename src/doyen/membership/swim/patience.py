@@ -1,7 +1,7 @@
-"""Who is known to answer late, and so is given longer before helpers are asked.
+"""Remembers members that answer late, and gives them longer before helpers are asked.
 
-Extension: helpers multiply the load on whoever is too slow already, and that is what makes a slow member a dead one.
-Every ack shows how long it took, late ones too; a member whose last one was late is next time given twice as long, and
+Extension: helpers multiply the load on a member that is too slow already, and so turn a slow member into a dead one.
+Every ack shows how long it took, late ones too; a member whose last ack was late is next time given twice as long, and
 where that leaves helpers no time they are not asked.
 """
 
@@ -12,11 +12,13 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId
 from doyen.membership.swim.config import SwimConfig
 
-RECENT_MAX: Final = 32  # Pings whose late ack is still worth something.
-SLOW_MAX: Final = 256  # Slow members remembered; the one longest unheard of is forgotten first.
+RECENT_MAX: Final = 32  # Pings whose late acks still count.
+SLOW_MAX: Final = 256  # Slow members remembered; the one that was not heard of for longest is forgotten first.
 
 
 class Patience:
+    """How long the last acks of slow members took."""
+
     __slots__ = ("_config", "_sent", "_slow")
 
     def __init__(self, config: SwimConfig) -> None:
@@ -42,7 +44,7 @@ class Patience:
             self._slow.popitem(last=False)
 
     def with_(self, target: NodeId) -> Duration | None:
-        """How long its ack may take before helpers are asked; None: they would be of no use."""
+        """Return how long an ack may take before helpers are asked; None: helpers would be of no use."""
         took = self._slow.get(target)
         if took is None:
             return self._config.ack_timeout

@@ -1,7 +1,7 @@
-"""One probe per period: a ping, helpers if it stays unanswered, a verdict at the period's end.  [SWIM §3.1, §4.3]
+"""Probes one member per period: a ping, helpers if it stays unanswered, a verdict at the end.  [SWIM §3.1, §4.3]
 
-The same machine helps others: it pings for them, tells them of an answer, and, so that they can tell a silent target
-from a deaf self, of its absence (`Nack`, [Lifeguard §IV-A]).
+The node helps others, too: it pings for them, and says whether the target has answered (`HelperAck`, `Nack`), so that
+they can distinguish a silent target from a deaf self.  [Lifeguard §IV-A]
 """
 
 from collections import OrderedDict
@@ -17,23 +17,23 @@ from doyen.membership.swim.dissemination import Post
 from doyen.membership.swim.health import LocalHealth
 from doyen.membership.swim.messages import (
     Ack,
-    AckOverdue,
     HelperAck,
+    HelpersAreAsked,
     Nack,
     PeriodBegins,
     Ping,
     PingRequest,
-    RelayOverdue,
+    RelayFails,
 )
 from doyen.membership.swim.patience import Patience
 from doyen.membership.swim.roster import Roster
 from doyen.membership.swim.roundtrip import RoundTrips
 
-RELAYS_MAX: Final = 256  # Requests under way; the oldest is forgotten first.
+RELAYS_MAX: Final = 256  # Requests of others under way; the oldest is forgotten first.
 
 
 class Targets(Protocol):
-    """Whom to probe next: SWIM takes turns, Medley prefers the near."""
+    """The order in which members are probed: SWIM takes turns, Medley prefers near members."""
 
     def add(self, node: NodeId) -> None: ...
 
@@ -41,31 +41,27 @@ class Targets(Protocol):
 
     def next(self) -> NodeId | None: ...
 
-
-class Feedback(Targets, Protocol):
-    """Targets that learn from the pinged.  [Medley]"""
-
     def on_pinged(self, now: Instant) -> int:
-        """Somebody pings us: how many milliseconds nobody had."""
+        """Return for how many milliseconds nobody had pinged this node, now that somebody does; 0: do not tell."""
 
     def on_waited(self, node: NodeId, waited_ms: int) -> None:
-        """What an ack told."""
+        """Take note of how long that member had not been pinged, as its ack says."""
 
     def hurry(self, node: NodeId) -> None:
-        """It asks to be pinged."""
+        """Ping that member soon: it asks for it."""
 
 
 class RoundRobin:
-    """[SWIM §4.3] Everybody once per round, in an order shuffled anew each time; newcomers are inserted at random.
+    """[SWIM §4.3] Takes each member once per round, in an order that is shuffled anew; newcomers are put in at random.
 
-    Between two probes of one member lie at most 2N − 1 periods: detection is time-bounded.
+    At most 2N − 1 periods lie between two probes of one member, so detection is time-bounded.
     """
 
     __slots__ = ("_at", "_gone", "_order", "_rng")
 
     def __init__(self, members: list[NodeId], rng: Random) -> None:
         self._order, self._at, self._rng = members, len(members), rng
-        self._gone: set[NodeId] = set()  # Still in the order, no longer in the group.
+        self._gone: set[NodeId] = set()  # Still in the order, though no longer in the group.
 
     def add(self, node: NodeId) -> None:
         if node in self._gone:
@@ -94,29 +90,18 @@ class RoundRobin:
             if node not in self._gone:
                 return node
 
+    def on_pinged(self, now: Instant) -> int:
+        return 0
+
+    def on_waited(self, node: NodeId, waited_ms: int) -> None:
+        """Do nothing: everybody has its turn."""
+
+    def hurry(self, node: NodeId) -> None:
+        """Do nothing: everybody has its turn."""
+
 
 class Prober:
-    __slots__ = (
-        "_acked",
-        "_asked",
-        "_config",
-        "_due_at",
-        "_health",
-        "_nacked",
-        "_number",
-        "_on_silent",
-        "_out",
-        "_patience",
-        "_post",
-        "_probe_no",
-        "_relays",
-        "_rng",
-        "_roster",
-        "_sent_at",
-        "_target",
-        "_targets",
-        "trips",
-    )
+    """The probe of the present period, and the probes that this node makes for others."""
 
     def __init__(
         self,
@@ -134,12 +119,12 @@ class Prober:
         self._patience = Patience(config)
         self.trips = RoundTrips()
         self._sent_at: Instant = 0  # When the present probe's ping left.
-        self._number = 0  # Of the last ping, own or for others.
+        self._number = 0  # That of the last ping, its own or for others.
         self._probe_no = 0
         self._target: NodeId | None = None  # Of the present probe.
         self._acked = True
         self._asked: list[NodeId] = []  # Helpers of the present probe,
-        self._nacked: set[NodeId] = set()  # and who of them said no.
+        self._nacked: set[NodeId] = set()  # and those of them that said no.
         self._due_at: Instant = 0  # When the present period ends.
         self._relays: OrderedDict[int, tuple[NodeId, int, NodeId]] = OrderedDict()  # → (asker, probe_no, target).
 
@@ -173,11 +158,11 @@ class Prober:
                 self._patience.note_ping(self._probe_no, target, now)
                 patience = self._patience.with_(target)
             if patience is not None:
-                out.set_timer(AckOverdue(self._probe_no), now + health.scaled(patience))
+                out.set_timer(HelpersAreAsked(self._probe_no), now + health.scaled(patience))
         out.set_timer(PeriodBegins(self._probe_no), self._due_at)
 
     def _judge(self, now: Instant) -> None:
-        """[SWIM §3.1] No ack within the period, direct or indirect: the target is suspected."""
+        """[SWIM §3.1] Suspect the target if no ack came within the period, direct or indirect."""
         target = self._target
         if target is None:
             return
@@ -186,11 +171,11 @@ class Prober:
             return
         if self._config.lifeguard:
             if now - self._due_at > self._config.ack_timeout:
-                return  # We slept ourselves: this silence is ours.
+                return  # This node slept itself, so the silence shows nothing.
             self._health.worsen(len(self._asked) - len(self._nacked) if self._asked else 1)
         self._on_silent(target, now)
 
-    def on_ack_overdue(self, timer: AckOverdue, now: Instant) -> None:
+    def ask_helpers(self, timer: HelpersAreAsked, now: Instant) -> None:
         if timer.probe_no != self._probe_no or self._acked or self._target is None:
             return
         target = self._target
@@ -204,7 +189,7 @@ class Prober:
                 self._post.send(helper, PingRequest, self._probe_no, target, host, port, self._config.lifeguard)
 
     def ping(self, target: NodeId) -> None:
-        """Outside the rounds: no verdict hangs on it, only what its answer tells."""
+        """Ping a member outside the rounds: no verdict depends on it, only its answer counts."""
         self._number += 1
         self._post.send(target, Ping, self._number, target)
 
@@ -249,10 +234,10 @@ class Prober:
         else:
             self._post.send_to(Address(message.host, message.port), Ping, self._number, message.target)
         if message.wants_nack:
-            self._out.set_timer(RelayOverdue(self._number), now + self._config.ack_timeout * 4 // 5)
+            self._out.set_timer(RelayFails(self._number), now + self._config.ack_timeout * 4 // 5)
 
-    def on_relay_overdue(self, timer: RelayOverdue) -> None:
-        """A late answer is still passed on."""
+    def on_relay_fails(self, timer: RelayFails) -> None:
+        """Answer the asker that the target is silent; a late ack is still passed on."""
         if timer.ping_no in self._relays:
             asker, probe_no, _ = self._relays[timer.ping_no]
             self._post.reply(asker, Nack, probe_no)

@@ -1,6 +1,6 @@
-"""Everybody a node knows: the view that it shows, sums over it, and the tombstones of those it forgot.
+"""Keeps everybody that a node knows: the view that it shows, sums over it, and tombstones of members it forgot.
 
-Nothing here costs more with the size of the group than a step down a tree, apart from moving pointers in a list.
+No step costs more with the size of the group than a walk down a tree, apart from moving pointers in a list.
 """
 
 from collections import OrderedDict
@@ -9,16 +9,17 @@ from heapq import heappop, heappush
 from random import Random
 from typing import NamedTuple
 
-from doyen.core.clock import Instant
+from doyen.core.clock import FOREVER, Instant
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status, ViewEditor
+from doyen.membership.fading import Fading
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.digests import Digests
 from doyen.membership.swim.messages import NOBODY, STATUS, WORD, Update, Word, update_of
 
 
 class Acquaintances:
-    """Members known from the start: built once, shared by all nodes of a simulation."""
+    """The members that are known from the start: built once, and shared by all nodes of a simulation."""
 
     __slots__ = ("digests", "members")
 
@@ -30,21 +31,25 @@ class Acquaintances:
 
 
 class Tombstone(NamedTuple):
+    """The state in which a forgotten member was last known, and until when it cannot return as it was."""
+
     incarnation: int
     word: int
     until: Instant
 
 
 class Roster:
-    __slots__ = ("_config", "_editor", "_reap_heap", "digests", "failed", "me", "tombstones", "unhealthy", "view")
+    """The members that one node knows."""
+
+    __slots__ = ("_config", "_editor", "_reap_heap", "digests", "fading", "failed", "me", "tombstones", "view")
 
     def __init__(self, me: Member, config: SwimConfig, known: Acquaintances | None = None) -> None:
         self._config, self._editor = config, ViewEditor()
         self.view: MembershipView = self._editor.view
         self.me = me.node
-        self.failed: list[NodeId] = []  # In the order they failed; those that left are not among them.
+        self.failed: list[NodeId] = []  # In the order in which they failed; members that left are not among them.
         self.tombstones: OrderedDict[NodeId, Tombstone] = OrderedDict()
-        self.unhealthy: set[NodeId] = set()  # Whose suspicion count is not 0.
+        self.fading = Fading(self._editor, config.unhealthy_half_life)
         self._reap_heap: list[tuple[Instant, NodeId, int]] = []
         if known is None:
             self.digests = Digests()
@@ -70,7 +75,7 @@ class Roster:
         return len(self.view) - self.present_count
 
     def record(self, node: NodeId) -> tuple[int, int] | None:
-        """(incarnation, word) as believed or remembered."""
+        """Return (incarnation, word) of a member as it is believed or remembered."""
         if node in self.view:
             member = self.view[node]
             return member.incarnation, WORD[member.status]
@@ -78,14 +83,14 @@ class Roster:
         return None if stone is None else (stone.incarnation, stone.word)
 
     def update(self, node: NodeId, by: NodeId = NOBODY) -> Update | None:
-        """What we would tell of it."""
+        """Return what this node says of a member."""
         if node in self.view:
             return update_of(self.view[node], by)
         stone = self.tombstones.get(node)
         return None if stone is None else Update(node, Incarnation(stone.incarnation), stone.word)
 
     def random_present(self, rng: Random, count: int, leave_out: frozenset[NodeId]) -> list[NodeId]:
-        """So many distinct alive others, or as many as a bounded number of draws finds."""
+        """Return `count` distinct other members that are alive, or as many as a bounded number of draws finds."""
         ordered, found = self.digests.ordered, []
         others = len(ordered) - 1
         if others <= 3 * count:
@@ -106,13 +111,13 @@ class Roster:
     # Changes.
 
     def put(self, node: NodeId, incarnation: Incarnation, word: int, address: Address | None, now: Instant) -> Member:
-        """The sole writer of the view."""
+        """Write the state of a member to the view; no other method does."""
         before = self.view.members.get(node)
         status = STATUS[word]
         count = 0 if before is None else before.suspicion_count
         if status is Status.SUSPECTED and (before is None or before.status is not Status.SUSPECTED):
             count += 1
-            self.unhealthy.add(node)
+            self.fading.nodes.add(node)
         if address is None and before is not None:
             address = before.address
         member = Member(node=node, incarnation=incarnation, status=status, address=address, suspicion_count=count)
@@ -141,17 +146,17 @@ class Roster:
             self.digests.add(node, after.incarnation)
 
     def reap(self, now: Instant) -> list[NodeId]:
-        """Forgets whose time has come, and, beyond `absent_max`, the oldest; a tombstone stays behind."""
+        """Forget members that were absent for long, and the oldest beyond `absent_max`; tombstones stay behind."""
         forgotten = []
         while self._reap_heap and (self._reap_heap[0][0] <= now or self.absent_count > self._config.absent_max):
             _, node, incarnation = heappop(self._reap_heap)
             member = self.view.members.get(node)
             if member is None or member.present or member.incarnation != incarnation:
-                continue  # It returned, or is dead anew.
+                continue  # It has returned, or has died again.
             if member.status is Status.FAILED:
                 self.failed.remove(node)
             self._editor.drop(node)
-            self.unhealthy.discard(node)
+            self.fading.nodes.discard(node)
             self.tombstones[node] = Tombstone(incarnation, WORD[member.status], now + self._config.tombstone_kept)
             forgotten.append(node)
         stones = self.tombstones
@@ -159,32 +164,12 @@ class Roster:
             stones.popitem(last=False)
         return forgotten
 
-    def reap_at(self) -> Instant | None:
-        """When there is something to forget."""
+    def reap_at(self) -> Instant:
+        """Return when the next member or tombstone is to be forgotten; FOREVER: there is none."""
         times = [self._reap_heap[0][0]] if self._reap_heap else []
         if self.tombstones:
             times.append(next(iter(self.tombstones.values())).until)
-        return min(times, default=None)
-
-    def fade(self) -> list[NodeId]:
-        """Suspicions of long ago count half."""
-        faded = []
-        for node in sorted(self.unhealthy):
-            member = self.view[node]
-            count = member.suspicion_count // 2
-            self._editor.put(
-                Member(
-                    node=node,
-                    incarnation=member.incarnation,
-                    status=member.status,
-                    address=member.address,
-                    suspicion_count=count,
-                )
-            )
-            if count == 0:
-                self.unhealthy.discard(node)
-            faded.append(node)
-        return faded
+        return min(times, default=FOREVER)
 
 
 def is_dead(word: int) -> bool:

@@ -1,6 +1,6 @@
-"""How long an answer takes, from the acks of direct pings: for whoever sets timeouts by it.
+"""Estimates how long answers take, from the acks of direct pings; elections may set timeouts by it.
 
-Smoothed mean and deviation as TCP keeps them (RFC 6298); `timeout` is mean + 4 deviations.
+Mean and deviation are smoothed as TCP does it (RFC 6298); `timeout` is mean + 4 deviations.
 """
 
 from typing import Final
@@ -10,28 +10,30 @@ from msgspec import Struct
 from doyen.core.clock import Duration
 from doyen.core.ids import NodeId
 
-NEWS: Final = 0.25  # Told again when the timeout has changed by so much.
-SAMPLES_MIN: Final = 5  # Fewer say little.
+NEWS: Final = 0.25  # The part by which the timeout must change to be emitted again.
+SAMPLES_MIN: Final = 5  # Fewer samples give no estimate.
 
 
 class RoundTripEstimated(Struct, frozen=True):
-    """A fact: members answer after so long on average, and hardly ever later than `timeout`."""
+    """Members answer after `mean` on average, and hardly ever later than `timeout`."""
 
     mean: Duration
     timeout: Duration
 
 
 class RoundTrips:
+    """The estimate for all members together, and the means of some of them."""
+
     __slots__ = ("_count", "_deviation", "_mean", "_told", "by_member", "members_max")
 
     def __init__(self) -> None:
         self._count = 0
         self._mean = self._deviation = self._told = 0.0
-        self.members_max = 0  # Whose own mean is kept.  None by default: a simulation has thousands of such lists.
+        self.members_max = 0  # How many means are kept.  0 by default, as a simulation has thousands of such lists.
         self.by_member: dict[NodeId, float] = {}
 
     def note(self, member: NodeId, took: Duration) -> RoundTripEstimated | None:
-        """One more; what is worth telling."""
+        """Take one more sample; return the estimate if it has changed enough to be emitted."""
         self._count += 1
         if self.members_max:
             self._note_member(member, took)
@@ -47,7 +49,9 @@ class RoundTrips:
         return RoundTripEstimated(int(self._mean), int(timeout))
 
     def _note_member(self, member: NodeId, took: Duration) -> None:
-        mean = self.by_member.pop(member, None)  # Back in at the end: the one longest unheard of is the first.
+        mean = self.by_member.pop(
+            member, None
+        )  # Put back at the end: the member that was not heard of for longest is the first.
         self.by_member[member] = float(took) if mean is None else mean + (took - mean) / 8
         if len(self.by_member) > self.members_max:
             del self.by_member[next(iter(self.by_member))]

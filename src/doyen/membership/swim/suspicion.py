@@ -1,7 +1,7 @@
-"""Who is suspected, by whom, and how long it has to refute.  [SWIM §4.2], [Lifeguard §IV-B]
+"""Keeps who is suspected, by whom, and how long the suspect has to refute.  [SWIM §4.2], [Lifeguard §IV-B]
 
-One accuser alone may be the slow one, so its suspicion lasts Max; every independent accuser brings the deadline
-nearer, down to Min once K of them have confirmed.  Plain SWIM is the case Max = Min.
+A single accuser may be the slow one, so its suspicion lasts Max; every independent accuser brings the deadline nearer,
+down to Min once K of them have confirmed.  Plain SWIM is the case Max = Min.
 """
 
 from math import log
@@ -12,13 +12,13 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import Incarnation, NodeId
 from doyen.membership.swim.config import SwimConfig, suspicion_max, suspicion_min
-from doyen.membership.swim.messages import SuspicionOverdue
+from doyen.membership.swim.messages import SuspicionExpires
 
-LIFE_MAX: Final = 1_000_000  # Incarnations of one life, by refutations; the next life begins above these.
+LIFE_MAX: Final = 1_000_000  # The incarnations of one process, by refutations; the next process begins above them.
 
 
 class Suspicion(Struct):
-    """One member's, at one incarnation."""
+    """The suspicion of one member, at one incarnation."""
 
     incarnation: int
     since: Instant
@@ -30,7 +30,7 @@ class Suspicion(Struct):
 
 
 class Suspicions:
-    """All of one node's; deadlines move, and timers that come before them are ignored."""
+    """All suspicions of one node; a timer that comes before a deadline is ignored."""
 
     __slots__ = ("_config", "by_node")
 
@@ -39,17 +39,17 @@ class Suspicions:
         self.by_node: dict[NodeId, Suspicion] = {}
 
     def begin(self, node: NodeId, incarnation: int, by: NodeId, group_size: int, now: Instant) -> Instant:
-        """Returns the deadline."""
+        """Suspect a member; return its deadline."""
         config = self._config
         least, most = suspicion_min(config, group_size), suspicion_max(config, group_size)
         wanted = config.confirmation_count if group_size - 2 >= config.confirmation_count else 0
-        if wanted == 0:  # Too few others to wait for: as plain SWIM.
+        if wanted == 0:  # There are too few others to wait for: plain SWIM.
             most = least
         self.by_node[node] = Suspicion(incarnation, now, now + most, least, most, wanted, {by})
         return now + most
 
     def confirm(self, node: NodeId, incarnation: int, by: NodeId, now: Instant) -> Instant | None:
-        """Another accuser: the nearer deadline, or None where it is no news."""
+        """Count another accuser; return the nearer deadline, or None if that is no news."""
         found = self.by_node.get(node)
         if (
             found is None
@@ -63,13 +63,13 @@ class Suspicions:
         found.deadline = min(found.deadline, found.since + given)
         return max(found.deadline, now)
 
-    def hasten(self, node: NodeId, life: Incarnation, deadline: Instant) -> SuspicionOverdue | None:
-        """An earlier deadline for that life of the node; the timer to set, or None where it is no news."""
+    def hasten(self, node: NodeId, life: Incarnation, deadline: Instant) -> SuspicionExpires | None:
+        """Set an earlier deadline for that process of the node; return its timer, or None if that is no news."""
         found = self.by_node.get(node)
         if found is None or not life <= found.incarnation < life + LIFE_MAX or found.deadline <= deadline:
             return None
         found.deadline = deadline
-        return SuspicionOverdue(node, Incarnation(found.incarnation))
+        return SuspicionExpires(node, Incarnation(found.incarnation))
 
     def end(self, node: NodeId) -> None:
         self.by_node.pop(node, None)
@@ -79,7 +79,7 @@ class Suspicions:
         return found is not None and found.incarnation == incarnation and now >= found.deadline
 
     def postpone(self, node: NodeId, by: Duration) -> Instant:
-        """Our own clock stood still for so long: the suspect gets that time back."""
+        """Give the suspect the time back for which this node itself slept."""
         found = self.by_node[node]
         found.since += by
         found.deadline += by
@@ -87,7 +87,7 @@ class Suspicions:
 
 
 def dogpile(least: Duration, most: Duration, confirmations: int, wanted: int) -> Duration:
-    """[Lifeguard §IV-B] max(Min, Max − (Max − Min)·log(C+1)/log(K+1))."""
+    """[Lifeguard §IV-B] Return max(Min, Max − (Max − Min)·log(C+1)/log(K+1))."""
     if wanted == 0:
         return least
     return max(least, int(most - (most - least) * log(confirmations + 1) / log(wanted + 1)))

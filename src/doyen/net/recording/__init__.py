@@ -1,4 +1,4 @@
-"""The flight recorder: all inputs of a node's machines as plain data, and a replay of them on the same machines.
+"""The flight recorder: all inputs of a node's machines as plain data (decision 101), and a replay of them.
 
 - `format` declares what is in a file; `declared` lists which facts and commands may be.
 - `recorder` writes a file while a node runs; `reader` reads one that nobody vouches for.

@@ -129,13 +129,13 @@ class Durable(Struct, frozen=True, gc=False, array_like=True, tag="durable"):
 class Commanded(Struct, frozen=True, gc=False, array_like=True, tag="command"):
     channel: str
     name: str
-    arguments: bytes
+    data: bytes
 
 
 class Told(Struct, frozen=True, gc=False, array_like=True, tag="tell"):
     channel: str | None
     name: str
-    fact: bytes
+    data: bytes
 
 
 Given: TypeAlias = Started | Added | Heard | Fired | Durable | Commanded | Told

@@ -27,7 +27,7 @@ from doyen.core.ids import NodeId
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.driver import Driver
 from doyen.net.recording.built import Built
-from doyen.net.recording.declared import commanded, told
+from doyen.net.recording.declared import told
 from doyen.net.recording.effects import DescribingWorld, Numbered, failure_text
 from doyen.net.recording.format import (
     BODY_MAX,
@@ -54,7 +54,6 @@ from doyen.net.recording.snapshot import Snapshot, Unkept
 log = logging.getLogger("doyen")
 
 SIZE_MIN: Final = 64 << 10
-SIZE: Final = 16 << 20  # Days of a quiet group.
 
 T = TypeVar("T")
 
@@ -167,10 +166,6 @@ class Recorder:
 
     def on_durable(self, port: Port, now: Instant) -> None:
         self._record(Durable(port.channel), port.durable, now)
-
-    def command(self, channel: str, name: str, now: Instant, **arguments: Any) -> None:
-        enter = partial(self._host.command, channel, name, **arguments)
-        self._try(lambda: commanded(channel, name, arguments), enter, now)
 
     def tell(self, fact: Any, now: Instant, *, channel: str | None = None) -> None:
         if self._added is not None and not self._host.settling:  # What a machine missed that was just added.

@@ -5,7 +5,6 @@ Nothing reaches the world: messages, timers and records are compared, and droppe
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ from doyen.core.host import Host, Port, Verbs
 from doyen.core.leadership import LeaderElected
 from doyen.errors import DoyenError, RemoteProtocolError, TransportError
 from doyen.net.recording.built import Built
-from doyen.net.recording.declared import arguments_of, fact_of
+from doyen.net.recording.declared import fact_of
 from doyen.net.recording.effects import DescribingWorld, effect_text, failure_text
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
@@ -71,7 +70,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     failure: str = ""  # What stopped the node, if it was stopped.
 
 
-class Site(Protocol):
+class Foundation(Protocol):
     """Where machines are built again."""
 
     def add(
@@ -93,7 +92,7 @@ class Rebuilt(Protocol):
         """Add machines that were added to the running node."""
 
 
-Build = Callable[[Origin, Site], Rebuilt]
+Build = Callable[[Origin, Foundation], Rebuilt]
 
 
 def replay(path: Path, build: Build) -> Replayed:
@@ -248,14 +247,12 @@ class _World:
 
     def _order(self, order: Commanded | Told, now: Instant) -> None:
         try:
-            if isinstance(order, Told):
-                enter = partial(self.host.tell, fact_of(order), channel=order.channel)
-            else:
-                self._port(order.channel)
-                enter = partial(self.host.command, order.channel, order.name, **arguments_of(order))
+            fact = fact_of(order)
         except TransportError as error:
             raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
-        enter(now)
+        if order.channel is not None:
+            self._port(order.channel)
+        self.host.tell(fact, now, channel=order.channel)
 
     def _port(self, channel: str) -> Port:
         if channel not in self.host.ports:

@@ -1,7 +1,10 @@
 """One run of a scenario, and what came of it."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
+from doyen.core.config import Doc
 from doyen.errors import LocalProtocolError
 from doyen.sim.checkers import CHECKERS, Checker, Violation
 from doyen.sim.churn import Churn
@@ -33,23 +36,25 @@ class Result(Struct, kw_only=True):
     """One run's figures.  Counts are those after the warm-up; durations are seconds."""
 
     seed: int
-    election: str  # Its kind.
-    agreed: bool  # Every region names one leader of its own (of announce-listen, the best eligible), and it acts.
-    leaders: list[str]  # Whom the agreed regions name, best first.
-    acting: list[str]  # Who acts as leader at the end, best first.
-    converged_at: float | None  # Since when nobody who is up has changed its mind; None if not agreed.
-    leader_changes: int  # How often a node began to lead.
-    messages: int  # A multicast is one.
+    election: Annotated[str, Doc("Its kind.")]
+    agreed: Annotated[
+        bool, Doc("Every region names one leader of its own, and it acts; by announce-listen, the best eligible.")
+    ]
+    leaders: Annotated[list[str], Doc("Whom the agreed regions name, best first.")]
+    acting: Annotated[list[str], Doc("Who acts as leader at the end, best first.")]
+    converged_at: Annotated[float | None, Doc("Since when nobody who is up has changed its mind; None if not agreed.")]
+    leader_changes: Annotated[int, Doc("How often a node began to lead.")]
+    messages: Annotated[int, Doc("A multicast is one.")]
     bytes: int
     hops: int
-    hop_bytes: int  # Bytes, summed over the links they crossed.
+    hop_bytes: Annotated[int, Doc("Bytes, summed over the links they crossed.")]
     deliveries: int
     events: int
-    records: int  # Written to disks.
-    up: int  # Nodes up at the end.
-    faults: dict[str, int]  # Every configured fault, and every other that was counted.
+    records: Annotated[int, Doc("Written to disks.")]
+    up: Annotated[int, Doc("Nodes up at the end.")]
+    faults: Annotated[dict[str, int], Doc("Every configured fault, and every other that was counted.")]
     violations: list[Broken]
-    looked: dict[str, int]  # How often each checker looked.
+    looked: Annotated[dict[str, int], Doc("How often each checker looked.")]
     trace_hash: str
 
     @property

@@ -1,13 +1,13 @@
 """The tables of a scenario file.  Every field is also a flag of `doyen sim run`, made from these Structs."""
 
-from math import isfinite
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, format_duration, seconds
 from doyen.core.codec import DATAGRAM_MAX
+from doyen.core.config import Config, Count, Doc, Pause, Period, Scale, need
 from doyen.core.ids import node_id
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError
@@ -22,26 +22,28 @@ from doyen.sim.world import DISK, GROUP, ring_of, world_fields
 Protocol = Literal["announce", "sup-al-receipt"]
 Rank = Literal["address", "load", "neighbours", "delay", "loss", "wake-up"]
 NODES_MAX: Final = 100_000
-DRIFT_MAX: Final = 0.5
-DATAGRAM_LIMITS: Final = (64, 65_507)
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=NODES_MAX)]
+Drift: TypeAlias = Annotated[float, Meta(ge=0, le=0.5)]
+Offset: TypeAlias = Annotated[Duration, Meta(ge=0, lt=FOREVER // 4)]
+Datagram: TypeAlias = Annotated[int, Meta(ge=64, le=65_507)]
 
 
-class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Group(Config, frozen=True, kw_only=True):
     """Who takes part, and how they elect."""
 
-    nodes: int = 5  #: How many there are at the start.
-    names: tuple[str, ...] = ()  #: What they are called; none: n0, n1, …, with zeros in front so that they sort.
-    protocol: Protocol = "announce"  #: `sup-al-receipt` is the chapter's warning: broken by design.  [LE §5.7]
-    rank: Rank = "address"  #: What makes a node the better leader; where it makes no difference, the greater name is.
-    load_max: float = 1.0  #: rank load: each node's load is drawn from [0, load_max).
-    observer_count: int = 0  #: So many nodes, the last ones, may not lead: they only follow.
-    start_spread: Duration = 0  #: Nodes start at random within this time; 0: all together.
-    durable_terms: bool = False  #: Each node keeps the number of its last reign on its disk, and starts above it again.
+    nodes: Annotated[Nodes, Doc("How many there are at the start.")] = 5
+    names: Annotated[tuple[str, ...], Doc("What they are called; none: n0, n1, …, with zeros so that they sort.")] = ()
+    protocol: Annotated[Protocol, Doc("`sup-al-receipt` is broken by design, a warning. [LE §5.7]")] = "announce"
+    rank: Annotated[Rank, Doc("What makes a node the better leader; of equals, the greater name is.")] = "address"
+    load_max: Annotated[Scale, Doc("rank load: each node's load is drawn from [0, load_max).")] = 1.0
+    observer_count: Annotated[Count, Doc("How many nodes, the last ones, may not lead: they only follow.")] = 0
+    start_spread: Annotated[Pause, Doc("Nodes start at random within this time; 0: all together.")] = 0
+    durable_terms: Annotated[
+        bool, Doc("Each node keeps the number of its last reign on its disk, and starts above it again.")
+    ] = False
     election: AnnounceConfig = AnnounceConfig()
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= NODES_MAX:
-            raise ConfigError(f"{self.nodes} is out of range: give 1 to {NODES_MAX}", field="nodes")
+    def check(self) -> None:
         if self.names and len(self.names) != self.nodes:
             raise ConfigError(f"are {len(self.names)} for {self.nodes} nodes: give one each, or none", field="names")
         if len(set(self.names)) < len(self.names):
@@ -50,15 +52,11 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             node_id(name)
             if name in KEYWORDS:
                 raise ConfigError(f"must not contain {name!r}: churn gives it another meaning", field="names")
-        if not (isfinite(self.load_max) and self.load_max > 0):
-            raise ConfigError(f"{self.load_max} must be positive and finite", field="load_max")
-        if not 0 <= self.observer_count < self.nodes:
+        if self.observer_count >= self.nodes:
             raise ConfigError(
                 f"{self.observer_count} leaves nobody to lead: give less than nodes ({self.nodes})",
                 field="observer_count",
             )
-        if not 0 <= self.start_spread < FOREVER:
-            raise ConfigError("must be 0 or more, and finite", field="start_spread")
         if self.election.leader_count > self.nodes - self.observer_count:
             raise ConfigError(
                 f"{self.election.leader_count} is more than the {self.nodes - self.observer_count} that may lead",
@@ -79,68 +77,50 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return replace(self.election, leader_is="earliest") if self.rank == "wake-up" else self.election
 
 
-class Clocks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Clocks(Config, frozen=True, kw_only=True):
     """How wrong the nodes' own clocks are."""
 
-    offset_max: Duration = 0  #: Each is off by an amount drawn from ± this.
-    drift_max: float = 0.0  #: Each runs too fast or too slow by a share drawn from ± this; 1e-4 is 8.6 s a day.
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.offset_max < FOREVER // 4:
-            raise ConfigError("must be 0 or more, and finite", field="offset_max")
-        if not 0 <= self.drift_max <= DRIFT_MAX:
-            raise ConfigError(f"{self.drift_max} is out of range: give 0 to {DRIFT_MAX}", field="drift_max")
+    offset_max: Annotated[Offset, Doc("Each is off by an amount drawn from ± this.")] = 0
+    drift_max: Annotated[Drift, Doc("Each is too fast or slow by a share drawn from ± this; 1e-4: 8.6 s a day.")] = 0.0
 
 
-class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunConfig(Config, frozen=True, kw_only=True):
     """How long, from which seed, and what is watched."""
 
-    length: Duration = seconds(60)  #: Of the whole run, warm-up and quiet time included.
-    warm_up: Duration = 0  #: Until then no fault fires, and nothing is counted.
-    quiet: Duration = seconds(10)  #: At the end, faults off: by its end every region must agree on its best member.
-    seed: int = 1  #: Same seed, same run.
-    checks: tuple[str, ...] = tuple(CHECKERS)  #: What is watched; a violation stops the run.
-    disk_delay: Duration = 0  #: How long a record takes to become durable.
-    datagram_max: int = DATAGRAM_MAX  #: Bytes; a larger message is a bug, and stops the run.
-    wire: bool = False  #: Messages go through the codec and back, as on a real network; slower, and nothing changes.
+    length: Annotated[Period, Doc("Of the whole run, warm-up and quiet time included.")] = seconds(60)
+    warm_up: Annotated[Pause, Doc("Until then no fault fires, and nothing is counted.")] = 0
+    quiet: Annotated[Pause, Doc("The end, without faults: every region must agree by then.")] = seconds(10)
+    seed: Annotated[Count, Doc("Same seed, same run.")] = 1
+    checks: Annotated[tuple[str, ...], Doc("What is watched; a violation stops the run.")] = tuple(CHECKERS)
+    disk_delay: Annotated[Pause, Doc("How long a record takes to become durable.")] = 0
+    datagram_max: Annotated[Datagram, Doc("Bytes; a larger message is a bug, and stops the run.")] = DATAGRAM_MAX
+    wire: Annotated[bool, Doc("Messages go through the codec and back, as on a network: slower, else the same.")] = (
+        False
+    )
 
-    def __post_init__(self) -> None:
-        if not 0 < self.length < FOREVER:
-            raise ConfigError("must be positive and finite", field="length")
-        for name in ("warm_up", "quiet", "disk_delay"):
-            if not 0 <= getattr(self, name) < FOREVER:
-                raise ConfigError("must be 0 or more, and finite", field=name)
+    def check(self) -> None:
         if self.warm_up + self.quiet > self.length:
             raise ConfigError(
                 f"{format_duration(self.length)} is shorter than warm_up and quiet together "
                 f"({format_duration(self.warm_up)} + {format_duration(self.quiet)})",
                 field="length",
             )
-        if self.seed < 0:
-            raise ConfigError(f"{self.seed} must be 0 or more", field="seed")
         for name in self.checks:
-            if name not in CHECKERS:
-                raise ConfigError(f"{name!r} is no check: one of {', '.join(CHECKERS)}", field="checks")
-        if len(set(self.checks)) < len(self.checks):
-            raise ConfigError("names one twice", field="checks")
-        if not DATAGRAM_LIMITS[0] <= self.datagram_max <= DATAGRAM_LIMITS[1]:
-            raise ConfigError(
-                f"{self.datagram_max} is out of range: give {DATAGRAM_LIMITS[0]} to {DATAGRAM_LIMITS[1]}",
-                field="datagram_max",
-            )
+            need(name in CHECKERS, "checks", f"{name!r} is no check: one of {', '.join(CHECKERS)}")
+        need(len(set(self.checks)) == len(self.checks), "checks", "names one twice")
 
     @property
     def quiet_at(self) -> Duration:
         return self.length - self.quiet
 
 
-class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Scenario(Config, frozen=True, kw_only=True):
     """A whole run, but for the machine's code."""
 
     group: Group = Group()
-    node: dict[
-        str, Any
-    ] = {}  #: What every node's own file holds: election, membership, timers; none: [group.election].
+    node: Annotated[
+        dict[str, Any], Doc("What every node's own file holds: election, membership, timers; none: [group.election].")
+    ] = {}
     topology: TopologyConfig = TopologyConfig()
     network: NetworkConfig = NetworkConfig()
     churn: ChurnConfig = ChurnConfig()
@@ -162,7 +142,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             state=DISK if group.durable_terms else "",
         )
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if self.node:
             self._check_node()
         for a, b in self.topology.edges:

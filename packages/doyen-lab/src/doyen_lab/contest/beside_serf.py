@@ -12,8 +12,8 @@ from msgspec import Struct
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant
-from doyen_lab.contest.figures import FAULTS, IdleOnMesh, MeasuredProcess, median_of
-from doyen_lab.contest.trial import Detected, Trial, count_all
+from doyen_lab.contest.figures import Fault, IdleOnMesh, MeasuredProcess, median_of
+from doyen_lab.contest.trial import Detected, Trial, count_on_mesh, rob_in_turn
 from doyen_lab.mesh import Mesh
 
 PATIENCE_S = 90.0
@@ -67,25 +67,22 @@ async def measure(
     await asyncio.sleep(warm_up_s)
     for trial in trials:
         trial.begin_counting(began_at)
-    hops = [mesh.hop_counters(trial.entrant.label) for trial in trials]
-    await count_all(trials, seconds, min(5.0, seconds))
-    idle = [
-        IdleOnMesh.on_links(trial.samples, seconds, mesh.hop_counters(trial.entrant.label).since(before))
-        for trial, before in zip(trials, hops, strict=True)
-    ]
+    idle = await count_on_mesh(mesh, trials, seconds, min(5.0, seconds))
     for trial in trials:
         trial.look()
     rng = Random(seed)
-    each: list[list[Detected | None]] = [[], []]
-    for number in range(faults):
-        for fault in FAULTS:
-            for trial, found in zip(trials, each, strict=True):
-                try:
-                    found.append(await trial.lose_member(fault, rng))
-                except TransportError:
-                    found.append(None)
-                on_step(f"{fault} {number + 1} of {faults}, {trial.entrant.label}: {_shown(found[-1])}")
-    mine, other = (SystemDetection.of(*found) for found in zip(idle, each, strict=True))
+
+    async def lose_member(trial: Trial, fault: Fault) -> tuple[Detected | None, str]:
+        try:
+            found = await trial.lose_member(fault, rng)
+        except TransportError:
+            return None, "never"
+        return found, f"first {found.first_s:.2f} s, last {found.last_s:.2f} s"
+
+    each = await rob_in_turn(trials, faults, lose_member, on_step)
+    mine, other = (
+        SystemDetection.of(idle[name], [*each[name]["kill"], *each[name]["cut"]]) for name in (ours.label, theirs.label)
+    )
     ratios = {
         "bytes_per_s": mine.steady.bytes_per_s.mean / other.steady.bytes_per_s.mean,
         "cpu_percent": mine.steady.cpu_percent.mean / max(other.steady.cpu_percent.mean, 1e-9),
@@ -101,7 +98,3 @@ async def measure(
         ratios=ratios,
         holds=mine.never == 0 and all(value < 1 for value in wanted),
     )
-
-
-def _shown(found: Detected | None) -> str:
-    return "never" if found is None else f"first {found.first_s:.2f} s, last {found.last_s:.2f} s"

@@ -13,7 +13,6 @@ from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.figures import (
-    FAULTS,
     Fault,
     IdleOnMesh,
     MeasuredProcess,
@@ -22,7 +21,7 @@ from doyen_lab.contest.figures import (
     block_ratio,
     takeover_ratio,
 )
-from doyen_lab.contest.trial import Trial, count_all
+from doyen_lab.contest.trial import Trial, count_on_mesh, rob_in_turn
 from doyen_lab.mesh import Mesh
 from doyen_lab.usage import Sample
 
@@ -70,21 +69,16 @@ async def measure(
         trial.begin_counting(began_at)
     process_count = sum(len(trial.entrant.entries()) for trial in trials.values())
     on_step(f"{process_count} processes started; counting for {seconds:g} s")
-    early = await _count(mesh, trials, early_s, every_s) if early_s > 0 else {}
+    each = [*trials.values()]
+    early = await count_on_mesh(mesh, each, early_s, every_s) if early_s > 0 else {}
     for trial in trials.values():
         await trial.settled()
         trial.sample()
     skipped = {name: len(trial.samples) for name, trial in trials.items()}
-    steady = await _count(mesh, trials, seconds - early_s, every_s)
-    for trial in trials.values():
+    steady = await count_on_mesh(mesh, each, seconds - early_s, every_s)
+    for trial in each:
         trial.look()
-    fell: dict[str, dict[Fault, list[float | None]]] = {name: {"kill": [], "cut": []} for name in trials}
-    for number in range(takeovers):
-        for fault in FAULTS:
-            for name, trial in trials.items():
-                taken, shown = await _takeover(trial, fault)
-                fell[name][fault].append(taken)
-                on_step(f"{fault} {number + 1} of {takeovers}, {name}: {shown}")
+    fell = await rob_in_turn(each, takeovers, _takeover, on_step)
     figures = {
         name: Figures(
             nodes=trial.entrant.size,
@@ -107,16 +101,6 @@ async def measure(
     less = all(ratio.ratio < 1 for found in ratios.values() for ratio in found.values())
     processes = [process for trial in trials.values() for process in trial.processes]
     return Beside(processes=processes, systems=figures, ratios=ratios, holds=came and less)
-
-
-async def _count(mesh: Mesh, trials: dict[str, Trial], seconds: float, every_s: float) -> dict[str, IdleOnMesh]:
-    hops = {name: mesh.hop_counters(name) for name in trials}
-    before = {name: len(trial.samples) for name, trial in trials.items()}
-    await count_all([*trials.values()], seconds, every_s)
-    return {
-        name: IdleOnMesh.on_links(trial.samples[before[name] :], seconds, mesh.hop_counters(name).since(hops[name]))
-        for name, trial in trials.items()
-    }
 
 
 async def _takeover(trial: Trial, fault: Fault) -> tuple[float | None, str]:

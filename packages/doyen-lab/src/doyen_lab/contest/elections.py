@@ -16,8 +16,8 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.errors import TransportError
 from doyen_lab.contest.entrant import Entrant
-from doyen_lab.contest.figures import median_of
-from doyen_lab.contest.trial import Trial
+from doyen_lab.contest.figures import Fault, median_of
+from doyen_lab.contest.trial import Trial, rob_in_turn
 
 PATIENCE_S = 90.0
 FORMED_S, STEADY_S = 5.0, 2.0
@@ -64,27 +64,22 @@ async def elections(
         await entrant.start_all()
     for entrant in entrants:
         await entrant.settled(PATIENCE_S, FORMED_S)
-    found: dict[str, list[Election | None]] = {entrant.label: [] for entrant in entrants}
-    for number in range(kills):
-        for trial in trials:
-            try:
-                election = await _elect(trial)
-                shown = f"{election.completion_s * 1e3:.0f} ms, {election.leader_changes} leader(s)"
-            except TransportError as error:
-                election, shown = None, str(error)
-            found[trial.entrant.label].append(election)
-            on_step(f"{number + 1} of {kills}, {trial.entrant.label}: {shown}")
-    return {name: Completion.of(each) for name, each in found.items()}
+    found = await rob_in_turn(trials, kills, _elect, on_step, ("kill",))
+    return {name: Completion.of(each["kill"]) for name, each in found.items()}
 
 
-async def _elect(trial: Trial) -> Election:
-    await trial.settled()
+async def _elect(trial: Trial, fault: Fault) -> tuple[Election | None, str]:
     log = trial.entrant.ledger.log
-    before = len(log)
-    lost = await trial.lose_leader("kill")
+    try:
+        await trial.settled()
+        before = len(log)
+        lost = await trial.lose_leader(fault)
+    except TransportError as error:
+        return None, str(error)
     if lost.known_at is None or lost.known is None or lost.settled_at is None:
-        raise TransportError(f"not agreed within {PATIENCE_S:g} s: {trial.entrant.who_names_whom()}")
-    return judge(log[before:], lost.member, lost.known, lost.known_at)
+        return None, f"not agreed within {PATIENCE_S:g} s: {trial.entrant.who_names_whom()}"
+    found = judge(log[before:], lost.member, lost.known, lost.known_at)
+    return found, f"{found.completion_s * 1e3:.0f} ms, {found.leader_changes} leader(s)"
 
 
 def judge(log: Iterable[tuple[str, str | None, Instant]], killed: str, leader: str, known_at: Instant) -> Election:

@@ -21,13 +21,13 @@ from doyen.testing.ledger import Ledger
 from doyen.testing.processes import Process, Processes
 from doyen_lab.netns import Namespace, Network
 
-SETTLED_S = 2.0  # A group is settled once nothing has changed for so long.
+SETTLED_S = 2.0  # A group is settled once nothing has changed for this time.
 NAMED_SHOWN = 3
 AT_ONCE = 8  # Processes that are started before the next wait for the machine to breathe.
 
 
 class Roster:
-    """Who holds whom present or failed, by the members' own lines."""
+    """Keeps which members each member holds present or failed, by the members' own lines."""
 
     def __init__(self) -> None:
         self._present: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Who takes part, by name, and what each needs to be here."""
+"""The systems that take part, by name, and the commands that each needs."""
 
 from pathlib import Path
 

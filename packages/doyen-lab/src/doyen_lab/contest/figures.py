@@ -12,7 +12,7 @@ from doyen_lab.usage import Mean, Sample
 
 Fault = Literal["kill", "cut"]
 FAULTS: tuple[Fault, ...] = ("kill", "cut")
-BLOCKS = 5  # The measured time in so many parts, for the spread of ratios.
+BLOCKS = 5  # The number of parts of the measured time, for the spread of ratios.
 
 
 class MeasuredProcess(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def _means(samples: Sequence[Sample]) -> dict[str, Mean]:
 
 
 class Takeovers(Struct, frozen=True, kw_only=True):
-    """How long a system was without a leader, fault by fault."""
+    """The times for which a system was without a leader, fault by fault."""
 
     seconds: list[float]
     median_s: float | None

@@ -2,8 +2,7 @@
 
 The takeover lasts from the SIGKILL until the last survivor came to hold the best survivor, provided that all of them
 held it, unchanged, for two announce intervals.  Both are known from the survivors' own lines: every line that an agent
-writes carries the instant of the clock that all processes of a machine share, and lines come in order; so a status
-line from after the two intervals proves that nothing changed before it.
+writes carries the instant of the clock that all processes of a machine share.
 
 A control process tells how late timers were on this machine meanwhile; a kill during which it was too late for a
 fair measurement counts for nothing, and is repeated.
@@ -17,12 +16,13 @@ from random import Random
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, Instant, ms, to_seconds
+from doyen.core.clock import Duration, ms, to_seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.testing.processes import config_flags, multicast_on_loopback
 from doyen_lab.contest.figures import median_of
 from doyen_lab.contest.ours import Ours
+from doyen_lab.contest.trial import Trial
 from doyen_lab.lateness import Lateness
 from doyen_lab.switch import Loopback
 
@@ -42,7 +42,7 @@ class Kill(Struct, frozen=True, kw_only=True):
     heir: str  # The best survivor.
     survivors: int
     takeover_s: float | None  # Until all survivors held the heir; null: they never did.
-    lateness_s: float  # The control process's worst, from before the kill until the takeover was proven.
+    lateness_s: float  # The control process's worst, from before the kill until the victim was back.
     counted: bool  # False: the machine was late, so this one was repeated.
 
 
@@ -97,9 +97,10 @@ async def kill_leaders(
     each: list[Kill] = []
     rng = Random(seed)
     flags = ["--group", "takeover", *config_flags(config), *multicast_on_loopback()]
-    flags += ["--status-every", f"{to_seconds(config.announce_interval) / 2:g}"]
+    held_s = to_seconds(2 * config.announce_interval)
     with tempfile.TemporaryDirectory(prefix="doyen-bench-") as folder:
         group = Ours("takeover", Loopback(nodes), Path(folder), flags, names=names)
+        trial = Trial(group, patience_s=PATIENCE_S, settled_s=held_s, steady_s=held_s)
         async with Lateness() as control, group:
             await group.start_all()
             while sum(kill.counted for kill in each) < kills:
@@ -108,48 +109,24 @@ async def kill_leaders(
                         f"in {sum(not kill.counted for kill in each)} of {len(each)} kills this machine's timers were "
                         f"late by more than {LATENESS_MAX // 10**6} ms: run this on a quieter one"
                     )
-                if await _held(group, names[-1], config) is None:
-                    raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {group.who_names_whom()}")
+                await trial.settled()
                 await asyncio.sleep(rng.random() * to_seconds(config.announce_interval))  # At any phase of heartbeats.
-                kill = await _kill(group, control, names[-1], names[-2], config)
-                each.append(kill)
+                each.append(await _kill(trial, control, names[-2]))
                 if on_kill is not None:
-                    on_kill(kill)
-                await group.start_member(names[-1])
+                    on_kill(each[-1])
     return Takeovers.of(nodes, config, each)
 
 
-async def _kill(group: Ours, control: Lateness, victim: str, heir: str, config: AnnounceConfig) -> Kill:
+async def _kill(trial: Trial, control: Lateness, heir: str) -> Kill:
     await control.worst()
-    pid, killed_at = group.process_of(victim).pid, await group.kill(victim)
-    held_since = await _held(group, heir, config)
+    lost = await trial.lose_leader("kill")
     lateness: Duration = await control.worst()
     return Kill(
-        victim=victim,
-        pid=pid,
+        victim=lost.member,
+        pid=lost.pid,
         heir=heir,
-        survivors=len(group.rest()),
-        takeover_s=None if held_since is None else (held_since - killed_at) / 1e9,
+        survivors=trial.entrant.size - 1,
+        takeover_s=lost.after_s(lost.known_at) if lost.known == heir else None,
         lateness_s=lateness / 1e9,
         counted=lateness <= LATENESS_MAX,
     )
-
-
-async def _held(group: Ours, leader: str, config: AnnounceConfig) -> Instant | None:
-    """Return since when all that live hold this leader, once they proved it for 2·T_A; None if they never do."""
-    since: Instant = 0
-
-    def proven() -> bool:
-        nonlocal since
-        living = group.rest()
-        found = group.ledger.known(living)
-        if found is None or found[0] != leader:
-            return False
-        since = found[1]
-        return all(group.heard_at.get(name, 0) >= since + 2 * config.announce_interval for name in living)
-
-    try:
-        await group.ledger.until(proven, PATIENCE_S)
-    except TimeoutError:
-        return None
-    return since

@@ -38,7 +38,6 @@ class Ours(Entrant):
     ) -> None:
         super().__init__(label, network, folder, names=names)
         self._flags, self._own_flags = list(flags), own_flags
-        self.heard_at: dict[str, Instant] = {}  # When each wrote its last line: what it said holds until then.
 
     def command(self, name: str) -> list[str]:
         own = self._own_flags(self.names.index(name))
@@ -46,7 +45,6 @@ class Ours(Entrant):
 
     def hear(self, name: str, line: str, at: Instant) -> None:
         told = _TOLD.decode(line)
-        self.heard_at[name] = told.clock
         if told.event in ("elected", "lost"):
             self.ledger.say(name, told.leader if told.event == "elected" else None, told.clock)
         elif told.event == "member" and told.member is not None and told.member_status in ("alive", "failed"):
@@ -85,7 +83,7 @@ class MeshTimers(Struct, frozen=True, kw_only=True):
 
 
 def on_mesh(mesh: Mesh, tenant: str, timers: MeshTimers, folder: Path, *flags: str) -> Ours:
-    """Return one agent per guest, with two seeds in opposite corners; Medley is told how many hops away others are."""
+    """Return one agent per guest, with two seeds in opposite corners; Medley gets the number of hops to the others."""
     guests = Guests(mesh, tenant)
     common = ["--group", tenant, "--group-size", str(mesh.size), "--status-every", "600", *timers.as_flags(), *flags]
 

@@ -21,11 +21,11 @@ from doyen_lab.contest.figures import Fault, Idle, MeasuredProcess, Ratio, Takeo
 from doyen_lab.contest.trial import Lost, Trial, check_distinct, count_all, phase
 
 PATIENCE_S = 120.0
-MORE_MULT = 3  # Quick systems are robbed of up to so many times as many leaders.
+MORE_MULT = 3  # Quick systems lose up to this many times as many leaders.
 PAUSE_MAX_S = 4.0  # Faults come at any phase of heartbeats: ours every 1.25 s, serf's every second, kazoo's every 3.3.
 SAMPLE_S = 5.0
 KILL_AIMS = {"unicast": 3.0, "multicast": 10.0}  # Theirs by ours, at least.
-CUT_AIM, CUT_AIM_FROM = 3.0, 16  # From so many members on.
+CUT_AIM, CUT_AIM_FROM = 3.0, 16  # The second: from this group size on.
 RSS_AIM = 26e6  # With a key and HTTP.
 
 

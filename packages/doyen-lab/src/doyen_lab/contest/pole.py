@@ -33,7 +33,7 @@ MEDIAN_MAX_S = 1.0
 ACT_EVERY_S = 0.005
 LEASE: Duration = ms(500)
 WIDE_LEASE: Duration = seconds(1)
-MEASURED_S = 10.0  # Round trips are means over so long; what was measured while all started is forgotten by then.
+MEASURED_S = 10.0  # Round trips are means over this time; what was measured while all started is forgotten by then.
 TIED_MS = 3.0  # Scores of a real network closer than this are a tie.
 
 

@@ -9,9 +9,10 @@ Faults come at instants that are spread evenly over the phases of heartbeats.
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -19,11 +20,13 @@ from doyen.core.clock import Instant
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import SETTLED_S, Entrant
-from doyen_lab.contest.figures import Fault, MeasuredProcess
+from doyen_lab.contest.figures import FAULTS, Fault, IdleOnMesh, MeasuredProcess
+from doyen_lab.mesh import Mesh
 from doyen_lab.netns import Namespace
 from doyen_lab.usage import Meter, Sample, Usage
 
-STEADY_S = 1.0  # A takeover counts if the heir goes on for so long.
+T = TypeVar("T")
+STEADY_S = 1.0  # A takeover counts if the heir goes on for this time.
 GOLDEN = (5**0.5 - 1) / 2  # Multiples of it are spread evenly over phases, however few there are.
 
 
@@ -163,6 +166,38 @@ async def count_all(trials: Sequence[Trial], seconds: float, every_s: float) -> 
         await asyncio.sleep(max(0.0, began + min(step * every_s, seconds) - loop.time()))
         for trial in trials:
             trial.sample()
+
+
+async def count_on_mesh(mesh: Mesh, trials: Sequence[Trial], seconds: float, every_s: float) -> dict[str, IdleOnMesh]:
+    """Sample all of them for `seconds`; return the cost of each while nothing happened, that on the links included."""
+    hops = {trial.entrant.label: mesh.hop_counters(trial.entrant.label) for trial in trials}
+    sampled = {trial.entrant.label: len(trial.samples) for trial in trials}
+    await count_all(trials, seconds, every_s)
+    found = {}
+    for trial in trials:
+        name = trial.entrant.label
+        moved = mesh.hop_counters(name).since(hops[name])
+        found[name] = IdleOnMesh.on_links(trial.samples[sampled[name] :], seconds, moved)
+    return found
+
+
+async def rob_in_turn(
+    trials: Sequence[Trial],
+    count: int,
+    rob: Callable[[Trial, Fault], Awaitable[tuple[T, str]]],  # What came of one fault, and the same in words.
+    on_step: Callable[[str], None],
+    faults: Sequence[Fault] = FAULTS,
+) -> dict[str, dict[Fault, list[T]]]:
+    """Do every fault to every system in turn, `count` times; return what came of it, by system and fault."""
+    found: dict[str, dict[Fault, list[T]]] = {trial.entrant.label: {"kill": [], "cut": []} for trial in trials}
+    for number in range(count):
+        for fault in faults:
+            for trial in trials:
+                name = trial.entrant.label
+                came, shown = await rob(trial, fault)
+                found[name][fault].append(came)
+                on_step(f"{fault} {number + 1} of {count}, {name}: {shown}")
+    return found
 
 
 def phase(number: int, first: float) -> float:

@@ -15,12 +15,12 @@ from typing import Any
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
 from doyen.testing.processes import Process, Processes
+from doyen_lab.graph import Edge
 from doyen_lab.iproute import within
 from doyen_lab.proving.combination import MULTICAST, PORT, Combination
+from doyen_lab.proving.evidence import Host, complaints, hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record
-from doyen_lab.proving.hosts import Host, hosts_of
 from doyen_lab.proving.judge import Truth
-from doyen_lab.proving.logs import complaints
 from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
 from doyen_lab.switch import Link, Loopback, Switch
 
@@ -255,31 +255,30 @@ class Ground:
         assert isinstance(self.place, Switch), "nothing can be cut on loopback"
         return self.place
 
-    def isolate(self, *labels: str) -> Instant:
+    def cut(self, directions: Iterable[Edge], why: str, *, quiet: bool = True) -> Instant:
+        """Cut links, each from its first host to its second; without `quiet` no bound holds until the next change."""
         at = time.monotonic_ns()
-        self.network.isolate(*(self.running[label].index for label in labels))
-        self.note(f"after {', '.join(labels)} had been cut off", self.failover)
+        self.network.set_up(directions, up=False)
+        self.note(why, self.failover, quiet=quiet)
         return at
+
+    def mend(self, directions: Iterable[Edge], why: str, *, quiet: bool = True) -> None:
+        before = time.monotonic_ns()
+        self.network.set_up(directions, up=True)
+        self.note(why, self.merging, at=before, quiet=quiet)
 
     def mute(self, label: str, *, hears: bool) -> Instant:
         """Cut one way only: the others no longer hear it (`hears`), or it no longer hears them."""
-        at = time.monotonic_ns()
         here = self.running[label].index
-        for other in range(len(self.network.nodes)):
-            if other != here:
-                self.network.cut(*((here, other) if hears else (other, here)), both=False)
-        whole = self.combination.multicast and not hears
-        self.quiet = not whole  # Announce-listen needs no answers: there its regions are not cut.
-        self.note(f"after {label} had been cut off one way", self.failover)
-        self.quiet = True
-        return at
+        out = [(a, b) for a, b in self.network.directions() if a == here]
+        whole = self.combination.multicast and not hears  # Announce-listen needs no answers: nothing is cut there.
+        directions = out if hears else [(b, a) for a, b in out]
+        return self.cut(directions, f"after {label} had been cut off one way", quiet=not whole)
 
     def heal(self) -> None:
+        """Mend all links."""
         self.faults["packets refused"] = self.network.traffic().refused
-        links = len(self.network.nodes) * (len(self.network.nodes) - 1)
-        before = time.monotonic_ns()
-        self.network.heal()
-        self.note(f"after {links} links were healed", self.merging, at=before)
+        self.mend(self.network.directions(), "after all links were healed")
 
     def disturb(self, link: Link) -> None:
         """Let every link lose, double and hold back packets as this one does; no bound holds meanwhile."""
@@ -391,7 +390,7 @@ class Ground:
         reaches = self.place.reaches
         return not self.apart & {a.life.label, b.life.label} and reaches(a.index, b.index) and reaches(b.index, a.index)
 
-    def note(self, why: str, bound: Duration, *, at: Instant | None = None) -> None:
+    def note(self, why: str, bound: Duration, *, at: Instant | None = None, quiet: bool = True) -> None:
         """Note who reaches whom from now on: losses of reach once they are, gains before they can be."""
         clear, everybody = self._is_clear(), frozenset(str(running.life) for running in self.running.values())
         self.truths.append(
@@ -401,7 +400,7 @@ class Ground:
                 possible=self.regions(starting=True) if clear else (everybody,),
                 bound=bound,
                 why=why,
-                quiet=self.quiet and clear,
+                quiet=self.quiet and quiet and clear,
                 settled_at={},
             )
         )

@@ -1,4 +1,4 @@
-"""What witnesses write, and what can be read from it.
+"""Reads what witnesses write.
 
     standard output = one JSON object per line, each by one write, so that a SIGKILL loses nothing but what had not
                       happened
@@ -82,7 +82,7 @@ class Life:
                 self.failure = record.reason
 
     def acts(self, now: Instant) -> bool:
-        """Whether it still acts as leader."""
+        """Whether this process still acts as leader."""
         return not self.has_stopped and now - self.acted_at < ACTING
 
     def stretches(self) -> list[Stretch]:

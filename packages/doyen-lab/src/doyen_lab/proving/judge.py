@@ -19,7 +19,7 @@ from doyen.core.clock import Duration, Instant
 from doyen_lab.proving.history import PAUSE_MIN, Life, Stretch, reigns
 
 STEPS = 10  # Timers and messages one after the other in the longest bound: each may be late by the machine's lateness.
-LENIENCY_MAX = 2  # More than so many times the bound is not added to it, however late the machine was.
+LENIENCY_MAX = 2  # At most this many times the bound is added to it, however late the machine was.
 
 
 #: What there may be to look at: acts; leaders named, with their terms; reigns after the first; regions that were quiet
@@ -28,12 +28,12 @@ CHECKS = ("acts", "namings", "successions", "quiet regions", "leaders cut off")
 
 
 class Truth(Struct, kw_only=True):
-    """What holds from `at` until the next truth; regions are of lives (`n0#1`) that run and reach each other."""
+    """Says what holds from `at` on; regions are of processes (`n0#1`) that run and reach each other."""
 
     at: Instant
     regions: tuple[frozenset[str], ...]
     possible: tuple[frozenset[str], ...] = ()  # The same with those that are still starting; () if there are none.
-    bound: Duration  # So long a region has to settle.
+    bound: Duration  # The time that a region has to settle.
     why: str
     quiet: bool = True  # False: packets are being lost, so no bound holds.
     settled_at: dict[frozenset[str], Instant] = {}  # Seen to have one leader, whom all name.
@@ -41,7 +41,7 @@ class Truth(Struct, kw_only=True):
 
     @property
     def slack(self) -> Duration:
-        """How much the machine itself may have added to the bound."""
+        """Return the time that the machine itself may have added to the bound."""
         return min(STEPS * self.lateness, LENIENCY_MAX * self.bound)
 
 

@@ -46,7 +46,7 @@ from doyen_lab.proving.ground import POLL_S, Ground
 from doyen_lab.switch import Link, Traffic
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
-HOLD_S: Final = 2.0  # Once settled, for so long.
+HOLD_S: Final = 2.0  # A region that has settled must stay so for this time.
 REAL: Final = {"join", "leave", "crash", "restart", "pause", "resume", "partition", "block", "cut", "heal"}
 DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be off.
 
@@ -122,7 +122,7 @@ def edges_of(scenario: Scenario) -> list[Edge] | None:
 
 
 def combination_of(scenario: Scenario) -> Combination:
-    """Return what its nodes are told, as the proving ground wants it."""
+    """Return the arguments of its nodes as a combination for the proving ground."""
     config = scenario.config()
     kind = config.election_kind()
     if kind is None:
@@ -175,7 +175,7 @@ class _Disk:
 
 
 class Stage:
-    """What churn asks of a simulation and its world, done to real processes."""
+    """Does to real processes what churn asks of a simulation and its world."""
 
     def __init__(self, ground: Ground, scenario: Scenario, seed: int) -> None:
         self.ground, self.scenario = ground, scenario
@@ -347,26 +347,18 @@ class Stage:
             others = {edge for edge in self._blocks[name] if leader.index in edge}
             if len(others) >= len(list(self.up())):  # From most of them, both ways.
                 self._robbed.append((leader.name, time.monotonic_ns()))
-        self.ground.network.set_up(self._blocks[name], up=False)
-        self._note(f"after {name} began", self.ground.failover)
+        self.ground.cut(self._blocks[name], f"after {name} began", quiet=self._is_bounded())
 
     def heal(self, name: str) -> None:
         healed = self._blocks.pop(name)
         healed -= {edge for blocked in self._blocks.values() for edge in blocked}
-        before = time.monotonic_ns()
-        self.ground.network.set_up(healed, up=True)
-        self._note(f"after {name} ended", self.ground.merging, before)
+        self.ground.mend(healed, f"after {name} ended", quiet=self._is_bounded())
 
-    def _note(self, why: str, bound: Duration, at: Instant | None = None) -> None:
-        """Note who reaches whom; a one-way link still carries announcements, so no bound holds where all listen."""
+    def _is_bounded(self) -> bool:
+        """Whether bounds hold: a one-way link still carries announcements, so not where all listen to all."""
         blocked = {edge for edges in self._blocks.values() for edge in edges}
         one_way = any((b, a) not in blocked for a, b in blocked)
-        quiet, self.ground.quiet = (
-            self.ground.quiet,
-            self.ground.quiet and not (one_way and self.ground.combination.multicast),
-        )
-        self.ground.note(why, bound, at=at)
-        self.ground.quiet = quiet
+        return not (one_way and self.ground.combination.multicast)
 
     # The play.
 

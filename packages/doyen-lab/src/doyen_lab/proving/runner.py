@@ -11,17 +11,16 @@ from msgspec import Struct
 from doyen.errors import ConfigError, DoyenError
 from doyen.membership.ring.kind import TABLE as RING_TABLE
 from doyen_lab.proving.combination import Combination, chosen
+from doyen_lab.proving.evidence import Host, trouble
 from doyen_lab.proving.ground import Ground, NotSettled
-from doyen_lab.proving.hosts import Host
 from doyen_lab.proving.judge import Promise, judge
-from doyen_lab.proving.logs import trouble
 from doyen_lab.proving.scenarios import SCENARIOS, Scenario, from_file
 from doyen_lab.proving.witness import WITNESS
 from doyen_lab.switch import Switch
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What came of one scenario with one combination."""
+    """The outcome of one scenario with one combination."""
 
     scenario: str
     election: str
@@ -36,7 +35,7 @@ class Result(Struct, frozen=True, kw_only=True):
     seconds: float
     checked: dict[str, int]  # What the judge had to look at.
     hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
-    lateness_ms: float  # The machine's own timers at the worst, in this run; see docs/decisions/0092.
+    lateness_ms: float  # The machine's own timers at the worst, in this run (decision 92).
     seed: int
     histories: str = ""  # Kept if it does not hold.
 
@@ -75,9 +74,6 @@ async def prove(
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
     violations += () if scenario.fails else tuple(trouble(folder))
-    kept = bool(violations) or keep
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
     return Result(
         scenario=scenario.name,
         election=combination.name,
@@ -94,8 +90,15 @@ async def prove(
         hosts=hosts,
         lateness_ms=round(ground.lateness / 1e6, 1),
         seed=seed,
-        histories=str(folder) if kept else "",
+        histories=kept(folder, keep or bool(violations)),
     )
+
+
+def kept(folder: Path, keep: bool) -> str:
+    """Return the folder's name if it is to be kept; otherwise remove it, and return an empty string."""
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return str(folder) if keep else ""
 
 
 def promise_in(ground: Ground) -> Promise:

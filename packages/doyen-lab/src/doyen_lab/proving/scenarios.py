@@ -1,4 +1,4 @@
-"""What is done to a group, by name.  Each scenario breaks something, and waits for what the promise says must come.
+"""The scenarios, by name: each breaks something in a group, and waits for what the promise says must come.
 
 Those that a scenario file of `doyen sim run` can say are such files (`doyen_lab/scenarios`), and run in made-up time
 too.  The others are functions here:
@@ -104,7 +104,7 @@ def file(name: str, faults: tuple[str, ...], **fields: object) -> None:
 
 
 async def hold(seconds: float = 1.0) -> None:
-    """Do nothing for so many seconds, in which nothing should happen."""
+    """Do nothing for this time, in which nothing should happen."""
     await asyncio.sleep(seconds)
 
 
@@ -129,7 +129,7 @@ async def one_way_cut(ground: Ground) -> None:
         before = ground.refused_of(leader)
         at = ground.mute(leader, hears=hears)
         if ground.combination.multicast and not hears:
-            # All hear it, and it need hear nobody: in announce-listen it leads on, whoever comes and speaks to it.
+            # All hear it, and it need hear nobody: in announce-listen it leads on, also when one more joins.
             ground.quiet = False
             newcomer = next(label for label in ground.labels if label != leader)
             await ground.kill(newcomer)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -17,20 +16,20 @@ from doyen.core.clock import Instant
 from doyen.testing.processes import Process, Processes
 from doyen_lab.proving import beater
 from doyen_lab.proving.combination import COMBINATIONS, GROUP, PORT
+from doyen_lab.proving.evidence import hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record, reigns
-from doyen_lab.proving.hosts import hosts_of
 from doyen_lab.proving.judge import two_at_once
-from doyen_lab.proving.runner import Result
+from doyen_lab.proving.runner import Result, kept
 from doyen_lab.switch import Switch
 
 SINGLETON: Final = "singleton"
 HOSTS: Final = 5
 POLL_S: Final = 0.01
-LEASE: Final = "1s"  # Longer than a runner takes to start: one that comes back meets what its former life began.
-MISSES: Final = 10  # So many faults, or a few times as many as are wanted, may meet what is over already.
-GRACE: Final = "2s"  # Longer than that: whoever is not told to stop in order has the lease only.
-FRESH: Final = 200_000_000  # Who beat so lately still lives.
-LONG_AGO: Final = 5_000_000_000  # Who beat last so long ago has ended.
+LEASE: Final = "1s"  # Longer than a runner takes to start: one that returns meets what its earlier incarnation began.
+MISSES: Final = 10  # This many faults more than wanted, times four, may hit a command that has ended already.
+GRACE: Final = "2s"  # Longer than the lease: a command that is not stopped in order has the lease only.
+FRESH: Final = 200_000_000  # A process that wrote within this time still lives.
+LONG_AGO: Final = 5_000_000_000  # A process that has not written for this time has ended.
 KILLS: Final = (
     "runner killed",
     "guard killed",
@@ -198,9 +197,6 @@ async def prove_singleton(
         life.read()
     violations += judge_commands(list(runners.lives.values()))
     violations += [f"the fault never happened: {fault}" for fault in only if not faults[fault]]
-    kept = bool(violations) or keep
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
     records = [record for life in runners.lives.values() for record in life.records]
     faults["commands started"] = sum(life.label in runners.hosts for life in runners.lives.values())
     return Result(
@@ -219,12 +215,12 @@ async def prove_singleton(
         hosts=found,
         lateness_ms=0.0,
         seed=seed,
-        histories=str(folder) if kept else "",
+        histories=kept(folder, keep or bool(violations)),
     )
 
 
 def is_wanted(kills: int, faults: Counter[str], only: Sequence[str]) -> bool:
-    """Whether a further fault is wanted: until there were so many kills, and each fault once."""
+    """Whether a further fault is wanted: until there were `kills` kills, and each fault once."""
     killed = sum(faults[fault] for fault in KILLS)
     return any(not faults[fault] for fault in only) or (killed < kills and any(fault in KILLS for fault in only))
 

@@ -1,7 +1,6 @@
 """A large group for a long time, with losses and random kills: nothing may grow, fail unseen or lead falsely."""
 
 import asyncio
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +14,11 @@ from msgspec import Struct
 from doyen.errors import DoyenError
 from doyen.net.keys import key_text, new_key
 from doyen_lab.proving.combination import Combination
+from doyen_lab.proving.evidence import trouble
 from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.history import Life
 from doyen_lab.proving.judge import Promise, clipped, judge, together
-from doyen_lab.proving.logs import trouble
+from doyen_lab.proving.runner import kept
 from doyen_lab.switch import Link, Switch
 
 BATCH: Final = 8  # Started at once: more would only wait for each other.
@@ -28,7 +28,7 @@ END: Final = 0.15  # Of the run: what it needs in the end.
 
 
 class Soak(Struct, frozen=True, kw_only=True):
-    """What came of a long run."""
+    """The outcome of a long run."""
 
     agents: int
     minutes: float
@@ -42,7 +42,7 @@ class Soak(Struct, frozen=True, kw_only=True):
     together_s: float  # Two acting at once since then, all in all.
     rss_mb: float  # Median of the agents that lived through all of it, at the end.
     rss_growth_max: float  # Of any of them, from the end of its warming up: a part.
-    rss_lives: int  # So many did.
+    rss_lives: int  # The number of agents that lived through all of it.
     decisions: int  # Told by agents,
     unexplained: int  # of these without a reason.
     lateness_ms: float
@@ -108,9 +108,6 @@ async def soak(
     worst = max(growths.items(), key=lambda item: item[1], default=("nobody", 0.0))
     if worst[1] > RSS_GROWTH_MAX:
         violations.append(f"{worst[0]} grew by {worst[1]:.1%}")
-    kept = bool(violations) or keep
-    if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
     return Soak(
         agents=agents,
         minutes=minutes,
@@ -129,12 +126,12 @@ async def soak(
         unexplained=silent,
         lateness_ms=round(ground.lateness / 1e6, 1),
         seed=seed,
-        histories=str(folder) if kept else "",
+        histories=kept(folder, keep or bool(violations)),
     )
 
 
 def decisions(lives: Sequence[Life]) -> tuple[int, int]:
-    """Return how many elections, losses and stops were told of, and how many of them without saying why."""
+    """Return how many elections, losses and stops the agents reported, and how many of them without a reason."""
     told = [record for life in lives for record in life.records if record.kind in ("elected", "lost", "stop")]
     return len(told), sum(not record.reason for record in told)
 

@@ -1,7 +1,7 @@
 """The application of one node: joins by the public API, and writes every act while it leads to its standard output.
 
 An act's instant is read before leadership is checked, and it is written after: so whatever the machine does to this
-process in between, a written act was one at whose instant this node held that it led.
+process in between, a written act was one at whose instant this node held that it led (decision 91).
 
 `python -m doyen_lab.proving.witness PLAN`, with a `WitnessPlan` as JSON.  SIGUSR1 sets its wall clock back by an hour.
 """
@@ -24,7 +24,7 @@ WITNESS = (sys.executable, "-m", "doyen_lab.proving.witness")
 
 
 class WitnessPlan(Struct, frozen=True, kw_only=True):
-    """What one witness is told."""
+    """The arguments of one witness."""
 
     join: dict[str, Any]  # The arguments of `doyen.join`.
     act_every_s: float = 0.02

@@ -10,25 +10,24 @@ Deviation: the first period begins after a random part of one, so that a group s
 from collections.abc import Sequence
 from math import floor
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Struct
 
-from doyen.core.clock import FOREVER, Duration, Instant, ms
+from doyen.core.clock import Instant, ms
+from doyen.core.config import Config, Doc, Period, need
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.errors import ConfigError
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class PingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    period: Duration = ms(1000)  #: T' in the paper: one probe each.  Short: traffic.  Long: slow detection.
-    ack_timeout: Duration = ms(300)  #: Patience for one ack.  Below a round trip everybody seems silent.
+class PingConfig(Config, frozen=True, kw_only=True):
+    period: Annotated[Period, Doc("T': one probe is sent in each. Short: traffic. Long: slow detection.")] = ms(1000)
+    ack_timeout: Annotated[Period, Doc("The wait for one ack. Below a round trip everybody seems silent.")] = ms(300)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.ack_timeout < self.period < FOREVER:
-            raise ConfigError(f"ping needs 0 < ack_timeout < period, got {self}")
+    def check(self) -> None:
+        need(self.ack_timeout < self.period, "ack_timeout", "must be less than period")
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────

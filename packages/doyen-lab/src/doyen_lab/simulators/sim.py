@@ -20,7 +20,7 @@ KERNEL_RUNS, MANUAL_RUNS = 20_000, 10
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run, and how often; `quick` only shows that it works."""
+    """The workloads, and how often each is run; `quick` only shows that it works."""
 
     repetitions: int = 5
     election: Election = Election()

@@ -1,4 +1,4 @@
-"""What every peer runs, and what a run tells of itself, so that peers can be held equal."""
+"""The workloads of every peer, and the figures of a run by which peers are held equal."""
 
 from msgspec import Struct
 
@@ -40,7 +40,7 @@ class Detection(Struct, frozen=True, kw_only=True):
 
 class Detected(Struct, frozen=True):
     probes: int
-    silent: int  # Probes without an ack in time, told of as facts.
+    silent: int  # Probes without an ack in time, emitted as facts.
     delivery_count: int = 0
 
 

@@ -66,7 +66,7 @@ class NoClosedForm(ConfigError):
 
 
 def value(setting: Setting, quantity: str, *, as_printed: bool = False) -> float:
-    """The expectation of one of `QUANTITIES`; with `as_printed`, by the chapter's formula where it is wrong."""
+    """Return the expectation of one of `QUANTITIES`; with `as_printed`, by the chapter's formula where it is wrong."""
     if quantity not in QUANTITIES:
         raise ConfigError(f"quantity {quantity!r} is unknown: choose from {', '.join(QUANTITIES)}")
     _refuse_event(setting)
@@ -86,7 +86,7 @@ def value(setting: Setting, quantity: str, *, as_printed: bool = False) -> float
 
 
 def inconsistent_in_all(setting: Setting, *, departure_every_s: float, join_every_s: float) -> float:
-    """[LE §5.3.4] The share of time in disagreement: departures, late joiners (better or worse), false departures.
+    """[LE §5.3.4] Return the share of time in disagreement: departures, late joiners of any rank, false departures.
 
     Ambiguity: the chapter adds the parts as if they never met; so do we, up to 1.
     """
@@ -195,7 +195,7 @@ def _messages(setting: Setting, as_printed: bool) -> float:
 
 
 def _leaders(setting: Setting) -> float:
-    """Known where convergence takes one T_A for certain, or all announce in every one."""
+    """Return the announcers per T_A, where convergence takes one T_A for certain, or all announce in every one."""
     if setting.variant == "al" and 0 < setting.delay_s <= setting.announce_s:
         return float(setting.nodes)
     if setting.loss_prob == 0 and setting.suppress_interval_s + setting.delay_s <= setting.announce_s:
@@ -306,7 +306,7 @@ def _leader_departs(setting: Setting, as_printed: bool) -> float:
 
 
 def _false_departure(setting: Setting, as_printed: bool) -> float:
-    """Per process that gave the leader up: until it hears it again."""
+    """Return how long a process that gave the leader up takes until it hears it again."""
     _refuse_unconverging(setting, "reestablishment")
     _refuse_deaf(setting)
     if setting.nodes == 1 or (setting.loss_prob == 0 and setting.listen_s >= setting.announce_s):
@@ -329,7 +329,7 @@ def _joiner_better(setting: Setting, as_printed: bool) -> float:
 
 
 def _joiner_worse(setting: Setting, as_printed: bool) -> float:
-    """Until the joiner hears the leader; the others know it."""
+    """Return how long it takes until the joiner hears the leader, whom the others know."""
     _refuse_unconverging(setting, "reestablishment")
     if as_printed:
         # Deviation [LE §5.3.2.1]: E[(t_a - Δ)/T_A] T_A + Δ - E[t_a] = 0 without the lost ceilings.
@@ -378,7 +378,7 @@ def _refuse_ties(setting: Setting) -> None:
 
 
 def _listen_needed_s(setting: Setting) -> float:
-    """The T_L from which on nobody gives anybody up before convergence."""
+    """Return the T_L from which on no process gives another up before convergence."""
     if setting.nodes == 2:
         return 0.0  # The only one to be suppressed is so by the winner.
     if setting.loss_prob > 0:
@@ -431,16 +431,4 @@ def _refuse_crowded(setting: Setting) -> None:
 
 
 def _unknown(setting: Setting, what: str) -> NoClosedForm:
-    return NoClosedForm(f"no closed form for {what}; simulate it: {_simulation(setting)}")
-
-
-def _simulation(setting: Setting) -> str:
-    """The command that simulates a setting: one flag per field that is not at its default."""
-    words = ["doyen sim announce"]
-    for field, default in zip(setting.__struct_fields__, setting.__struct_defaults__, strict=True):
-        given = getattr(setting, field)
-        if given != default or field in ("variant", "nodes"):
-            unit = "s" if field.endswith("_s") and given != inf else ""
-            number = f"{given:.9g}" if isinstance(given, float) else f"{given}"
-            words.append(f"--{field.removesuffix('_s').replace('_', '-')} {number}{unit}")
-    return " ".join(words)
+    return NoClosedForm(f"no closed form for {what}; simulate it: {setting.command()}")

@@ -40,12 +40,6 @@ class WakeUp(Struct, frozen=True):
         """The d in P(t - delay) = d (P(t) - P(delay)), for t from delay to span."""
         return exp(-self.rate * delay_s / self.span_s) if self.rate else 1.0
 
-    def density_least(self, t: float, count: int) -> float:
-        """The density of the least of `count` draws."""
-        rate = self.rate
-        density = rate * exp(rate * t / self.span_s) / expm1(rate) if rate else 1.0
-        return count * density / self.span_s * exp((count - 1) * log1p(-self.cdf(t)))
-
     def mean(self) -> float:
         """E[t_s].  [LE §5.3.1.1]"""
         return self.span_s * (1 / -expm1(-self.rate) - 1 / self.rate if self.rate else 0.5)
@@ -101,7 +95,7 @@ def graded(a: float, b: float, left: int, right: int, order: int = 12) -> list[t
 
 
 def layers(count: float) -> int:
-    """How often to halve so that features of relative width 1/count are seen."""
+    """Return how often panels must halve to show features of relative width 1/count."""
     return ceil(log2(max(count, 1.0))) + 8
 
 
@@ -189,7 +183,7 @@ def sum_over_rounds(f: Callable[[float, float], float], loss: float) -> float:
 
 
 def _seam(term: Callable[[int], float]) -> float:
-    """What Euler-Maclaurin adds to the integral from HEAD_ROUNDS - 1/2 on: F'/24 - 7 F'''/5760, by differences."""
+    """Return the Euler-Maclaurin terms of an integral from HEAD_ROUNDS - 1/2: F'/24 - 7 F'''/5760, by differences."""
     a, b, c, d = (term(HEAD_ROUNDS + i) for i in (-2, -1, 0, 1))
     return (c - b) / 24 - 17 / 5760 * (d - 3 * c + 3 * b - a)
 

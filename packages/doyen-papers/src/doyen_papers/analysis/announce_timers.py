@@ -1,4 +1,4 @@
-"""From a group, its network and a wish to timers: T_A, T_L, T_S of an announce-listen election.  [LE §5.1.3, §5.4.4]"""
+"""Advice on T_A, T_L and T_S of an announce-listen election, for a group and its network.  [LE §5.1.3, §5.4.4]"""
 
 from math import ceil, isfinite, log
 
@@ -9,7 +9,7 @@ from doyen.errors import ConfigError
 HOUR_S = 3600.0
 SUPPRESS_PER_DELAY = 10  # [LE §5.4.1] T_S = 10 Δ, as in all of the chapter's figures.
 ANNOUNCE_DEFAULT_S = 1.0  # [LE §5.4.1] T_A, where a delay of 0 suggests none.
-LISTEN_MANY = 20  # From so many T_A on, a takeover takes longer than most would guess.
+LISTEN_MANY = 20  # T_A in T_L from which on a takeover takes longer than most would guess.
 
 
 class TimerAdvice(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ def advise_timers(
     announce_s: float | None = None,
     suppress_s: float | None = None,
 ) -> TimerAdvice:
-    """The least k, and with it T_L, that keeps false departures of the whole group to the wish.
+    """Return timers with the least k, and with it T_L, that keeps false departures of the whole group to the wish.
 
     T_S is 10 Δ and T_A the least that obeys T_A >= T_S + Δ, unless given.  What k times a longer T_A would save is
     for the caller to weigh: both make detection slower, but k far less for the same wish.
@@ -61,12 +61,12 @@ def advise_timers(
 
 
 def departures_per_hour(nodes: int, loss: float, announce_s: float, k: int) -> float:
-    """(N-1)(1-l) l^k per T_A, as a rate per hour, for T_L = k T_A."""
+    """Return (N-1)(1-l) l^k per T_A, as a rate per hour, for T_L = k T_A."""
     return float(HOUR_S / announce_s * (nodes - 1) * (1 - loss) * loss**k)
 
 
 def least_misses(nodes: int, loss: float, announce_s: float, wish: float) -> int:
-    """The least k >= 1 with at most `wish` false departures per hour."""
+    """Return the least k >= 1 with at most `wish` false departures per hour."""
     at_zero = departures_per_hour(nodes, loss, announce_s, 0)
     if loss == 0 or at_zero <= wish:
         return 1

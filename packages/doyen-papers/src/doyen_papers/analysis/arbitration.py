@@ -48,12 +48,6 @@ def recent_time(lease: float, arbitration: float, drift: float = 0.0) -> float:
 recovery_wait = recent_time  # Cor 3, by the winner's own clock, from its suspicion.
 
 
-def recovery_range(lease: float, arbitration: float) -> Range:
-    """From the crash until a monitor starts to recover, at zero delay and drift."""
-    wait = recovery_wait(lease, arbitration)
-    return Range(lease + wait, 2 * lease + wait)
-
-
 def consistency_bound(lease: float, arbitration: float, drift: float = 0.0) -> float:
     """Thm 5: the dead have left, and all monitors know; T_a + 4·T_l without drift."""
     return (2 * lease + recent_time(lease, arbitration, drift)) / (1 - drift)
@@ -65,23 +59,23 @@ def overhead(lease: float, each_side: int, size: int = 0) -> float:
 
 
 def group_size(each_side: int, apart: int, size: int = 0) -> int:
-    """|A_PQ| for neighbours so many places apart, in a ring that is large enough, or all of it."""
+    """Return |A_PQ| for neighbours `apart` places apart, in a ring that is large enough, or all of it."""
     large = 2 * each_side + 1 + apart
     return min(large, size) if size else large
 
 
 def group_size_range(each_side: int, size: int = 0) -> Range:
-    """2k + 2 to 3k + 1."""
+    """Return the least and the greatest size of a group: 2k + 2 to 3k + 1."""
     return Range(group_size(each_side, 1, size), group_size(each_side, each_side, size))
 
 
 def arbitrator_sets_bound(each_side: int) -> int:
-    """How many groups a node is in, at most, as printed: 2k pairs per node, 4k members per group."""
+    """Return the printed bound on the groups that a node is in: 2k pairs per node, 4k members per group."""
     return 8 * each_side**2
 
 
 def arbitrator_sets(each_side: int) -> int:
-    """The exact number in a large ring.
+    """Return the exact number of groups that a node of a large ring is in.
 
     A pair is d places apart (1 ≤ d ≤ k), its group has 2k + 1 + d members, and every node is in as many such groups as
     one has members: Σ (2k + 1 + d) = 2k² + k + k(k + 1)/2, which is 27 at k = 3 and not 72.
@@ -90,18 +84,13 @@ def arbitrator_sets(each_side: int) -> int:
 
 
 def requests_per_failure(each_side: int) -> int:
-    """By all 2k monitors, to their whole groups, oneself and the dead included: 54 at k = 3."""
+    """Return the requests of all 2k monitors to their whole groups, oneself and the dead included: 54 at k = 3."""
     return 2 * arbitrator_sets(each_side)
 
 
 def central_load(each_side: int, failures: int) -> int:
-    """Requests to each central arbitrator."""
+    """Return the requests to each central arbitrator."""
     return 2 * each_side * failures
-
-
-def spread_bound(lease: float, size: int, each_side: int) -> float:
-    """For news to reach everybody on the leases, in quiet, after Theorem 5's bound."""
-    return -(-size // (2 * each_side)) * lease
 
 
 def evaluate(

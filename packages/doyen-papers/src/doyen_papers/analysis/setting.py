@@ -1,56 +1,53 @@
-"""What an announce-listen experiment is about: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
+"""The setting of an announce-listen experiment: shared by closed forms, machine runs and kernels.  [LE §5.3]"""
 
-from math import inf, isfinite
-from typing import Literal
+from math import inf
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta
 
-from doyen.errors import ConfigError
+from doyen.core.config import Amount, Config, Doc, Probability, Scale
 
 Variant = Literal["le-a", "le-s", "le-m", "sup", "al", "sup-al-receipt", "sup-al-redraw", "sup-al-spread"]
 LossModel = Literal["none", "correlated", "uncorrelated", "load"]
 Timer = Literal["uniform", "exponential"]
 Event = Literal["start", "leader-departs", "false-departure", "joiner-better", "joiner-worse"]
 
-NODES_MAX = 1_000_000
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+Endless: TypeAlias = Annotated[float, Meta(gt=0)]  # Infinity included.
 
 
-class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Setting(Config, frozen=True, kw_only=True):
     """One cell of Chapter 5: a variant, a group, a network and what happens to it.  Times are seconds."""
 
     variant: Variant = "le-s"
-    nodes: int = 10  #: N.  Incumbents, where a joiner comes; the departing leader included, where it leaves.
-    loss: float = 0.0  #: l, the chance that one announcement (or one delivery of it) is lost.
+    nodes: Annotated[Nodes, Doc("N. Incumbents, where a joiner comes; the leader included, where it leaves.")] = 10
+    loss: Annotated[Probability, Doc("l, the chance that one announcement (or one delivery of it) is lost.")] = 0.0
     loss_model: LossModel = "uncorrelated"
-    timer: Timer = "uniform"  #: Distribution of the wake-up time in [0, suppress_s).
-    announce_s: float = 1.0  #: T_A.
-    listen_s: float = inf  #: T_L.
-    suppress_s: float = 1.0  #: T_S; counts as 0 for le-a and al.
-    delay_s: float = 0.1  #: Δ, the same for every delivery.
+    timer: Annotated[Timer, Doc("Distribution of the wake-up time in [0, suppress_s).")] = "uniform"
+    announce_s: Annotated[Scale, Doc("T_A.")] = 1.0
+    listen_s: Annotated[Endless, Doc("T_L.")] = inf
+    suppress_s: Annotated[Amount, Doc("T_S; counts as 0 for le-a and al.")] = 1.0
+    delay_s: Annotated[Amount, Doc("Δ, the same for every delivery.")] = 0.1
     event: Event = "start"
-    load_capacity: float = 2000.0  #: Load model: messages that together add one more chance `loss` of being lost.
-    load_window_s: float = 0.1  #: Load model: messages sent within this time arrive "together".
-
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(f"{getattr(self, field)} {wanted}", field=field)
-
-        need(1 <= self.nodes <= NODES_MAX, "nodes", f"is out of range: give 1 to {NODES_MAX}")
-        need(0 <= self.loss <= 1, "loss", "is not a probability: give a number from 0 to 1")
-        need(0 < self.announce_s and isfinite(self.announce_s), "announce_s", "must be positive and finite")
-        need(self.listen_s > 0, "listen_s", "must be positive (inf: never)")
-        need(0 <= self.suppress_s and isfinite(self.suppress_s), "suppress_s", "must be 0 or more, and finite")
-        need(0 <= self.delay_s and isfinite(self.delay_s), "delay_s", "must be 0 or more, and finite")
-        need(self.load_capacity > 0, "load_capacity", "must be positive")
-        need(self.load_window_s >= 0, "load_window_s", "must be 0 or more")
+    load_capacity: Annotated[Endless, Doc("Load model: messages that together add one more chance `loss`.")] = 2000.0
+    load_window_s: Annotated[Amount, Doc("Load model: messages sent within this time arrive together.")] = 0.1
 
     @property
     def loss_prob(self) -> float:
-        """The chance that counts: nothing is lost under the model `none`."""
+        """Return the loss that counts: nothing is lost under the model `none`."""
         return 0.0 if self.loss_model == "none" else self.loss
 
     @property
     def suppress_interval_s(self) -> float:
-        """T_S as the variant uses it: [LE §5.3] LE-A is LE-S with T_S = 0."""
+        """Return T_S as the variant uses it: [LE §5.3] LE-A is LE-S with T_S = 0."""
         return 0.0 if self.variant in ("le-a", "al") else self.suppress_s
+
+    def command(self, *always: str) -> str:
+        """Return the command that simulates this setting: a flag per field that is not at its default."""
+        words = ["doyen sim announce"]
+        for field, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            given = getattr(self, field)
+            if given != default or field in ("variant", "nodes", *always):
+                unit = "s" if field.endswith("_s") and given != inf else ""
+                words.append(f"--{field.removesuffix('_s').replace('_', '-')} {given}{unit}")
+        return " ".join(words)

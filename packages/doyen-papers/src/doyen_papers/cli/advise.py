@@ -1,5 +1,7 @@
 """`doyen advise`: timers for a group and its network."""
 
+from typing import Any
+
 import click
 
 from doyen.cli.options import DurationText
@@ -26,17 +28,9 @@ from doyen_papers.analysis.announce_timers import advise_timers
 )
 @click.option("--suppress", "suppress_s", type=DurationText(as_seconds=True), help="T_S, if it is given.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(
-    nodes: int,
-    loss: float,
-    delay_s: float,
-    false_departures: float,
-    announce_s: float,
-    suppress_s: float | None,
-    as_json: bool,
-) -> None:
+def command(as_json: bool, **given: Any) -> None:
     try:
-        advice = advise_timers(nodes, loss, delay_s, false_departures, announce_s=announce_s, suppress_s=suppress_s)
+        advice = advise_timers(given.pop("nodes"), **given)
     except ConfigError as error:
         if error.field is None:
             raise

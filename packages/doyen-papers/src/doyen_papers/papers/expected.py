@@ -3,39 +3,33 @@
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from doyen.core.config import load
+from doyen.core.config import Amount, Config, Doc, Text, load
 from doyen.errors import ConfigError
 
 Kind = Literal["exact", "printed", "published", "inferred", "claim"]
 
 
-class Expect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the cells of an item that match `where` should be.  How each kind is judged: `verdict.judge`."""
+class Expect(Config, frozen=True, kw_only=True):
+    """An expectation of the cells of an item that match `where`; `verdict.judge` says how each kind is judged."""
 
-    item: str
-    where: str  #: A cell's name; * stands for anything.
+    item: Text
+    where: Annotated[Text, Doc("A cell's name; * stands for anything.")]
     kind: Kind
-    reason: str  #: Why this tolerance.
-    source: str  #: Which statement it comes from.
-    value: float | None = None  #: None: the closed form evaluated beside the cell.
-    published: float | None = None  #: The number the paper prints, if it does.
-    tolerance: float = 0.0
-    stderr: float = 0.0  #: Of the value itself, where that was simulated too.
-    says: str = ""  #: The claim in plain words.
-    explained: str = ""  #: Why a miss was to be expected, known before the run.
-    afterwards: str = ""  #: Why it missed, found out later.  The tolerance stays, and so does the miss.
+    reason: Annotated[Text, Doc("Why this tolerance.")]
+    source: Annotated[Text, Doc("Which statement it comes from.")]
+    value: Annotated[float | None, Doc("None: the closed form evaluated beside the cell.")] = None
+    published: Annotated[float | None, Doc("The number the paper prints, if it does.")] = None
+    tolerance: Amount = 0.0
+    stderr: Annotated[Amount, Doc("Of the value itself, where that was simulated too.")] = 0.0
+    says: Annotated[str, Doc("The claim in plain words.")] = ""
+    explained: Annotated[str, Doc("Why a miss was to be expected, known before the run.")] = ""
+    afterwards: Annotated[str, Doc("Why it missed, found out later. The tolerance stays, and so does the miss.")] = ""
 
-    def __post_init__(self) -> None:
-        for name in ("item", "where", "reason", "source"):
-            if not getattr(self, name).strip():
-                raise ConfigError("must not be empty", field=name)
-        for name in ("tolerance", "stderr"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{getattr(self, name)} must be 0 or more, and finite", field=name)
+    def check(self) -> None:
         if self.kind in ("published", "inferred", "claim") and self.value is None:
             raise ConfigError(f"is missing: a {self.kind} cell needs one", field="value")
         if self.kind in ("published", "inferred") and self.tolerance == 0:
@@ -45,7 +39,7 @@ class Expect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.item == item and fnmatchcase(where, self.where)
 
 
-class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class About(Config, frozen=True, kw_only=True):
     """The paper in plain words."""
 
     key: str
@@ -59,12 +53,12 @@ class Expected(Struct, frozen=True):
     expects: tuple[Expect, ...]
 
     def of(self, item: str, where: str) -> Expect | None:
-        """The first that covers the cell."""
+        """Return the first expectation that covers the cell."""
         return next((expect for expect in self.expects if expect.covers(item, where)), None)
 
 
 def read_expected(path: Path) -> Expected:
-    """Whatever is wrong is said with the file, the entry and the field."""
+    """Read a paper's expectations; a complaint names the file, the entry and the field."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # ValueError: not TOML, or not UTF-8.

@@ -1,20 +1,20 @@
-"""What a reproduction is made of.  An item names its tasks; from their results it makes measured cells and plots."""
+"""The parts of a reproduction.  An item names its tasks; from their results it makes measured cells and plots."""
 
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from doyen.core.config import load
+from doyen.core.config import Config, Doc, load
 
 Engine = Literal["kernel", "machine"]
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """How much is spent on each task."""
+    """The effort that is spent on each task."""
 
     runs: int
     seed: int
@@ -29,7 +29,7 @@ class Task(Struct, frozen=True):
     setting: Any  # The study's own, hashable.
     engine: Engine | None = None  #: None: as the whole run has it.
     runs_max: int = 0  #: 0: as many as the whole run has,
-    runs_times: int = 1  #: so many times over: where a difference is small, and a run cheap.
+    runs_times: int = 1  #: times this number: where a difference is small, and a run cheap.
 
     def within(self, budget: Budget) -> Budget:
         runs = self.runs_times * min(budget.runs, self.runs_max or budget.runs)
@@ -92,13 +92,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     plot: Plot | None = None
 
 
-class Text(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Text(Config, frozen=True, kw_only=True):
     """One figure or table, as `items.toml` describes it to a reader."""
 
-    id: str  #: "le/fig5.8".
-    title: str  #: What it shows.
-    caption: str  #: What to look for, in a sentence or two.
-    shown_x: tuple[float, ...] = ()  #: Which points of its curves the small table shows; () is all.
+    id: Annotated[str, Doc("le/fig5.8")]
+    title: Annotated[str, Doc("What it shows.")]
+    caption: Annotated[str, Doc("What to look for, in a sentence or two.")]
+    shown_x: Annotated[tuple[float, ...], Doc("Which points of its curves the small table shows; none: all.")] = ()
 
 
 #: What is measured of an item: its tasks, and what is made of their results.
@@ -106,7 +106,7 @@ Made = tuple[tuple[Task, ...], Callable[[Mapping[Task, Any]], Outcome]]
 
 
 class Item(Text, frozen=True, kw_only=True):
-    """One figure or table: what a reader is told of it, and how it is measured."""
+    """One figure or table: its text, and how it is measured."""
 
     tasks: tuple[Task, ...]
     outcome: Callable[[Mapping[Task, Any]], Outcome]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from doyen_papers.papers.expected import About
@@ -10,28 +11,7 @@ from doyen_papers.papers.running import Reproduced
 from doyen_papers.papers.text import expected, number, ours, said, shown, tally
 from doyen_papers.papers.verdict import Cell
 
-STYLE: Final = """
-:root { color-scheme: light; --ink: #1d2327; --soft: #5b666e; --line: #dfe4e7; --good: #00664d; --bad: #a63c00; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 74rem; padding: 1rem; color: var(--ink); background: #fff;
-       font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1.05rem; margin: 0; }
-section { border-top: 1px solid var(--line); padding: 1.2rem 0; }
-.pair { display: grid; gap: .5rem 2rem; grid-template-columns: minmax(0, 1fr); }
-@media (min-width: 60rem) { .pair.drawn { grid-template-columns: minmax(0, 31rem) minmax(0, 1fr); } }
-svg { width: 100%; height: auto; max-width: 36rem; display: block; }
-p { margin: .4rem 0; max-width: 46rem; } .soft { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; width: 100%; }
-th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-.what { min-width: 7rem; } td .soft { font-size: .78rem; }
-td.n { white-space: nowrap; font-variant-numeric: tabular-nums; } th { color: var(--soft); font-weight: 600; }
-.good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } .beyond { color: var(--soft); }
-code { font: .8rem ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; background: #f3f5f6;
-       padding: .1rem .3rem; border-radius: .2rem; }
-summary { cursor: pointer; color: var(--soft); font-size: .9rem; padding: .3rem 0; } li { margin: .25rem 0; }
-nav a { display: inline-block; margin: 0 .8rem .3rem 0; font-size: .9rem; } a { color: #005a8c; }
-"""
+STYLE: Final = "\n" + Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 CLASSES: Final = {"in band": "good", "miss": "bad", "beyond the paper": "beyond"}
 
 
@@ -73,7 +53,7 @@ def _chapter(chapter: Chapter) -> str:
 
 
 def _held(cells: Sequence[Cell]) -> str:
-    """What held, what did not and why, in the words of expected.toml, as this very run decided it."""
+    """List the claims that held in this run, and those that did not and why, in the words of expected.toml."""
     claims: dict[str, list[Cell]] = {}
     for cell in cells:
         if cell.says:

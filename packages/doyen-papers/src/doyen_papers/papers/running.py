@@ -72,7 +72,7 @@ def expected_of(paper: Paper) -> Expected:
 
 
 def again(item: Item, budget: Budget) -> str:
-    """The command that makes an item again."""
+    """Return the command that makes an item again."""
     return f"doyen papers run {item.id} --runs {budget.runs} --seed {budget.seed} --engine {budget.engine}"
 
 
@@ -96,7 +96,7 @@ def _results(
 
 
 def _refuse_unmeasured(expected: Expected, item: Item, names: Sequence[str]) -> None:
-    """An expectation that nothing answers is a typing mistake, and would pass for ever."""
+    """Refuse an expectation that no cell answers: it is a typing mistake, and would never fail."""
     for number, expect in enumerate(expected.expects, 1):
         if expect.item == item.id and not any(expect.covers(item.id, name) for name in names):
             raise ConfigError(f"expected.toml: [[expect]] number {number} where = {expect.where!r}: {item.id} has none")

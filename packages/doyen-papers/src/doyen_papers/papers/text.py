@@ -1,4 +1,4 @@
-"""What the terminal shows of an item: a line per cell, as many as the eye takes in."""
+"""The terminal's view of an item: a line per cell, and no more cells than the eye takes in."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["expected", "number", "ours", "said", "shown", "table", "tally"]
 
 
 def table(done: Reproduced) -> str:
-    """Aligned columns; what the small table leaves out is in results.json."""
+    """Return aligned columns; the cells that the small table leaves out are in results.json."""
     cells = shown(done)
     heads = ["", "published", "expected", "ours", "verdict"]
     rows = [[cell.where, number(cell.published), expected(cell), ours(cell), said(cell)] for cell in cells]
@@ -22,13 +22,13 @@ def table(done: Reproduced) -> str:
 
 
 def shown(done: Reproduced) -> list[Cell]:
-    """A few points of each curve, whatever belongs to no curve, and every miss."""
+    """Return a few points of each curve, all cells that belong to no curve, and every miss."""
     xs = done.item.shown_x
     return [cell for cell in done.cells if not xs or cell.x is None or cell.x in xs or cell.verdict == "miss"]
 
 
 def said(cell: Cell) -> str:
-    """The verdict, and whether a miss is understood."""
+    """Return the verdict, and whether a miss is understood."""
     if cell.verdict == "miss" and cell.explained:
         return "miss, explained"
     return "miss, explained afterwards" if cell.verdict == "miss" and cell.afterwards else cell.verdict
@@ -56,7 +56,7 @@ def expected(cell: Cell) -> str:
 
 
 def ours(cell: Cell) -> str:
-    """As many decimals as the standard error bears out."""
+    """Show our mean with as many decimals as the standard error bears out."""
     if cell.ours is None:
         return "never"
     unit = f" {cell.unit}" if cell.unit and cell.unit != "messages" else ""

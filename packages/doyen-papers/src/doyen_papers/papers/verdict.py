@@ -1,4 +1,4 @@
-"""In band, miss, or beyond the paper."""
+"""A cell is in band, a miss, or beyond the paper."""
 
 from math import hypot, isfinite
 from typing import Any, Final, Literal
@@ -40,7 +40,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 def judge(measured: Measured, expect: Expect | None) -> Cell:
-    """The cell of a measured number, and what was expected of it."""
+    """Return the cell of a measured number, held against its expectation."""
     value = tolerance = published = None
     verdict: Verdict = "beyond the paper"
     if expect is not None:

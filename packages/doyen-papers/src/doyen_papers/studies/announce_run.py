@@ -23,11 +23,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from math import ceil, log
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import LeaveGroup
+from doyen.core.config import Config, Doc, need
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -35,15 +37,12 @@ from doyen.core.machine import Machine
 from doyen.election.announce import Announce, AnnounceConfig, Announcement
 from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
 from doyen.election.announce.wakeup import Place, RankMap
-from doyen.errors import ConfigError
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
 from doyen_papers.studies.baselines import AnnounceListen, Suppression
+from doyen_papers.studies.frame import simulation
 
 Named = NodeId | tuple[NodeId, ...]  # The leader a node names; the k of them where there are k.
 
@@ -55,26 +54,22 @@ RECEIPT_ROUNDS: Final = 50  # After which SUP+AL by receipt is judged.
 
 
 FORGOTTEN: Final = 1e-6  # Chance of a longer run of losses than the settling time covers,
-MEMORY_MAX: Final = 2000  # which is at most so many T_A for it.
+MEMORY_MAX: Final = 2000  # in T_A: the settling time never covers more.
 
 
-class Extensions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the chapter leaves to future work (§5.7); all off unless asked for, and known to the machine engine only."""
+class Extensions(Config, frozen=True, kw_only=True):
+    """Future work of the chapter (§5.7): all of it is off by default, and only the machine engine has it."""
 
-    leader_count: int = 1  #: k leaders: yield after hearing k better.
-    rank_map: RankMap = "none"  #: A better place wakes earlier: perfectly, or likely.
-    query_s: float = 0.0  #: T_Q: ask before the first claim; 0 is off.
-    bye: bool = False  #: A departing leader says Bye.
-    bye_loss: float = 0.0  #: The loss that the number of Byes is made for.
-    ageing_s: float = float("inf")  #: A leader silent for so long yields to any fresh claim.
-
-    def __post_init__(self) -> None:
-        if self.query_s < 0:
-            raise ConfigError(f"{self.query_s} must be 0 (off) or more", field="query_s")
+    leader_count: Annotated[int, Doc("k leaders: yield after hearing k better.")] = 1
+    rank_map: Annotated[RankMap, Doc("A better place wakes earlier: perfectly, or likely.")] = "none"
+    query_s: Annotated[float, Meta(ge=0), Doc("T_Q: ask before the first claim; 0 is off.")] = 0.0
+    bye: Annotated[bool, Doc("A departing leader says Bye.")] = False
+    bye_loss: Annotated[float, Doc("The loss that the number of Byes is made for.")] = 0.0
+    ageing_s: Annotated[float, Doc("How long a leader is silent before it yields to any fresh claim.")] = float("inf")
 
 
 class Run(Struct, kw_only=True):
-    """One run's figures."""
+    """The figures of one run."""
 
     tmax: float | None = None
     messages: float | None = None
@@ -91,43 +86,48 @@ class Run(Struct, kw_only=True):
 
 
 def simulate(setting: Setting, seed: int, *, extensions: Extensions = Extensions(), trace: Trace | None = None) -> Run:  # noqa: B008
-    """One run of the machines."""
+    """Simulate one run of the machines."""
     refuse(setting, extensions)
     return _Experiment(setting, seed, extensions, trace).run()
 
 
+def _announces(machine: Machine) -> bool:
+    return machine.announcing if isinstance(machine, SuppressThenAnnounce) else True
+
+
 def refuse(setting: Setting, extensions: Extensions) -> None:
-    """Says what makes no sense, before anything runs."""
-    if setting.event != "start" and setting.variant.startswith("sup"):
-        raise ConfigError(
-            f"{setting.event} needs an election: {setting.variant} is over after one round", field="event"
-        )
-    if setting.event == "joiner-better" and setting.variant == "le-m":
-        raise ConfigError(
-            "joiner-better cannot happen in le-m: a late joiner wakes last, so it is never better", field="event"
-        )
-    if setting.loss_model == "load" and setting.delay_s == 0:
-        raise ConfigError(
-            "0 is too short for the load model: messages sent together must still be on their way", field="delay_s"
-        )
-    trips = 2 if setting.variant == "le-a" else 4  # Suppressed replies come up to T_Q/2 later.
-    if extensions.query_s and extensions.query_s < trips * setting.delay_s:
-        raise ConfigError(
-            f"{extensions.query_s:g}s is too short for an answer: give at least {trips}·delay = "
-            f"{trips * setting.delay_s:g}s",
-            field="query_s",
-        )
-    if extensions != Extensions() and not setting.variant.startswith("le-"):
-        raise ConfigError(f"{setting.variant} knows none of the extensions: choose le-a, le-s or le-m", field="variant")
+    """Refuse what makes no sense, before anything runs."""
+    event, variant = setting.event, setting.variant
+    started = event == "start" or not variant.startswith("sup")
+    need(started, "event", f"{event} needs an election: {variant} is over after one round")
+    need(
+        event != "joiner-better" or variant != "le-m",
+        "event",
+        "joiner-better cannot happen in le-m: a late joiner wakes last, so it is never better",
+    )
+    need(
+        setting.loss_model != "load" or setting.delay_s != 0,
+        "delay_s",
+        "0 is too short for the load model: messages sent together must still be on their way",
+    )
+    trips = 2 if variant == "le-a" else 4  # Suppressed replies come up to T_Q/2 later.
+    least, given = trips * setting.delay_s, extensions.query_s
+    need(
+        not given or given >= least,
+        "query_s",
+        f"{given:g}s is too short for an answer: give at least {trips}·delay = {least:g}s",
+    )
+    knows = extensions == Extensions() or variant.startswith("le-")
+    need(knows, "variant", f"{variant} knows none of the extensions: choose le-a, le-s or le-m")
 
 
 class _Experiment:
-    """One run, and who names whom in it."""
+    """One run, and a record of who names whom in it."""
 
     def __init__(self, setting: Setting, seed: int, extensions: Extensions, trace: Trace | None) -> None:
         self.setting, self.extensions = setting, extensions
         self.interval, self.delay = seconds(setting.announce_s), seconds(setting.delay_s)
-        self.config, self.streams = _config(setting, extensions), Streams(seed)
+        self.config = _config(setting, extensions)
         loss = Loss(
             model=setting.loss_model,
             prob=setting.loss,
@@ -135,7 +135,8 @@ class _Experiment:
             window=seconds(setting.load_window_s),
         )
         network = NetworkConfig(delay=Delay(mean=self.delay), loss=loss)
-        self.sim = Simulation(Network(network, Topology(setting.nodes, None), self.streams), self.streams, trace=trace)
+        self.sim = simulation(seed, setting.nodes, network, trace)
+        self.streams = self.sim.streams
         self.sim.watchers.append(self._on_fact)
         self.sim.send_watchers.append(self._on_send)
         self.living = 0
@@ -181,7 +182,7 @@ class _Experiment:
         self.sim.run(until=max(self.config.suppress_interval, rounds * self.interval if variant != "sup" else 0))
         last = max((times[-1] for times in self.sent_at if times), default=0)
         result = Run(converged=True, rounds=rounds, tmax=last / 1e9, messages=self.sim.message_count)
-        announcing = [node.name for node in self.members if getattr(self._machine(node), "announcing", True)]
+        announcing = [node.name for node in self.members if _announces(self._machine(node))]
         result.leaders = len(announcing) if variant != "sup" else self.sim.message_count
         if variant == "sup-al-receipt":
             named = {self._machine(node).leader for node in self.members}
@@ -222,7 +223,7 @@ class _Experiment:
         self.living -= 1
         self.counts[self.names[leader.index]] -= 1
         if self.extensions.bye:
-            self.sim.command(leader, CHANNEL, "leave")
+            self.sim.tell(leader, LeaveGroup(), channel=CHANNEL)
         self.sim.crash(leader)
         if self.living == 0:
             return Run(converged=True, tmax=0.0, messages=0, rounds=0, reestablishment=0.0)
@@ -295,7 +296,7 @@ class _Experiment:
         return all(leader.name in named for named in self.first_named_at)
 
     def _best(self) -> SimNode:
-        """Who will lead, as far as ranks decide it: the greatest name, or the earliest draw."""
+        """Return the node that will lead as far as ranks decide it: of the greatest name, or of the earliest draw."""
         if self.setting.variant != "le-m":
             return self.members[-1]
         return max(self.members, key=lambda node: self._machine(node).claim)
@@ -315,7 +316,7 @@ class _Experiment:
     def _measured(
         self, begun: Instant, count: int, named_at: list[dict[Named, Instant]], *, winner: SimNode | None = None
     ) -> Run:
-        """Everybody agrees (or names the winner again), since the last change: what did it take since `begun`?"""
+        """Return what it took since `begun` until the last change, after which all agree (or name the winner again)."""
         sent_at = self.changed_by
         result = Run(converged=True, tmax=(sent_at - begun) / 1e9, messages=max(0, self.changed_count - count))
         self._count_leaders(result, sent_at - begun + self.delay)
@@ -333,7 +334,7 @@ class _Experiment:
     # The nodes, and what they do.
 
     def _took(self, result: Run, duration: Duration) -> None:
-        """An event, until it was over: by a message that was heard, or by one that was not."""
+        """Note how long an event took until a message that was heard, or one that was not, ended it."""
         result.reestablishment = duration / 1e9
         result.tmax = result.reestablishment - self.setting.delay_s
         self._count_leaders(result, duration)
@@ -377,7 +378,8 @@ class _Experiment:
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if message.__class__ is Announcement:
             times = self.sent_at[node.index]
-            if not times and getattr(self._machine(node), "_election_no", 1) == 1:
+            machine = self._machine(node)
+            if not times and (not isinstance(machine, Announce) or machine.election_no == 1):
                 self.first_senders.append(node.index)
             times.append(now)
 
@@ -418,7 +420,7 @@ class _Experiment:
 
 
 class _Doubt:
-    """How long, within a window, something was not as it should be."""
+    """Sums up the time within a window in which something was not as it should be."""
 
     def __init__(self, begin: Instant, end: Instant) -> None:
         self.total: Duration = 0

@@ -1,32 +1,31 @@
 """Arbitrated membership by simulation: crashes, cuts, partitions, joins and leaves, with every theorem watched.  [ARB]
 
-Times are in units of T_l.  A run begins with a ring that has stood since ever; what is asked for happens at once, at a
-random moment, in each of so many events; between events the ring comes to rest.
+Times are in units of T_l.  A run begins with a ring that has always stood; what is asked for happens at once, at a
+random moment, in each event; between events the ring comes to rest.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, format_duration, ms, seconds
+from doyen.core.commands import LeaveGroup
+from doyen.core.config import Config, Count, Doc, Positive, Share, need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.errors import ConfigError
-from doyen.membership.ring.config import ArbitrationConfig, Partition
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.neighbourhood import founding
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.runs import run_many
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.studies.central import CentralArbitrator
+from doyen_papers.studies.frame import simulation
 from doyen_papers.studies.ring_watch import THEOREMS, StudyWatch
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
@@ -37,67 +36,55 @@ ELECTION: Final = "leader"
 Build = Callable[..., Arbitration]
 
 
-class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    mode: Literal["paper", "practical"] = "practical"  #: As printed, or so that it can be used.
-    arbiters: Literal["central", "pairwise"] = "pairwise"  #: One group for all, or one for each pair.
-    nodes: int = 32  #: N.
-    neighbours: int = 3  #: k, on each side.
-    arbiter_count: int = 5  #: Central arbitrators, outside the ring.
-    lease: Duration = seconds(1)  #: T_l.
-    arbitration: Duration = ms(500)  #: T_a.
-    events: int = 1  #: So often, with rest in between.
-    crash: int = 0  #: Nodes that crash at once in each event.
-    adjacent: bool = False  #: They are next to each other.
-    crash_arbiters: int = 0  #: Central arbitrators that crash in each event.
-    cut_link: bool = False  #: The link between two neighbours carries nothing any more.
-    partition: str = ""  #: Sizes of the sides: 16/16.
-    arcs: bool = False  #: Sides are arcs of the ring; else drawn at random.
-    joins: int = 0  #: Nodes that join at once.
-    leave: int = 0  #: Nodes that leave by command.
-    loss: float = 0.0  #: Share of messages lost.
-    drift: float = 0.0  #: Clocks run at 1 ± this.
-    delay: Duration = 0  #: One way.
-    seconds: float = 0.0  #: How long a run lasts; 0: until the ring is at rest.
-    behaviour: Literal["default", "collapse", "majority", "split"] = "default"  #: Of a partition, in practical mode.
-    leader: bool = False  #: Elect the owner of a key, too.
-    rejoin: bool = True  #: Who was forced out comes back, in practical mode.
-    equal_phases: bool = False  #: All leases begin at once.
+Behaviour = Literal["default", "collapse", "majority", "split"]
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= 100_000:
-            raise ConfigError(f"{self.nodes} must be from 1 to 100000", field="nodes")
-        for name in ("events", "crash", "crash_arbiters", "joins", "leave", "arbiter_count"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{getattr(self, name)} must be 0 or more", field=name)
-        if not self.events:
-            raise ConfigError("must be 1 or more", field="events")
-        for name, wanted in (("adjacent", "crash"), ("arcs", "partition")):
-            if getattr(self, name) and not getattr(self, wanted):
-                raise ConfigError(f"says how of --{wanted}: give that, too", field=name)
-        if self.leave > self.nodes:
-            raise ConfigError(f"{self.leave} is more than there are nodes", field="leave")
-        if self.events * self.crash + self.leave > self.nodes:
-            raise ConfigError(f"{self.crash} in {self.events} events is more than there are nodes", field="crash")
-        if self.crash_arbiters and self.arbiters != "central":
-            raise ConfigError("needs central arbiters: there are none to crash", field="crash_arbiters")
-        if self.crash_arbiters * self.events > self.arbiter_count:
-            raise ConfigError(f"{self.crash_arbiters} is more than there are", field="crash_arbiters")
-        if self.arbiters == "central" and not self.arbiter_count:
-            raise ConfigError("must be at least 1 with central arbiters", field="arbiter_count")
-        if not 0 <= self.loss < 1:
-            raise ConfigError(f"{self.loss} is not a probability below 1", field="loss")
-        if not 0 <= self.seconds < 1e9:
-            raise ConfigError(f"{self.seconds} must be 0 or more, and finite", field="seconds")
-        if self.cut_link and self.nodes < 2:
-            raise ConfigError("needs two nodes", field="cut_link")
+
+class ArbitrationSetting(Config, frozen=True, kw_only=True):
+    mode: Annotated[Literal["paper", "practical"], Doc("As printed, or so that it can be used.")] = "practical"
+    arbiters: Annotated[Literal["central", "pairwise"], Doc("One group for all, or one for each pair.")] = "pairwise"
+    nodes: Annotated[int, Meta(ge=1, le=100_000), Doc("N.")] = 32
+    neighbours: Annotated[int, Doc("k, on each side.")] = 3
+    arbiter_count: Annotated[Count, Doc("Central arbitrators, outside the ring.")] = 5
+    lease: Annotated[Duration, Doc("T_l.")] = seconds(1)
+    arbitration: Annotated[Duration, Doc("T_a.")] = ms(500)
+    events: Annotated[Positive, Doc("How often, with rest in between.")] = 1
+    crash: Annotated[Count, Doc("Nodes that crash at once in each event.")] = 0
+    adjacent: Annotated[bool, Doc("They are next to each other.")] = False
+    crash_arbiters: Annotated[Count, Doc("Central arbitrators that crash in each event.")] = 0
+    cut_link: Annotated[bool, Doc("The link between two neighbours carries nothing any more.")] = False
+    partition: Annotated[str, Doc("Sizes of the sides: 16/16.")] = ""
+    arcs: Annotated[bool, Doc("Sides are arcs of the ring; else drawn at random.")] = False
+    joins: Annotated[Count, Doc("Nodes that join at once.")] = 0
+    leave: Annotated[Count, Doc("Nodes that leave by command.")] = 0
+    loss: Annotated[Share, Doc("Share of messages lost.")] = 0.0
+    drift: Annotated[float, Doc("Clocks run at 1 ± this.")] = 0.0
+    delay: Annotated[Duration, Doc("One way.")] = 0
+    seconds: Annotated[float, Meta(ge=0, lt=1e9), Doc("How long a run lasts; 0: until the ring is at rest.")] = 0.0
+    behaviour: Annotated[Behaviour, Doc("What a partition does, in practical mode.")] = "default"
+    leader: Annotated[bool, Doc("Elect the owner of a key, too.")] = False
+    rejoin: Annotated[bool, Doc("Who was forced out comes back, in practical mode.")] = True
+    equal_phases: Annotated[bool, Doc("All leases begin at once.")] = False
+
+    def check(self) -> None:
+        need(not self.adjacent or self.crash > 0, "adjacent", "says how of --crash: give that, too")
+        need(not self.arcs or bool(self.partition), "arcs", "says how of --partition: give that, too")
+        need(self.leave <= self.nodes, "leave", f"{self.leave} is more than there are nodes")
+        enough = self.events * self.crash + self.leave <= self.nodes
+        need(enough, "crash", f"{self.crash} in {self.events} events is more than there are nodes")
+        central, dying = self.arbiters == "central", self.crash_arbiters
+        need(central or not dying, "crash_arbiters", "needs central arbiters: there are none to crash")
+        need(dying * self.events <= self.arbiter_count, "crash_arbiters", f"{dying} is more than there are")
+        need(not central or self.arbiter_count > 0, "arbiter_count", "must be at least 1 with central arbiters")
+        need(not self.cut_link or self.nodes > 1, "cut_link", "needs two nodes")
         if self.partition:
             self.sides()
-        if 2 * self.delay >= self.arbitration:
-            raise ConfigError(
-                f"{format_duration(self.arbitration)} must exceed the round trip, 2 · {format_duration(self.delay)} = "
-                f"{format_duration(2 * self.delay)}: no vote would be in time",
-                field="arbitration",
-            )
+        waited, trip = format_duration(self.arbitration), format_duration(self.delay)
+        need(
+            2 * self.delay < self.arbitration,
+            "arbitration",
+            f"{waited} must exceed the round trip, 2 · {trip} = {format_duration(2 * self.delay)}: no vote would be in "
+            "time",
+        )
         self.config()
 
     def sides(self) -> list[int]:
@@ -105,10 +92,8 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
             sizes = [int(part) for part in self.partition.split("/")]
         except ValueError:
             sizes = []
-        if len(sizes) < 2 or any(size < 1 for size in sizes) or sum(sizes) != self.nodes:
-            raise ConfigError(
-                f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}", field="partition"
-            )
+        adds_up = len(sizes) >= 2 and all(size >= 1 for size in sizes) and sum(sizes) == self.nodes
+        need(adds_up, "partition", f"{self.partition!r} must be sizes like 16/16 that add up to {self.nodes}")
         return sizes
 
     def config(self) -> ArbitrationConfig:
@@ -122,15 +107,13 @@ class ArbitrationSetting(Struct, frozen=True, kw_only=True, forbid_unknown_field
         }
         if self.mode == "paper":
             return ArbitrationConfig.paper(**common)
-        common["rejoin"] = self.rejoin
         if self.behaviour == "default":
-            return ArbitrationConfig.practical(self.nodes, **common)
-        behaviour: Partition = self.behaviour
-        return ArbitrationConfig(partition=behaviour, expected_size=self.nodes, **common)
+            return ArbitrationConfig.practical(self.nodes, rejoin=self.rejoin, **common)
+        return ArbitrationConfig(partition=self.behaviour, expected_size=self.nodes, rejoin=self.rejoin, **common)
 
 
 class Run(Struct, kw_only=True):
-    """What one run came to."""
+    """The outcome of one run."""
 
     survivors: int
     forced: int
@@ -148,12 +131,11 @@ class Run(Struct, kw_only=True):
     lines: list[str]
     messages_per_node_second: float
     settled: bool
-    reign_count: int
     trace_hash: str
 
 
 class Ring:
-    """One made-up ring, and what may be done to it."""
+    """One simulated ring, and what may be done to it."""
 
     def __init__(
         self,
@@ -169,27 +151,21 @@ class Ring:
     ) -> None:
         self.setting, self.config = setting, config or setting.config()
         self._build, self._elect = build, elect
-        streams = Streams(seed)
-        self.rng = streams.of("world")
-        self.network = Network(
-            NetworkConfig(
-                delay=delay or Delay(mean=setting.delay),
-                loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
-                fifo=delay is not None and setting.mode == "paper",
-            ),
-            Topology(setting.nodes + (setting.arbiter_count if setting.arbiters == "central" else 0), None),
-            streams,
+        network = NetworkConfig(
+            delay=delay or Delay(mean=setting.delay),
+            loss=Loss(model="uncorrelated", prob=setting.loss) if setting.loss else Loss(),
+            fifo=delay is not None and setting.mode == "paper",
         )
-        self.sim = Simulation(self.network, streams, trace=trace)
+        arbiters = setting.arbiter_count if setting.arbiters == "central" else 0
+        self.sim = simulation(seed, setting.nodes + arbiters, network, trace)
+        self.rng = self.sim.streams.of("world")
         exact = not (setting.loss or setting.drift or setting.cut_link or setting.partition) and delay is None
         self.watch = StudyWatch(self.sim, self.config, CHANNEL, ELECTION, exact=exact, delay=setting.delay)
         self.watch.owners_promised = self.config.partition != "split"
         self.watch.votes_promised = setting.loss <= LOSS_BORNE if self.config.resends else not setting.loss
         self.seats = sorted(seats or [seat(NodeId(f"n{i:0{len(str(setting.nodes))}d}")) for i in range(setting.nodes)])
         self.founding = founding(self.seats, setting.neighbours)
-        self.central = [
-            seat(NodeId(f"arbiter{i}")) for i in range(setting.arbiter_count if setting.arbiters == "central" else 0)
-        ]
+        self.central = [seat(NodeId(f"arbiter{i}")) for i in range(arbiters)]
         self.nodes = {s.node: self._add(s, founder=True) for s in self.seats}
         self.arbiters = [self.sim.add(s.node, self._setup_arbiter) for s in self.central]
         self.joiners: list[SimNode] = []
@@ -226,7 +202,7 @@ class Ring:
     # Time.
 
     def rest(self, least: int = 0, most: int = SETTLE_MAX) -> bool:
-        """Runs until nothing is left to be done; at least and at most so many T_l."""
+        """Run until nothing is left to be done, but at least `least` and at most `most` T_l (for each joiner)."""
         lease = self.config.lease
         for passed in range(most * (1 + len(self.joiners))):
             if passed >= least and self.is_settled():
@@ -239,7 +215,7 @@ class Ring:
         return self.watch.is_settled() and not any(j is not None and j.is_joining for j in joining)
 
     def run(self, duration: Duration) -> None:
-        """In pieces, so that doors are looked at."""
+        """Run in pieces, to check between them that nobody serves two joiners at once."""
         end = self.sim.now + duration
         while self.sim.now < end:
             self.sim.run(until=min(end, self.sim.now + self.config.lease // 4))
@@ -313,7 +289,7 @@ class Ring:
     def leave(self) -> None:
         living = sorted(machine.seat for machine in self.members())
         if living:
-            self.sim.command(self.sim.by_name[self.rng.choice(living).node], CHANNEL, "leave")
+            self.sim.tell(self.sim.by_name[self.rng.choice(living).node], LeaveGroup(), channel=CHANNEL)
 
     # What came of it.
 
@@ -321,7 +297,7 @@ class Ring:
         return sum(fact.detail != "by command" for _, fact in self.watch.departures)
 
     def stayed(self) -> int:
-        """Members that were never forced out."""
+        """Return how many members were never forced out."""
         return sum(machine.seat.incarnation == 1 for machine in self.members())
 
 
@@ -370,10 +346,8 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
     watch, lease = ring.watch, ring.config.lease
     per_monitor, last = [], []
     for name, crashed in watch.crashed_at.items():
-        times = [
-            (watch.suspected[m, name] - crashed) / lease for m in watch.monitors[name] if (m, name) in watch.suspected
-        ]
-        times = [time for time in times if time >= 0]
+        suspected = [watch.suspected[m, name] for m in sorted(watch.monitors[name]) if (m, name) in watch.suspected]
+        times = [(at - crashed) / lease for at in suspected if at >= crashed]
         per_monitor += times
         if times:
             last.append(max(times))
@@ -395,7 +369,6 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
         lines=watch.lines,
         messages_per_node_second=messages,
         settled=settled,
-        reign_count=len(watch.reigns),
         trace_hash=ring.sim.trace.digest(),
     )
 
@@ -412,7 +385,7 @@ class Latency(Struct, frozen=True):
 
 
 class Detection(Struct, frozen=True):
-    """In T_l."""
+    """Times from a crash to a suspicion, in T_l."""
 
     per_monitor: Spread
     all_monitors: Spread
@@ -452,10 +425,6 @@ def study(
     setting: ArbitrationSetting, runs: int, seed: int, *, jobs: int = 1, progress: Callable[[int], None] | None = None
 ) -> Summary:
     found = run_many(partial(simulate, setting), runs, seed, jobs=jobs, progress=progress)
-    return summarise(setting, found, seed)
-
-
-def summarise(setting: ArbitrationSetting, found: list[Run], seed: int) -> Summary:
     counts = [count for run in found for count in run.request_counts]
     failures = sum(run.failures for run in found)
     events = max(len(run.by_event) for run in found)

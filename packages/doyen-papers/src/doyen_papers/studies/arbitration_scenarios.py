@@ -1,4 +1,4 @@
-"""What must pass, by name: each a made-up world in which one thing happens, and what must come of it.  [ARB]
+"""Scenarios that must pass, by name: in each, one thing happens to a ring, and one thing must come of it.  [ARB]
 
 `play(name, seed)` returns None, or what went wrong.
 """
@@ -26,11 +26,19 @@ from doyen.sim.node import SimNode
 from doyen_papers.studies.arbitration import ArbitrationSetting, Build, Ring
 
 Drop = Callable[[str, str, Any], bool]  # (sender, receiver, message)
-Scenario = Callable[[int, Build], str | None]
+Scenario = Callable[[int, Build], None]
+
+
+class _Wrong(Exception):
+    """A scenario did not pass."""
 
 
 def play(name: str, seed: int, build: Build = Arbitration) -> str | None:
-    return SCENARIOS[name](seed, build)
+    try:
+        SCENARIOS[name](seed, build)
+    except _Wrong as wrong:
+        return str(wrong)
+    return None
 
 
 def _ring(seed: int, build: Build, *, delay: Delay | None = None, **setting: Any) -> Ring:
@@ -49,45 +57,48 @@ def _dropping(ring: Ring, drop: Drop) -> None:
     ring.sim.network_changed()
 
 
-def _settle(ring: Ring, leases: int = 8) -> str | None:
+def _settle(ring: Ring, leases: int = 8) -> set[Name]:
+    """Let the ring come to rest; return who left."""
     ring.run(leases * ring.config.lease)
     ring.rest()
-    return ring.watch.lines[0] if ring.watch.lines else None
-
-
-def _left(ring: Ring) -> set[Name]:
+    _hold(not ring.watch.lines, "".join(ring.watch.lines[:1]))
     return {fact.seat.name for _, fact in ring.watch.departures}
 
 
-def _link_cut(seed: int, build: Build) -> str | None:
+def _hold(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise _Wrong(otherwise)
+
+
+def _nobody_left(left: set[Name]) -> None:
+    _hold(not left, f"{sorted(left)} left")
+
+
+def _link_cut(seed: int, build: Build) -> None:
     ring = _ring(seed, build)
     one, other = ring.cut_link()
-    wrong = _settle(ring)
-    left = _left(ring)
-    if wrong is None and (len(left) != 1 or not left < {one.name, other.name}):
-        return f"the link {one}-{other} was cut, and {sorted(left)} left: exactly one of the two ought to"
-    return wrong
+    left = _settle(ring)
+    alone = len(left) == 1 and left < {one.name, other.name}
+    _hold(alone, f"the link {one}-{other} was cut, and {sorted(left)} left: exactly one of the two ought to")
 
 
-def _equal_phases(seed: int, build: Build) -> str | None:
+def _equal_phases(seed: int, build: Build) -> None:
     ring = _ring(seed, build, equal_phases=True, delay=Delay(model="uniform", mean=ms(5), spread=ms(4)))
     one, other = ring.cut_link()
-    wrong = _settle(ring)
-    left = _left(ring)
-    if wrong is None and (not left or not left <= {one.name, other.name}):
-        return f"the link {one}-{other} was cut, and {sorted(left)} left: one of the two, or both"
-    return wrong
+    left = _settle(ring)
+    among = bool(left) and left <= {one.name, other.name}
+    _hold(among, f"the link {one}-{other} was cut, and {sorted(left)} left: one of the two, or both")
 
 
-def _early_crash(seed: int, build: Build) -> str | None:
+def _early_crash(seed: int, build: Build) -> None:
     ring = Ring(ArbitrationSetting(nodes=32, rejoin=False), seed, build=build)
     ring.run(ring.config.lease // 5)
     ring.crash_random(1)
-    wrong = _settle(ring)
-    return wrong or (None if len(ring.members()) == 31 else f"{len(ring.members())} are left of 31")
+    _settle(ring)
+    _hold(len(ring.members()) == 31, f"{len(ring.members())} are left of 31")
 
 
-def _proposer_dies(seed: int, build: Build) -> str | None:
+def _proposer_dies(seed: int, build: Build) -> None:
     """P's upgrade for Q is known to a majority; Q never hears of it, and P crashes."""
     ring = _ring(seed, build)
     mute: set[str] = set()
@@ -106,14 +117,13 @@ def _proposer_dies(seed: int, build: Build) -> str | None:
     ring.crash_random(1)
     _dropping(ring, drop)
     ring.sim.watchers.append(on_fact)
-    wrong = _settle(ring, 14)
-    if wrong is None and not mute:
-        return "nobody proposed anything"
-    return wrong or (None if not _left(ring) else f"{sorted(_left(ring))} left")
+    left = _settle(ring, 14)
+    _hold(bool(mute), "nobody proposed anything")
+    _nobody_left(left)
 
 
-def _stale_request(seed: int, build: Build) -> str | None:
-    """As printed: P has upgraded, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
+def _stale_request(seed: int, build: Build) -> None:
+    """P has upgraded as printed, Q has not heard of it, and their link is cut.  The arbitrators know, so Q leaves.
 
     Others may follow Q, if it leaves in the middle of an upgrade of its own.
     """
@@ -128,15 +138,13 @@ def _stale_request(seed: int, build: Build) -> str | None:
     ring.crash_random(1)
     _dropping(ring, lambda sender, receiver, message: not chosen and isinstance(message, ArbUpgrd))
     ring.sim.watchers.append(on_fact)
-    wrong = _settle(ring, 14)
-    if wrong is not None or not chosen:
-        return wrong or "nobody upgraded anything"
+    left = _settle(ring, 14)
+    _hold(bool(chosen), "nobody upgraded anything")
     proposer, peer = chosen
-    left = _left(ring)
-    return None if peer in left and proposer not in left else f"{sorted(left)} left: {peer} ought to, not {proposer}"
+    _hold(peer in left and proposer not in left, f"{sorted(left)} left: {peer} ought to, not {proposer}")
 
 
-def _aborted_upgrades(seed: int, build: Build) -> str | None:
+def _aborted_upgrades(seed: int, build: Build) -> None:
     """Two neighbours of a dead node both propose, and neither gets its answers; then one of them dies."""
     ring = _ring(seed, build)
     dead = ring.crash_random(1)[0]
@@ -152,14 +160,12 @@ def _aborted_upgrades(seed: int, build: Build) -> str | None:
         ),
     )
     ring.run(until - ring.sim.now)
-    if not ring.watch.aborts:
-        return "nothing was aborted"
+    _hold(bool(ring.watch.aborts), "nothing was aborted")
     ring.crash(ring.nodes[one.node])
-    wrong = _settle(ring, 10)
-    return wrong or (None if not _left(ring) else f"{sorted(_left(ring))} left")
+    _nobody_left(_settle(ring, 10))
 
 
-def _one_request_lost(seed: int, build: Build) -> str | None:
+def _one_request_lost(seed: int, build: Build) -> None:
     ring = _ring(seed, build)
     dropped: list[str] = []
 
@@ -170,12 +176,12 @@ def _one_request_lost(seed: int, build: Build) -> str | None:
         return True
 
     _dropping(ring, drop)
-    wrong = _settle(ring)
-    return wrong or (None if not _left(ring) else f"one lost message cost {sorted(_left(ring))}")
+    left = _settle(ring)
+    _hold(not left, f"one lost message cost {sorted(left)}")
 
 
-def _loser_hears_nothing(seed: int, build: Build) -> str | None:
-    """Its arbitrators' votes are lost: it leaves by its own clock."""
+def _loser_hears_nothing(seed: int, build: Build) -> None:
+    """Its arbitrators' votes are lost: the loser leaves by its own clock."""
     ring = _ring(seed, build)
     pair = set(ring.cut_link())
     accused: list[tuple[Seat, Instant]] = []  # The first of the two to be suspected loses.
@@ -191,44 +197,42 @@ def _loser_hears_nothing(seed: int, build: Build) -> str | None:
             isinstance(message, Vote) and bool(accused) and receiver == accused[0][0].node
         ),
     )
-    wrong = _settle(ring)
+    _settle(ring)
     left = {fact.seat: at for at, fact in ring.watch.departures}
     ((loser, since),) = accused
-    if wrong is None and left.keys() != {loser}:
-        return f"{sorted(left)} left, and {loser} ought to"
-    if wrong is None and left[loser] - since > 2 * ring.config.lease + ring.config.arbitration:
-        return f"{loser} stayed for {(left[loser] - since) / ring.config.lease:.3f} T_l"
-    return wrong
+    _hold(left.keys() == {loser}, f"{sorted(left)} left, and {loser} ought to")
+    stayed = left[loser] - since
+    in_time = stayed <= 2 * ring.config.lease + ring.config.arbitration
+    _hold(in_time, f"{loser} stayed for {stayed / ring.config.lease:.3f} T_l")
 
 
-def _central_majority_gone(seed: int, build: Build) -> str | None:
+def _central_majority_gone(seed: int, build: Build) -> None:
     ring = _ring(seed, build, mode="paper", arbiters="central")
     for arbiter in ring.arbiters[:3]:
         ring.sim.crash(arbiter)
     ring.run(20 * ring.config.lease)
-    if len(ring.members()) != 32:
-        return f"nobody was suspected, and {32 - len(ring.members())} left"
+    _hold(len(ring.members()) == 32, f"nobody was suspected, and {32 - len(ring.members())} left")
     ring.crash_random(1)
-    wrong = _settle(ring)
-    return wrong or (None if not ring.members() else f"{len(ring.members())} stayed without a majority of arbitrators")
+    _settle(ring)
+    _hold(not ring.members(), f"{len(ring.members())} stayed without a majority of arbitrators")
 
 
-def _join_displaces(seed: int, build: Build) -> str | None:
+def _join_displaces(seed: int, build: Build) -> None:
     ring = _ring(seed, build)
     asked: list[Any] = []
     ring.sim.watchers.append(
         lambda node, channel, fact, now: asked.append(fact) if isinstance(fact, Requested) else None
     )
     ring.join()
-    wrong = _settle(ring)
-    if wrong is None and len(ring.members()) != 33:
-        return f"{len(ring.members())} members, and not 33"
+    _settle(ring)
+    _hold(len(ring.members()) == 33, f"{len(ring.members())} members, and not 33")
     ring.watch.check_neighbourhoods()
-    return wrong or (ring.watch.lines[0] if ring.watch.lines else f"{asked[0]}" if asked else None)
+    _hold(not ring.watch.lines, "".join(ring.watch.lines[:1]))
+    _hold(not asked, f"{asked[:1]}")
 
 
-def _joiner_dies(seed: int, build: Build) -> str | None:
-    """At any phase; whoever comes to the same place next is let in."""
+def _joiner_dies(seed: int, build: Build) -> None:
+    """A joiner crashes in any phase; the next node that comes to the same place is let in."""
     ring = _ring(seed, build, delay=Delay(mean=ms(20)))
     node = ring.join()
     ring.run(int(ring.rng.random() * 1.2 * ring.config.lease))
@@ -237,12 +241,12 @@ def _joiner_dies(seed: int, build: Build) -> str | None:
     ring.joiners.remove(node)
     ring.run(ms(10))
     ring.join(Seat(place.point, NodeId("next"), 1))
-    wrong = _settle(ring, 12)
+    _settle(ring, 12)
     members = {m.seat.node for m in ring.members()}
-    return wrong or (None if "next" in members and len(members) == 33 else f"{len(members)} members; next is not there")
+    _hold("next" in members and len(members) == 33, f"{len(members)} members; next is not there")
 
 
-def _one_way_requests(seed: int, build: Build) -> str | None:
+def _one_way_requests(seed: int, build: Build) -> None:
     """P's requests to Q are lost, and nothing else: P suspects Q, and Q must find out."""
     ring = _ring(seed, build)
     one = ring.rng.choice(ring.seats)
@@ -253,38 +257,39 @@ def _one_way_requests(seed: int, build: Build) -> str | None:
             isinstance(message, LeaseRequest) and sender == one.node and receiver == other.node
         ),
     )
-    wrong = _settle(ring)
+    left = _settle(ring)
     first, second = (ring.watch.suspected.get((a.name, b.name)) for a, b in ((one, other), (other, one)))
-    if wrong is None and (first is None or second is None or not 1 <= (second - first) / ring.config.lease <= 2):
-        return f"{one} suspected {other} at {first}, and {other} {one} at {second}: [ARB Thm 3] T_l to 2·T_l later"
-    return wrong or (None if len(_left(ring)) == 1 else f"{sorted(_left(ring))} left: exactly one ought to")
+    in_time = first is not None and second is not None and 1 <= (second - first) / ring.config.lease <= 2
+    _hold(
+        in_time,
+        f"{one} suspected {other} at {first}, and {other} {one} at {second}: [ARB Thm 3] T_l to 2·T_l later",
+    )
+    _hold(len(left) == 1, f"{sorted(left)} left: exactly one ought to")
 
 
-def _even_split(seed: int, build: Build) -> str | None:
+def _even_split(seed: int, build: Build) -> None:
     """Two pairs of neighbours, cut in the middle: half of a group is no majority."""
     ring = _ring(seed, build, nodes=4, mode="paper", equal_phases=True)
     ring.divide([2, 2], arcs=True)
-    wrong = _settle(ring)
-    return wrong or (None if not ring.members() else f"{len(ring.members())} stayed with half of a group")
+    _settle(ring)
+    _hold(not ring.members(), f"{len(ring.members())} stayed with half of a group")
 
 
 def _partition(sizes: str, mode: str, arcs: bool, behaviour: str) -> Scenario:
-    def scenario(seed: int, build: Build) -> str | None:
+    def scenario(seed: int, build: Build) -> None:
         more: dict[str, Any] = {} if mode == "paper" else {"behaviour": behaviour}
         ring = _ring(seed, build, mode=mode, **more)
         first, second = ring.divide([int(size) for size in sizes.split("/")], arcs=arcs)
-        wrong = _settle(ring, 30)
+        _settle(ring, 30)
         members = {machine.seat.node for machine in ring.members()}
         sides = [len(members & {s.node for s in side}) for side in (first, second)]
-        if wrong is not None:
-            return wrong
         expected = {
             "collapse": sum(sides) == 0 if sizes == "16/16" else sides[1] == 0,
             "majority": sum(sides) == 0 if sizes == "16/16" else sides[0] > 16 and sides[1] == 0,
             # Halves drawn at random halve every group: who stays, if anybody, is chance.
             "split": sides[0] > 0 if sizes != "16/16" else not arcs or min(sides) > 0,
         }
-        return None if expected[behaviour] else f"{sizes} {behaviour}: {sides[0]} and {sides[1]} stayed"
+        _hold(expected[behaviour], f"{sizes} {behaviour}: {sides[0]} and {sides[1]} stayed")
 
     return scenario
 

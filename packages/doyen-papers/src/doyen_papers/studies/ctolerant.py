@@ -22,14 +22,17 @@ its initiator crashes or there are several: views err all the time, and each err
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
+from doyen.core.config import Config, Doc, Positive, Share, need
+from doyen.core.effects import Out
 from doyen.core.host import Host
-from doyen.core.ids import NodeId
+from doyen.core.ids import Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.view import MembershipView
 from doyen.election.churn.config import CTolerantConfig, Exclusion
@@ -39,24 +42,35 @@ from doyen.election.churn.messages import LeaderHeld, NotifyLeader, Query, Recor
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
-from doyen.sim.engine import Simulation, Traffic
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.sim.engine import Traffic
 from doyen.sim.node import SimNode
 from doyen.sim.runs import Figure, figure, run_many
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
-from doyen_papers.studies.ground import Ground, build_ground, from_places
+from doyen_papers.studies.frame import simulation
+from doyen_papers.studies.ground import Ground, build_ground, from_places, radio
 from doyen_papers.studies.memtrace import MemTrace, Player, Recorder, read
-from doyen_papers.studies.underlay import MEMBERSHIP, Handicap, Protocol, add_membership, handicaps, membership_config
+from doyen_papers.studies.underlay import (
+    CONFIGS,
+    MEMBERSHIP,
+    Handicap,
+    HandicapOut,
+    MemberConfig,
+    Protocol,
+    acquaint,
+    handicaps,
+    member,
+)
 from doyen_papers.studies.views import ToldViews
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid", "local"]
 
 CHANNEL: Final = "election"
+FIRST: Final = Incarnation(1)
 HORIZON: Final[Duration] = seconds(240)  # An election that takes longer has failed.
 STEP: Final[Duration] = ms(100)
-ACKS_WITHIN: Final[Duration] = seconds(20)  # The last acks may take for ever where much is lost.
+ACKS_WITHIN: Final[Duration] = seconds(20)  # The last acks may never come where much is lost.
 NEVER_IN_A_RUN: Final[Duration] = seconds(10**7)
 
 #: [CTOL Table I] c by topology, size and drop rate.
@@ -81,56 +95,36 @@ NAMED_HERE: Final = {
     "response_timeout": "timeout_s",
 }
 
-FIGURES: Final = (
-    "completion",
-    "completion_final",
-    "unicasts",
-    "multicasts",
-    "bytes",
-    "bytes_end_to_end",
-    "leader_changes",
-    "hash_rank",
-    "unhealthy_rank",
-    "preference",
-    "p",
-    "attempts",
-)
+
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+Minute: TypeAlias = Annotated[float, Meta(gt=0, lt=60)]
+Hour: TypeAlias = Annotated[float, Meta(ge=0, le=3600)]
 
 
-class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChurnSetting(Config, frozen=True, kw_only=True):
     """One cell of the evaluation."""
 
-    variant: Variant = "hybrid"  #: local: each node takes the lowest hash of its own view, without messages.
-    topology: Ground = "random"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
-    nodes: int = 49  #: N.
-    drop: float = 0.05  #: Loss per hop; 0: no loss, and complete views.
-    missing_max: str = (
-        "table"  #: c: a number, `auto` (estimated), or `table`: Table I where it has the cell, else auto.
-    )
-    failure_max: int = 0  #: f.
-    candidates: int = 5  #: x.
-    unhealthy: int = 5  #: y.
-    timeout_s: float = 0.5  #: TIMEOUT.
-    exclusion: Exclusion = "union"  #: Of all unhealthy lists; `top`: the y greatest sums, as in the authors' figures.
-    initiators: int = 1  #: How many begin at once.
-    crash_initiator: bool = False  #: The (first) initiator dies right after its first NOTIFYLEADER.
-    membership: Protocol = "medley"  #: What makes the views, where something is dropped.
-    trace: str = ""  #: Views from this membership trace; its nodes, places and drop replace those given.
-    handicap: bool = False  #: The five lowest hashes lose more of their membership ACKs: 3.5·drop … 1.5·drop per hop.
-    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all membership messages, both ways.
-    warmup_s: float = 60.0  #: Membership runs so long before the election begins.
-    notify_retries: int = 3  #: NOTIFYLEADERs repeated before everybody is asked anew; the paper repeats none.
+    variant: Annotated[Variant, Doc("local: each node takes the lowest hash of its own view.")] = "hybrid"
+    topology: Annotated[Ground, Doc("Who is linked: within 4 m on a grid, at random, in crowds; or all.")] = "random"
+    nodes: Annotated[Nodes, Doc("N.")] = 49
+    drop: Annotated[Share, Doc("Loss per hop; 0: no loss, and complete views.")] = 0.05
+    missing_max: Annotated[str, Doc("c: a number, `auto` (estimated), or `table`: Table I, else auto.")] = "table"
+    failure_max: Annotated[int, Doc("f.")] = 0
+    candidates: Annotated[int, Doc("x.")] = 5
+    unhealthy: Annotated[int, Doc("y.")] = 5
+    timeout_s: Annotated[Minute, Doc("TIMEOUT.")] = 0.5
+    exclusion: Annotated[Exclusion, Doc("union: all on any unhealthy list; top: the y greatest sums.")] = "union"
+    initiators: Annotated[Positive, Doc("How many begin at once.")] = 1
+    crash_initiator: Annotated[bool, Doc("The (first) initiator dies right after its first NOTIFYLEADER.")] = False
+    membership: Annotated[Protocol, Doc("What makes the views, where something is dropped.")] = "medley"
+    trace: Annotated[str, Doc("Views from this membership trace; its nodes, places and drop replace those given.")] = ""
+    handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
+    handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
+    warmup_s: Annotated[Hour, Doc("How long membership runs before the election begins.")] = 60.0
+    notify_retries: Annotated[int, Doc("NOTIFYLEADERs repeated before everybody is asked anew; 0: as printed.")] = 3
 
-    def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
-        need(1 <= self.nodes <= 10_000, "nodes", f"must be 1 to 10000, not {self.nodes}")
-        need(0 <= self.drop < 1, "drop", f"{self.drop} is not a loss rate: give a number from 0 to below 1")
-        need(1 <= self.initiators <= self.nodes, "initiators", f"must be 1 to nodes ({self.nodes})")
-        need(0 < self.timeout_s < 60, "timeout_s", "must be above 0 and below a minute")
-        need(0 <= self.warmup_s <= 3600, "warmup_s", "must be 0 to 3600 s")
+    def check(self) -> None:
+        need(self.initiators <= self.nodes, "initiators", f"must be 1 to nodes ({self.nodes})")
         text = self.missing_max
         need(
             text in ("auto", "table") or (text.isascii() and text.isdigit()),
@@ -145,7 +139,7 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ConfigError(error.complaint, field=named) from None
 
     def bound(self) -> int | Literal["auto"]:
-        """c, as given or from Table I."""
+        """Return c, as given or from Table I."""
         if self.missing_max == "table":
             return TABLE_I.get((self.topology, self.nodes, self.drop), "auto")
         return "auto" if self.missing_max == "auto" else int(self.missing_max)
@@ -162,7 +156,7 @@ class Setting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             exclusion=self.exclusion,
             response_timeout=timeout,
             notify_retry_max=self.notify_retries,
-            resend_interval=timeout,
+            resend_interval=timeout,  # Decision 44.
             final_timeout=NEVER_IN_A_RUN if alone else 20 * timeout,
             begin_spread=NEVER_IN_A_RUN if alone else timeout,
             ask_interval=FOREVER,
@@ -190,8 +184,12 @@ class Run(Struct, kw_only=True):
     trace_hash: str = ""
 
 
+#: What a run measures.
+FIGURES: Final = tuple(name for name in Run.__struct_fields__ if name not in ("missing_max", "agreed", "trace_hash"))
+
+
 class Summary(Struct, frozen=True, kw_only=True):
-    setting: Setting
+    setting: ChurnSetting
     runs: int
     seed: int
     figures: dict[str, Figure | None]
@@ -201,9 +199,9 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def study(
-    setting: Setting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
+    setting: ChurnSetting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> Summary:
-    """Many elections of one setting, each with its own seed, places, views and initiator."""
+    """Hold many elections of one setting, each with its own seed, places, views and initiator."""
     if setting.trace:
         header = read(setting.trace).header  # Complaints before anything runs.
         setting = replace(setting, nodes=len(header.nodes), drop=header.drop, membership=header.membership)
@@ -225,14 +223,13 @@ def _routes_of(trace: str) -> dict[Any, Any]:
     return {}
 
 
-def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
+def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None) -> Run:
     return _Experiment(setting, seed, trace).run()
 
 
-def record(setting: Setting, seed: int, *, duration_s: float) -> MemTrace:
-    """A trace of the setting's membership: so long, after its warm-up."""
-    if not 0 < duration_s <= 1e7:
-        raise ConfigError(f"{duration_s:g} must be positive, and at most 10,000,000", field="seconds")
+def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
+    """Record a trace of the setting's membership that begins after its warm-up."""
+    need(0 < duration_s <= 1e7, "seconds", f"{duration_s:g} must be positive, and at most 10,000,000")
     experiment = _Experiment(setting, seed, None)
     experiment.begin()
     recorder = Recorder(experiment.sim, setting.membership, setting.drop, seed)
@@ -242,30 +239,28 @@ def record(setting: Setting, seed: int, *, duration_s: float) -> MemTrace:
 
 
 class _Experiment:
-    def __init__(self, setting: Setting, seed: int, trace: Trace | None) -> None:
-        self.setting, self.seed = setting, seed
-        self.streams = streams = Streams(seed)
+    def __init__(self, setting: ChurnSetting, seed: int, trace: Trace | None) -> None:
+        self.setting = setting
         self.recorded = read(setting.trace) if setting.trace else None
         header = None if self.recorded is None else self.recorded.header
         self.drop = setting.drop if header is None else header.drop
         if header is None:
-            topology = build_ground(setting.topology, setting.nodes, streams.of("ground"))
+            topology = build_ground(setting.topology, setting.nodes, Streams(seed).of("ground"))
         else:
             size = len(header.nodes)
             topology = from_places(header.places) if header.places else Topology(size, None)
-        network = NetworkConfig(
-            delay=Delay(model="uniform", mean=ms(25), spread=ms(25)),
-            loss=Loss(model="uncorrelated" if self.drop else "none", prob=self.drop),
-        )
-        self.sim = Simulation(Network(network, topology, streams), streams, trace=trace)
+        self.sim = simulation(seed, topology, radio(self.drop), trace)
+        self.streams = self.sim.streams
         self.views = ToldViews(self.sim)
         self.live = self.recorded is None and self.drop > 0
         self.config = setting.config()
         width = len(str(topology.size - 1))
-        names = [f"n{i:0{width}d}" for i in range(topology.size)] if header is None else header.nodes
-        self.known = membership_config(setting.membership, [NodeId(name) for name in names]) if self.live else None
-        self.worse = handicaps([NodeId(name) for name in names], self.drop) if setting.handicap else None
-        self.nodes = [self.sim.add(NodeId(name), self._setup) for name in names]
+        called = [f"n{i:0{width}d}" for i in range(topology.size)] if header is None else header.nodes
+        names = [NodeId(name) for name in called]
+        self.known = acquaint(names, FIRST) if self.live else None
+        self.membership: MemberConfig = CONFIGS[setting.membership].paper()
+        self.worse = handicaps(names, self.drop) if setting.handicap else None
+        self.nodes = [self.sim.add(name, self._setup) for name in names]
         self.ranked = sorted(self.nodes, key=lambda node: (hash_rank(node.name), node.name))
         self.sim.watchers.append(self._on_fact)
         self.sim.send_watchers.append(self._on_send)
@@ -284,7 +279,7 @@ class _Experiment:
     # The script.
 
     def begin(self) -> None:
-        """Everybody is up and has a view."""
+        """Start all nodes, and give each a view."""
         setting = self.setting
         for node in self.nodes:
             self.sim.start(node)
@@ -312,7 +307,7 @@ class _Experiment:
         top = self._sickest()
         bound = self._machine(initiators[0]).point.missing_max()
         for node in initiators:
-            self.sim.command(node, CHANNEL, "initiate")
+            self.sim.tell(node, Initiate(), channel=CHANNEL)
         while not self._done() and self.sim.now < self.began + HORIZON:
             self.sim.run(until=self.sim.now + STEP)
         result = self._measured(top)
@@ -330,7 +325,7 @@ class _Experiment:
             return False
         if self.settled_at is None:
             self.settled_at, self.unacked = self.sim.now, {node.name for node in up}
-        # Who was held for failed since is told again, and again owes an ack: that is no longer this election.
+        # A node that was held for failed since gets the leader anew and owes an ack anew: that is another election.
         self.unacked &= self._machine(leader).multicast.waiting
         return not self.unacked or self.sim.now >= self.settled_at + ACKS_WITHIN
 
@@ -370,8 +365,7 @@ class _Experiment:
         return result
 
     def held_local(self, node: SimNode) -> NodeId:
-        assert node.host is not None
-        machine: Any = node.host.ports[CHANNEL].machine
+        machine: Any = node.ports[CHANNEL].machine
         return machine.leader or node.name
 
     # What is seen.
@@ -410,35 +404,39 @@ class _Experiment:
     def view(self, node: SimNode) -> MembershipView:
         if not self.live:
             return self.views.view(node.name)
-        assert node.host is not None
-        machine: Any = node.host.ports[MEMBERSHIP].machine
+        machine: Any = node.ports[MEMBERSHIP].machine
         view: MembershipView = machine.view
         return view
 
     def _suspicions(self) -> dict[NodeId, int]:
-        """Of the live nodes, summed over live views; the most unhealthy first, ties by hash."""
+        """Return the suspicions of each live node, summed over live views; the most unhealthy first, ties by hash."""
         up = [node for node in self.ranked if node.host is not None]
         sums = dict.fromkeys((node.name for node in up), 0)
         for node in up:
-            for member in self.view(node).members.values():
-                if member.node in sums:
-                    sums[member.node] += member.suspicion_count
+            for seen in self.view(node).members.values():
+                if seen.node in sums:
+                    sums[seen.node] += seen.suspicion_count
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def _sickest(self) -> set[NodeId]:
-        """The y most unhealthy of the whole system; who was never suspected is not among them."""
+        """Return the y most unhealthy of the whole system; a node that was never suspected is not among them."""
         top = list(self._suspicions().items())[: self.setting.unhealthy]
         return {name for name, count in top if count >= 1}
 
     def _machine(self, node: SimNode) -> CTolerant:
-        assert node.host is not None
-        machine: Any = node.host.ports[CHANNEL].machine
+        machine = node.ports[CHANNEL].machine
         assert isinstance(machine, CTolerant)
         return machine
 
+    def _member(self, node: SimNode, out: Out) -> Any:
+        setting = self.setting
+        if self.worse is not None:
+            out = HandicapOut(out, node, self.worse, setting.handicap_form, setting.membership)
+        return member(self.membership, node, out, incarnation=FIRST, known=self.known, far=1.0)
+
     def _setup(self, node: SimNode, host: Host) -> None:
         if self.known is not None:
-            add_membership(self.known, node, host, self.worse, self.setting.handicap_form)
+            host.add(MEMBERSHIP, partial(self._member, node))
             if self.config.missing_max == "auto" and self.setting.variant != "local":
                 host.add(
                     "missing", lambda port: MissingEstimator(node.name, MissingConfig(), port, node.rng("missing"))

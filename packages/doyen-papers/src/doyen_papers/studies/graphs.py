@@ -4,11 +4,11 @@ from random import Random
 
 from doyen.core.ids import NodeId
 from doyen.sim.topology import TopologyConfig, build
-from doyen_papers.studies.spanning import Edge, Failure, Graph, Setting, graph
+from doyen_papers.studies.spanning import Edge, Failure, Graph, SpanningSetting, graph
 
 
 def random_edges(rng: Random, size: int, links: int | None = None) -> list[Edge]:
-    """A random tree, and so many links more until there are `links` (random itself, if None): always connected."""
+    """Draw a random tree, and further links until there are `links` (a random number, if None): always connected."""
     if links is None:
         links = size - 1 + int(rng.random() * size)
     links = max(size - 1, min(links, size * (size - 1) // 2))
@@ -23,13 +23,13 @@ def random_edges(rng: Random, size: int, links: int | None = None) -> list[Edge]
 
 
 def random_quality(rng: Random, size: int) -> dict[str, float]:
-    """With ties: one in two graphs has only a few different values."""
+    """Draw qualities with ties: one in two graphs has only a few different values."""
     steps = 3 if rng.random() < 0.5 else 1_000_000
     return {str(i): rng.randrange(steps) / steps for i in range(size)}
 
 
 def random_failures(rng: Random, found: Graph, count: int, until: float) -> tuple[Failure, ...]:
-    """Links and nodes fail, and some come back; one node never fails, so that somebody is left."""
+    """Draw failures of links and nodes, and some returns; one node never fails, so that somebody is left."""
     failures: list[Failure] = []
     for _ in range(count):
         at = rng.random() * until
@@ -46,14 +46,14 @@ def random_failures(rng: Random, found: Graph, count: int, until: float) -> tupl
     return tuple(failures)
 
 
-def random_setting(rng: Random, *, size_max: int = 60, failing: bool = False) -> Setting:
-    """Anything: 2 to `size_max` nodes, 1 to 4 initiators, unit or random delays, ties."""
+def random_setting(rng: Random, *, size_max: int = 60, failing: bool = False) -> SpanningSetting:
+    """Draw any setting: 2 to `size_max` nodes, 1 to 4 initiators, unit or random delays, ties."""
     silent = failing and rng.random() < 0.2
     size = rng.randint(2, min(size_max, 12) if silent else size_max)
     found = graph(random_edges(rng, size), random_quality(rng, size))
     initiators = rng.sample(found.nodes, min(size, rng.randint(1, 4)))
     failures = random_failures(rng, found, rng.randint(1, 6), 3.0 * size**0.5 + 10) if failing else ()
-    return Setting(
+    return SpanningSetting(
         graph=found,
         initiators=tuple(initiators),
         delay="random" if rng.random() < 0.8 else "unit",
@@ -64,14 +64,14 @@ def random_setting(rng: Random, *, size_max: int = 60, failing: bool = False) ->
 
 
 def regular(shape: str, size: int, arity: int = 2) -> list[Edge]:
-    """ring, bus, complete, torus, star, tree: Table 6.1's."""
+    """Return the edges of a ring, bus, complete graph, torus, star or tree: those of Table 6.1."""
     config = TopologyConfig(shape=shape, arity=arity)  # type: ignore[arg-type]
     topology = build(config, size, None)  # type: ignore[arg-type]
     return [(str(a), str(b)) for a, b in topology.links()]
 
 
 def chained(count: int) -> list[Edge]:
-    """0–a, a–(k+a), (k+a)–(a+1) for a = 1…k: diameter at most 4, but co-parents in one chain of 2k."""
+    """Return 0–a, a–(k+a), (k+a)–(a+1) for a = 1…k: diameter at most 4, but co-parents in one chain of 2k."""
     k = count
     edges = [edge for a in range(1, k + 1) for edge in ((0, a), (a, k + a), (k + a, a + 1))]
     return [(str(a), str(b)) for a, b in edges]

@@ -11,7 +11,9 @@ Random and cluster are redrawn until everybody reaches everybody.
 from math import dist, isqrt, sqrt
 from typing import Final, Literal
 
+from doyen.core.clock import ms
 from doyen.errors import ConfigError
+from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.streams import Stream
 from doyen.sim.topology import Topology
 
@@ -24,6 +26,12 @@ DENSITY: Final = 49 / 225
 CROWDS: Final = (7, 7, 9, 10, 16)
 CROWD_M: Final = 2.5  # A crowd lies within this of its centre, in x and in y.
 DRAWS_MAX: Final = 5000
+
+
+def radio(drop: float) -> NetworkConfig:
+    """[CTOL §VI] Each hop takes up to 50 ms, and loses its share."""
+    loss = Loss(model="uncorrelated" if drop else "none", prob=drop)
+    return NetworkConfig(delay=Delay(model="uniform", mean=ms(25), spread=ms(25)), loss=loss)
 
 
 def build_ground(ground: Ground, size: int, rng: Stream) -> Topology:
@@ -57,7 +65,7 @@ def draw_places(ground: Ground, size: int, side: float, rng: Stream) -> list[Pla
 
 
 def from_places(places: list[Place]) -> Topology:
-    """Whoever is within reach is linked."""
+    """Link all nodes that are within reach of each other."""
     size = len(places)
     near = [(a, b) for a in range(size) for b in range(a) if dist(places[a], places[b]) <= REACH_M]
     return Topology(size, near, places)

@@ -14,66 +14,70 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean, median
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms, seconds
-from doyen.core.host import Host, Port
-from doyen.core.ids import Address, NodeId
-from doyen.core.view import Member, MembershipView, Status, ViewChanged
-from doyen.errors import ConfigError
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.medley import Distance, Medley, MedleyConfig
-from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
-from doyen.sim.engine import Simulation, Traffic
-from doyen.sim.network import Delay, Loss, Network, NetworkConfig
+from doyen.core.config import Config, Count, Doc, Share, need
+from doyen.core.effects import Out
+from doyen.core.host import Host
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import MembershipView, Status, ViewChanged
+from doyen.sim.engine import Traffic
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.streams import Streams
-from doyen.sim.topology import TopologyConfig, build
 from doyen.sim.trace import Trace
-from doyen_papers.studies.ground import Ground, build_ground
-from doyen_papers.studies.underlay import Handicap, HandicapOut, handicaps
+from doyen_papers.studies.frame import simulation
+from doyen_papers.studies.ground import Ground, build_ground, radio
+from doyen_papers.studies.memstats import spread
+from doyen_papers.studies.underlay import (
+    CONFIGS,
+    Handicap,
+    HandicapOut,
+    MemberConfig,
+    Protocol,
+    acquaint,
+    handicaps,
+    member,
+)
+from doyen_papers.studies.underlay import MEMBERSHIP as CHANNEL
 
-Protocol = Literal["swim", "medley", "heartbeat"]
 Preset = Literal["auto", "paper", "lan", "wan"]
 
-CHANNEL: Final = "membership"
-NODES_MAX: Final = 100_000
-GROUP: Final = "sim"
+Nodes: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 SAMPLE_EVERY: Final = ms(200)
 STEP: Final = ms(500)
-FAR: Final = 64.0  # Hops to a member that cannot be reached just now.
-LIVES: Final = 1 << 20  # Incarnations between two lives of a node.
+LIVES: Final = 1 << 20  # Incarnations between two starts of a node.
 
 
-class MembershipSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MembershipSetting(Config, frozen=True, kw_only=True):
     """One cell."""
 
-    protocol: Protocol = "swim"  #: Whose machines run.
-    preset: Preset = "auto"  #: Their timers; auto: as published on radio topologies, lan where all are linked.
-    topology: Ground = "grid"  #: Who is linked: within 4 m on a 2.5 m grid, at random, in five crowds; or all.
-    nodes: int = 49  #: N.
-    drop: float = 0.05  #: Chance that a message is lost, on each hop.
-    seconds: float = 300.0  #: How long it is watched.
-    crash: int = 1  #: So many nodes crash, a fifth into the time.
-    warm_up: float = 60.0  #: Seconds that run before.
-    handicap: bool = False  #: The five lowest hashes lose more of their ACKs: 3.5·drop … 1.5·drop per hop.
-    handicap_form: Handicap = "acks"  #: What they lose more of; `traffic`: all messages, both ways.
+    protocol: Annotated[Protocol, Doc("Whose machines run.")] = "swim"
+    preset: Annotated[Preset, Doc("Their timers; auto: as published on radio topologies, else lan.")] = "auto"
+    topology: Annotated[Ground, Doc("Who is linked: within 4 m on a grid, at random, in crowds; or all.")] = "grid"
+    nodes: Annotated[Nodes, Doc("N.")] = 49
+    drop: Annotated[Share, Doc("Chance that a message is lost, on each hop.")] = 0.05
+    seconds: Annotated[float, Meta(gt=0, le=1e7), Doc("How long it is watched.")] = 300.0
+    crash: Annotated[Count, Doc("How many nodes crash, a fifth into the time.")] = 1
+    warm_up: Annotated[float, Meta(ge=0, le=1e7), Doc("Seconds that run before.")] = 60.0
+    handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
+    handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= NODES_MAX:
-            raise ConfigError(f"{self.nodes} is out of range: give 1 to {NODES_MAX}", field="nodes")
-        if not 0 <= self.drop < 1:
-            raise ConfigError(f"{self.drop} is not a probability: give a number from 0 to below 1", field="drop")
-        if not 0 < self.seconds <= 1e7:
-            raise ConfigError(f"{self.seconds} must be positive, and at most 10,000,000", field="seconds")
-        if not 0 <= self.warm_up <= 1e7:
-            raise ConfigError(f"{self.warm_up} must be 0 or more, and at most 10,000,000", field="warm_up")
-        if self.handicap and 3.5 * self.drop >= 1:
-            raise ConfigError("multiplies drop by 3.5: that is too much loss", field="handicap")
-        if not 0 <= self.crash < self.nodes:
-            raise ConfigError(f"{self.crash} must be 0 or more, and leave somebody alive", field="crash")
+    def check(self) -> None:
+        need(not self.handicap or 3.5 * self.drop < 1, "handicap", "multiplies drop by 3.5: that is too much loss")
+        need(self.crash < self.nodes, "crash", f"{self.crash} must leave somebody alive")
+
+    def config(self) -> MemberConfig:
+        kind = CONFIGS[self.protocol]
+        preset = ("lan" if self.topology == "complete" else "paper") if self.preset == "auto" else self.preset
+        made: MemberConfig = (
+            kind.paper() if preset == "paper" else (kind.lan if preset == "lan" else kind.wan)(self.nodes)
+        )
+        return made
 
 
 class Detection(Struct, frozen=True):
@@ -104,53 +108,44 @@ class Summary(Struct, frozen=True, kw_only=True):
     trace_hash: str
 
 
-Build = Callable[["World", SimNode, Port], Any]
+Build = Callable[["Group", SimNode, Out], Any]
 
 
-class World:
+class Group:
     """A group on the simulator, and what a bystander sees of it; tests torment it further."""
 
     def __init__(
         self,
         count: int,
-        build_machine: Build,
+        build: Build,
         *,
         seed: int,
         network: NetworkConfig = NetworkConfig(delay=Delay(mean=ms(1))),  # noqa: B008  (frozen)
-        topology: TopologyConfig | Ground = TopologyConfig(),  # noqa: B008
+        topology: Ground = "complete",
         acquainted: bool = True,  # Everybody knows everybody from the start.
         trace: Trace | None = None,
         wire: bool = False,
     ) -> None:
-        self.streams = Streams(seed)
-        if isinstance(topology, TopologyConfig):
-            graph = build(topology, count, self.streams.of("topology"))
-        else:
-            graph = build_ground(topology, count, self.streams.of("ground"))
-        self.sim = Simulation(Network(network, graph, self.streams), self.streams, trace=trace, wire=wire)
+        places = build_ground(topology, count, Streams(seed).of("ground"))
+        self.sim = simulation(seed, places, network, trace, wire=wire)
         self.sim.watchers.append(self._on_fact)
-        self.build_machine = build_machine
+        self.build = build
         self.false_positives: list[tuple[Instant, NodeId, NodeId]] = []  # (when, holder, live member).
         self.failed_at: dict[NodeId, dict[NodeId, Instant]] = {}  # Of the crashed: when each holder knew.
         self.crashed_at: dict[NodeId, Instant] = {}
         self.absent: list[set[NodeId]] = []  # By node: whom it holds for failed or gone.
         width = max(3, len(str(count - 1)))
         names = [NodeId(f"n{i:0{width}d}") for i in range(count)]
-        self.known = self.acquaint(names) if acquainted else None
+        self.known = acquaint(names, first_incarnation(1)) if acquainted else None
         for name in names:
             self.add(name)
-
-    def acquaint(self, names: Sequence[NodeId]) -> Acquaintances:
-        return Acquaintances(
-            Member(node=name, incarnation=first_incarnation(1), address=Address(name, 0)) for name in names
-        )
 
     def add(self, name: NodeId) -> SimNode:
         self.absent.append(set())
         return self.sim.add(name, self._set_up)
 
     def _set_up(self, node: SimNode, host: Host) -> None:
-        host.add(CHANNEL, partial(self.build_machine, self, node))
+        host.add(CHANNEL, partial(self.build, self, node))
 
     # What happens.
 
@@ -184,33 +179,22 @@ class World:
         return [node for node in self.sim.nodes if node.host is not None]
 
     def machine(self, node: SimNode) -> Any:
-        assert node.host is not None
-        return node.host.ports[CHANNEL].machine
+        return node.ports[CHANNEL].machine
 
     def view(self, node: SimNode) -> MembershipView:
         view: MembershipView = self.machine(node).view
         return view
 
-    def distance_from(self, node: SimNode) -> Distance:
-        """In hops, by the routes of the simulated network as they are now; 1 where all are linked."""
-        topology, by_name = self.sim.network.topology, self.sim.by_name
-
-        def distance(other: NodeId) -> float:
-            if topology.complete or other not in by_name:
-                return 1.0
-            path = topology.path(node.index, by_name[other].index)
-            return float(len(path)) if path else FAR
-
-        return distance
-
     def agreed(self, nodes: Sequence[SimNode] | None = None) -> bool:
-        """All of them hold exactly each other for alive."""
+        """Whether all of these nodes hold exactly each other for alive."""
         nodes = self.live() if nodes is None else nodes
         names = {node.name for node in nodes}
-        return all({m.node for m in self.view(node).members.values() if _alive(m)} == names for node in nodes)
+        return all(
+            {m.node for m in self.view(node).members.values() if m.status is Status.ALIVE} == names for node in nodes
+        )
 
     def missing_counts(self) -> Counter[NodeId]:
-        """In how many live views each live member is missing, where it is in any."""
+        """Count the live views that each live member is missing from; members that are in all views are left out."""
         counts: Counter[NodeId] = Counter()
         for node in self.live():
             counts.update(self.absent[node.index])
@@ -232,141 +216,75 @@ class World:
                     self.false_positives.append((now, node.name, name))
 
 
-def _alive(member: Member) -> bool:
-    return member.status is Status.ALIVE
+def first_incarnation(start: int) -> Incarnation:
+    """Return the incarnation of a node's start: no refutation reaches from one start to the next."""
+    return Incarnation(start * LIVES)
 
 
-def first_incarnation(life: int) -> Any:
-    """Lives are far apart, so that refutations of one never reach the next."""
-    return life * LIVES
+def builder(config: MemberConfig, *, seeds: Sequence[Address] = ()) -> Build:
+    """Return what builds the machines of the protocol that the configuration belongs to."""
+
+    def build(group: Group, node: SimNode, out: Out) -> Any:
+        incarnation = first_incarnation(node.incarnation)
+        return member(config, node, out, incarnation=incarnation, known=group.known, seeds=seeds)
+
+    return build
 
 
-def swim_builder(config: SwimConfig, *, seeds: Sequence[Address] = ()) -> Build:
-    def build_swim(world: World, node: SimNode, out: Port) -> Swim:
-        return Swim(
-            node.name,
-            config,
-            out,
-            node.rng(CHANNEL),
-            incarnation=first_incarnation(node.incarnation),
-            address=Address(node.name, 0),
-            seeds=seeds,
-            known=world.known,
-            payload_max=payload_max(GROUP, node.name, CHANNEL),
-        )
-
-    return build_swim
-
-
-def heartbeat_builder(config: HeartbeatConfig, *, seeds: Sequence[Address] = ()) -> Build:
-    def build_heartbeat(world: World, node: SimNode, out: Port) -> Heartbeat:
-        return Heartbeat(
-            node.name,
-            config,
-            out,
-            node.rng(CHANNEL),
-            incarnation=first_incarnation(node.incarnation),
-            address=Address(node.name, 0),
-            seeds=seeds,
-            known=world.known,
-            payload_max=payload_max(GROUP, node.name, CHANNEL),
-        )
-
-    return build_heartbeat
-
-
-def medley_builder(config: MedleyConfig, *, seeds: Sequence[Address] = ()) -> Build:
-    def build_medley(world: World, node: SimNode, out: Port) -> Medley:
-        return Medley(
-            node.name,
-            config,
-            out,
-            node.rng(CHANNEL),
-            distance=world.distance_from(node),
-            incarnation=first_incarnation(node.incarnation),
-            address=Address(node.name, 0),
-            seeds=seeds,
-            known=world.known,
-            payload_max=payload_max(GROUP, node.name, CHANNEL),
-        )
-
-    return build_medley
-
-
-BUILDERS: Final[dict[str, tuple[Any, Callable[..., Build]]]] = {
-    "swim": (SwimConfig, swim_builder),
-    "medley": (MedleyConfig, medley_builder),
-    "heartbeat": (HeartbeatConfig, heartbeat_builder),
-}
-
-
-def builder(setting: MembershipSetting) -> Build:
-    preset = setting.preset
-    if preset == "auto":
-        preset = "lan" if setting.topology == "complete" else "paper"
-    kind, make = BUILDERS[setting.protocol]
-    plain = make(_preset(kind, preset, setting.nodes))
-    if not setting.handicap:
-        return plain
-    every = setting.handicap_form == "traffic" or setting.protocol == "heartbeat"  # Heartbeats have no acks.
-
-    def build_handicapped(world: World, node: SimNode, out: Port) -> Any:
-        worse = handicaps([other.name for other in world.sim.nodes], setting.drop)
-        return plain(world, node, HandicapOut(out, node, worse, setting.handicap_form, every))  # type: ignore[arg-type]
+def _handicapped(setting: MembershipSetting, build: Build) -> Build:
+    def build_handicapped(group: Group, node: SimNode, out: Out) -> Any:
+        worse = handicaps([other.name for other in group.sim.nodes], setting.drop)
+        return build(group, node, HandicapOut(out, node, worse, setting.handicap_form, setting.protocol))
 
     return build_handicapped
 
 
-def _preset(kind: Any, preset: str, count: int) -> Any:
-    return kind.paper() if preset == "paper" else getattr(kind, preset)(count)
-
-
 def simulate(setting: MembershipSetting, seed: int, *, trace: Trace | None = None) -> Summary:
     """One run."""
-    radio = setting.topology != "complete"
-    # [CTOL] Per-hop delay uniform in (0, 50] ms; where all are linked directly, 1 ms.
-    delay = Delay(model="uniform", mean=ms(25), spread=ms(25)) if radio else Delay(mean=ms(1))
-    loss = Loss(model="uncorrelated" if setting.drop else "none", prob=setting.drop)
-    world = World(
+    network = radio(setting.drop)
+    if setting.topology == "complete":  # Where all are linked directly, a hop takes 1 ms.
+        network = replace(network, delay=Delay(mean=ms(1)))
+    build = builder(setting.config())
+    group = Group(
         setting.nodes,
-        builder(setting),
+        _handicapped(setting, build) if setting.handicap else build,
         seed=seed,
-        network=NetworkConfig(delay=delay, loss=loss),
+        network=network,
         topology=setting.topology,
         trace=trace,
     )
-    world.start()
-    world.run(seconds(setting.warm_up))
-    return _Watch(world, setting, seed).run()
+    group.start()
+    group.run(seconds(setting.warm_up))
+    return _Watch(group, setting, seed).run()
 
 
 class _Watch:
     """The measured part of a run."""
 
-    def __init__(self, world: World, setting: MembershipSetting, seed: int) -> None:
-        self.world, self.setting, self.seed = world, setting, seed
-        self.histogram: Counter[int] = Counter()  # In so many views missing → how often.
+    def __init__(self, group: Group, setting: MembershipSetting, seed: int) -> None:
+        self.group, self.setting, self.seed = group, setting, seed
+        self.histogram: Counter[int] = Counter()  # By number of views that a member was missing from: how often.
 
     def run(self) -> Summary:
-        world, setting = self.world, self.setting
+        group, setting = self.group, self.setting
         before = self._spent()
-        world.false_positives.clear()
-        begun, length = world.sim.now, seconds(setting.seconds)
-        rng = world.streams.of("crash")
-        order = list(world.sim.nodes)
+        group.false_positives.clear()
+        begun, length = group.sim.now, seconds(setting.seconds)
+        rng = group.sim.streams.of("crash")
+        order = list(group.sim.nodes)
         rng.shuffle(order)
         crash_at = begun + length // 5
         for node in order[: setting.crash]:
-            world.sim.at(crash_at, partial(world.crash, node), f"{node.name} crashes")
-        while world.sim.now < begun + length:
-            world.sim.run(until=min(world.sim.now + SAMPLE_EVERY, begun + length))
+            group.sim.at(crash_at, partial(group.crash, node), f"{node.name} crashes")
+        while group.sim.now < begun + length:
+            group.sim.run(until=min(group.sim.now + SAMPLE_EVERY, begun + length))
             self._sample()
         spent = [
             (after - early) / setting.nodes / setting.seconds
             for early, after in zip(before, self._spent(), strict=True)
         ]
         detection, undetected = self._detection()
-        false_positives = len(world.false_positives)
+        false_positives = len(group.false_positives)
         return Summary(
             setting=setting,
             seed=self.seed,
@@ -377,40 +295,26 @@ class _Watch:
             messages_per_node_second=spent[0],
             bytes_per_node_second=spent[1],
             hop_bytes_per_node_second=spent[2],
-            missing=self._missing(),
-            trace_hash=world.sim.trace.digest(),
+            missing=Missing(*spread(self.histogram)),
+            trace_hash=group.sim.trace.digest(),
         )
 
     def _spent(self) -> tuple[int, int, int]:
-        traffic = self.world.sim.traffic.get(CHANNEL, Traffic())
+        traffic = self.group.sim.traffic.get(CHANNEL, Traffic())
         return traffic.messages, traffic.bytes, traffic.hop_bytes
 
     def _sample(self) -> None:
-        counts = self.world.missing_counts()
+        counts = self.group.missing_counts()
         self.histogram.update(counts.values())
-        self.histogram[0] += len(self.world.live()) - len(counts)
-
-    def _missing(self) -> Missing:
-        total = sum(self.histogram.values())
-        if not total:
-            return Missing(0.0, 0.0, 0.0)
-        rest = total
-        p99 = 0
-        for count in sorted(self.histogram):
-            rest -= self.histogram[count]
-            p99 = count
-            if rest <= total * 0.01:
-                break
-        average = sum(count * times for count, times in self.histogram.items()) / total
-        return Missing(average, float(p99), float(max(count for count, times in self.histogram.items() if times)))
+        self.histogram[0] += len(self.group.live()) - len(counts)
 
     def _detection(self) -> tuple[Detection | None, int]:
-        if not self.world.crashed_at:
+        if not self.group.crashed_at:
             return None, 0
-        live = {node.name for node in self.world.live()}
+        live = {node.name for node in self.group.live()}
         firsts, medians, lasts, undetected = [], [], [], 0
-        for name, crashed_at in self.world.crashed_at.items():
-            times = [at - crashed_at for holder, at in self.world.failed_at[name].items() if holder in live]
+        for name, crashed_at in self.group.crashed_at.items():
+            times = [at - crashed_at for holder, at in self.group.failed_at[name].items() if holder in live]
             undetected += len(live) - len(times)
             if times:
                 firsts.append(min(times) / 1e9)

@@ -1,4 +1,4 @@
-"""What a membership trace shows of its views: c of [CTOL Table I], p of [CTOL Table II]."""
+"""Statistics of a membership trace's views: c of [CTOL Table I], p of [CTOL Table II]."""
 
 from collections import Counter
 from typing import Final
@@ -10,7 +10,7 @@ from doyen.election.churn.standpoint import hash_rank
 from doyen_papers.studies.memtrace import MemTrace
 
 SAMPLE_MS: Final = 200
-LISTS_MS: Final = 5000  # Lists of the unhealthy are compared so often.
+LISTS_MS: Final = 5000  # Between comparisons of lists of the unhealthy.
 
 
 class TraceStats(Struct, frozen=True, kw_only=True):
@@ -40,16 +40,19 @@ def trace_stats(trace: MemTrace, unhealthy_count: int = 5) -> TraceStats:
         histogram.update(absent)
         if t % LISTS_MS == 0:
             shares += _lacking(held, order, unhealthy_count)
-    return TraceStats(
-        missing_mean=sum(c * times for c, times in histogram.items()) / histogram.total(),
-        missing_p99=float(percentile(histogram, 0.99)),
-        missing_max=float(max(histogram)),
-        p=sum(shares) / len(shares) if shares else None,
-    )
+    mean, p99, most = spread(histogram)
+    p = sum(shares) / len(shares) if shares else None
+    return TraceStats(missing_mean=mean, missing_p99=p99, missing_max=most, p=p)
+
+
+def spread(histogram: Counter[int]) -> tuple[float, float, float]:
+    """Return the mean, the 99th percentile and the greatest value."""
+    mean = sum(value * times for value, times in histogram.items()) / histogram.total()
+    return mean, float(percentile(histogram, 0.99)), float(max(histogram))
 
 
 def percentile(histogram: Counter[int], share: float) -> int:
-    """The least value that so much of the whole is at or below."""
+    """Return the least value that at least this share of the whole is at or below."""
     left = histogram.total() * (1 - share)
     for value in sorted(histogram, reverse=True):
         left -= histogram[value]
@@ -59,7 +62,7 @@ def percentile(histogram: Counter[int], share: float) -> int:
 
 
 def _lacking(held: list[dict[int, tuple[bool, int]]], order: dict[int, int], count: int) -> list[float]:
-    """By node: the share of the system's most unhealthy that its list would not have."""
+    """Return for each node the share of the system's most unhealthy that its list would not have."""
     sums: Counter[int] = Counter()
     for view in held:
         for member, (_, suspicions) in view.items():

@@ -14,7 +14,7 @@ The changes at t = 0 are the views after warm-up.  A node's entry about itself i
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -25,11 +25,12 @@ from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
+from doyen_papers.studies.underlay import Protocol
 from doyen_papers.studies.views import ToldViews
 
 FORMAT: Final = "doyen-memtrace"
 VERSION: Final = 1
-REREAD: Final[Duration] = ms(200)  # Elections see the trace anew so often.
+REREAD: Final[Duration] = ms(200)  # Between two looks of the elections at the trace.
 
 _LETTER: Final = {Status.ALIVE: "a", Status.SUSPECTED: "s", Status.FAILED: "f", Status.LEFT: "l"}
 _STATUS: Final = {letter: status for status, letter in _LETTER.items()}
@@ -41,7 +42,7 @@ Change = tuple[int, int, int, str, int]  # t_ms, node, member, status, suspicion
 class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: str = FORMAT
     version: int = VERSION
-    membership: Literal["swim", "medley", "heartbeat"]
+    membership: Protocol
     drop: float
     seed: int
     nodes: list[str]
@@ -61,7 +62,7 @@ class MemTrace(Struct, frozen=True):
 
 @lru_cache(maxsize=4)
 def read(path: str) -> MemTrace:
-    """A trace from a file; whatever is wrong is said with its line."""
+    """Read a trace from a file; a complaint names the line."""
     try:
         lines = Path(path).read_bytes().splitlines()
     except OSError as error:
@@ -83,7 +84,7 @@ def read(path: str) -> MemTrace:
 
 
 def _decode_all(lines: list[bytes], path: str) -> list[Change]:
-    """All at once; where that fails, one by one, to name the line."""
+    """Decode all lines at once; where that fails, one by one, to name the line."""
     try:
         changes: list[Change] = msgspec.json.decode(b"[" + b",".join(lines) + b"]", type=list[Change])
     except msgspec.DecodeError:
@@ -103,17 +104,14 @@ def _decode(line: bytes, kind: Any, path: str, number: int) -> Any:
 class Recorder:
     """Watches a simulation's views from now on."""
 
-    def __init__(
-        self, sim: Simulation, membership: Literal["swim", "medley", "heartbeat"], drop: float, seed: int
-    ) -> None:
+    def __init__(self, sim: Simulation, membership: Protocol, drop: float, seed: int) -> None:
         self.sim, self.began = sim, sim.now
         self.membership, self.drop, self.seed = membership, drop, seed
         self.changes: list[Change] = []
-        self._views: dict[int, Any] = {}
         sim.watchers.append(self._on_fact)
 
     def snapshot(self, views: dict[int, Any]) -> None:
-        """The views as they are, by node; they are the changes at t = 0."""
+        """Note the views as they are, by node: they are the changes at t = 0."""
         for node, view in views.items():
             for member in view.members:
                 self._note(node, view, member)
@@ -165,7 +163,7 @@ class Player:
         self.sim.at(self.sim.now + REREAD, self._reread, "trace")
 
     def _catch_up(self) -> None:
-        """What has not changed between the trace's end and its start is not told twice."""
+        """Notify nodes of the changes up to now; what is alike at the trace's end and its start is not said twice."""
         news: dict[int, dict[NodeId, Member | None]] = {}
         changes, names, known = self.trace.changes, self._names, self._members
         while changes:

@@ -20,25 +20,34 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.config import need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
-from doyen.election.pole import Pole, PoleConfig, Promise
+from doyen.election.pole import Pole, PoleConfig, VoterRecord
 from doyen.election.pole.messages import Standing
 from doyen.errors import ConfigError
 from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.score.vectors import Scorer
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.runs import Figure, figure, run_many
 from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
-from doyen.sim.trace import Trace, combined_hash
+from doyen.sim.trace import Trace
 from doyen_papers.score.oracles import composite, preference
+from doyen_papers.studies.frame import simulation
 from doyen_papers.studies.pole_places import REQUESTS_PER_S, RTT_MAX_MS, Deployment, deployment
-from doyen_papers.studies.service import NIC_BITS_PER_S, Recovered, Replica, Served, State, tcp_bits_per_s
+from doyen_papers.studies.service import (
+    NIC_BITS_PER_S,
+    ComeBack,
+    Recovered,
+    Replica,
+    Request,
+    Served,
+    State,
+    tcp_bits_per_s,
+)
 
 ELECTION: Final = "election"
 PINGS: Final = "oracle"
@@ -56,7 +65,7 @@ CHOICES: Final[dict[str, Oracle]] = ORACLES | {"composite": composite((LATENCY, 
 
 
 def oracle_of(name: str) -> Oracle:
-    """One of `CHOICES`, or `preference:p3,p4`."""
+    """Return one of `CHOICES`, or the oracle of `preference:p3,p4`."""
     kind, colon, names = name.partition(":")
     if kind == "preference" and names:
         listed = [NodeId(node.strip()) for node in names.split(",")]
@@ -70,7 +79,7 @@ def oracle_of(name: str) -> Oracle:
     return CHOICES[name]
 
 
-class Setting(Struct, frozen=True, kw_only=True):
+class ServiceSetting(Struct, frozen=True, kw_only=True):
     deployment: str = "1"
     oracle: str = "latency"
     share: float | None = None  # Of all requests, from the deployment's data centre in question.
@@ -81,10 +90,6 @@ class Setting(Struct, frozen=True, kw_only=True):
     rtt_ms: float | None = None  # Between all data centres, instead of the deployment's.
 
     def __post_init__(self) -> None:
-        def need(holds: bool, field: str, wanted: str) -> None:
-            if not holds:
-                raise ConfigError(wanted, field=field)
-
         oracle_of(self.oracle)
         need(0 <= self.jitter <= 0.2, "jitter", f"{self.jitter:g} must be from 0 to 20%")
         need(0 <= self.snapshot_bytes <= SNAPSHOT_MAX, "snapshot", "must be 0 to 1 TB")
@@ -129,47 +134,36 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    setting: Setting
-    runs: int
-    seed: int
-    leaders_after: dict[str, int]
+    """Figures over many runs, for the papers."""
+
     mean: Figure | None
     worst: Figure | None
     by_centre: dict[str, Figure | None]
     before: Figure | None
-    election_time: Figure | None
     recovery_time: Figure | None
     timeline: dict[str, list[tuple[float, float, int]]]  # Of the first run.
-    trace_hash: str
 
 
 def study(
-    setting: Setting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
+    setting: ServiceSetting, *, runs: int, seed: int, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> Summary:
     results = run_many(partial(simulate, setting), runs, seed, jobs=jobs, progress=progress)
-    leaders = [result.leader_after or "nobody" for result in results]
     return Summary(
-        setting=setting,
-        runs=runs,
-        seed=seed,
-        leaders_after={name: leaders.count(name) for name in sorted(set(leaders))},
-        mean=figure([result.after["overall"].mean for result in results]),
-        worst=figure([result.after["overall"].worst for result in results]),
-        by_centre={name: figure([result.after[name].mean for result in results]) for name in results[0].after},
-        before=figure([result.before["overall"].mean for result in results]),
-        election_time=figure([result.election_time for result in results]),
-        recovery_time=figure([result.recovery_time for result in results]),
+        mean=figure(result.after["overall"].mean for result in results),
+        worst=figure(result.after["overall"].worst for result in results),
+        by_centre={name: figure(result.after[name].mean for result in results) for name in results[0].after},
+        before=figure(result.before["overall"].mean for result in results),
+        recovery_time=figure(result.recovery_time for result in results),
         timeline=results[0].timeline,
-        trace_hash=combined_hash([result.trace_hash for result in results]),
     )
 
 
-def simulate(setting: Setting, seed: int, *, trace: Trace | None = None) -> Run:
+def simulate(setting: ServiceSetting, seed: int, *, trace: Trace | None = None) -> Run:
     return _Experiment(setting, seed, trace).run()
 
 
 class Wire:
-    """What lies between two servers: half a round trip each way, jitter, in order; snapshots take their time."""
+    """The network between two servers: half a round trip each way, jitter, in order; snapshots take their time."""
 
     def __init__(self, place: Deployment, jitter: float, streams: Streams) -> None:
         self._place, self._jitter = place, jitter
@@ -189,20 +183,18 @@ class Wire:
         return at - now
 
     def _transfer(self, a: NodeId, b: NodeId, size: int, now: Instant) -> Duration:
-        """On a connection of its own, but all of a server's share its interface, one after the other."""
+        """Return how long a snapshot takes on its own connection; those of one server use its interface in turn."""
         begins = max(now, self._busy_until.get(a, 0))
         self._busy_until[a] = begins + seconds(8 * size / NIC_BITS_PER_S)
         return begins + seconds(8 * size / tcp_bits_per_s(self._place.between(a, b))) - now
 
 
 class _Experiment:
-    def __init__(self, setting: Setting, seed: int, trace: Trace | None) -> None:
+    def __init__(self, setting: ServiceSetting, seed: int, trace: Trace | None) -> None:
         self.setting, self.place = setting, setting.place()
-        self.streams = streams = Streams(seed)
-        network = NetworkConfig(delay=Delay(mean=0))
-        size = len(self.place.servers)
-        self.sim = sim = Simulation(Network(network, Topology(size, None), streams), streams, trace=trace)
-        self.wire = Wire(self.place, setting.jitter, streams)
+        self.sim = sim = simulation(seed, len(self.place.servers), NetworkConfig(delay=Delay(mean=0)), trace)
+        self.streams = sim.streams
+        self.wire = Wire(self.place, setting.jitter, sim.streams)
         sim.filters.append(lambda a, channel, b, message: self.wire.delay(a.name, b.name, message, sim.now))
         sim.network_changed()
         sim.watchers.append(self._on_fact)
@@ -237,7 +229,7 @@ class _Experiment:
         crashed = sim.by_name[before or self.place.leader]
         sent = {name: traffic.messages for name, traffic in sim.traffic.items()}
         for server in self.place.outdated:
-            sim.command(sim.by_name[server], SERVICE, "back")
+            sim.tell(sim.by_name[server], ComeBack(), channel=SERVICE)
         sim.crash(crashed)
         sim.run(until=END_AT)
         return self._result(before, sent)
@@ -260,7 +252,7 @@ class _Experiment:
         )
 
     def _latency(self, begin: Instant, end: Instant) -> dict[str, Latency]:
-        """Of requests that came in [begin, end), and were done."""
+        """Return the latency of requests that came from `begin` on, and were done by `end`."""
         found: dict[str, Latency] = {}
         weighed: list[tuple[float, float]] = []
         for (name, servers), share in zip(self.place.centres, self.place.shares, strict=True):
@@ -293,7 +285,7 @@ class _Experiment:
             self.sim.at(at, partial(self._come, server, interval, at), f"a client of {server}")
 
     def _come(self, server: NodeId, interval: Duration, at: Instant) -> None:
-        """To its server; if that is dead, to the next of the same data centre, once there is a leader again."""
+        """Let a client ask its server; if that is dead, the nearest one that lives, once there is a leader again."""
         self._plan(server, interval, at + interval)
         node = self.sim.by_name[self.homes.get(server, server)]
         if node.host is None:
@@ -301,7 +293,7 @@ class _Experiment:
                 return  # Sessions take long to expire; nobody could serve it anyway.
             node = self.sim.by_name[self._home(server)]
         self.request_no += 1
-        self.sim.command(node, SERVICE, "request", number=self.request_no)
+        self.sim.tell(node, Request(self.request_no), channel=SERVICE)
 
     def _home(self, dead: NodeId) -> NodeId:
         alive = [server for server in self.place.servers if self.sim.by_name[server].host is not None]
@@ -310,7 +302,7 @@ class _Experiment:
         return nearest
 
     def _inherited(self, server: NodeId) -> float:
-        """Requests per second of clients that came over from a dead server of its data centre: it need not be told."""
+        """Return the requests per second of clients that came over from a dead server of its data centre."""
         dead = [node.name for node in self.sim.nodes if node.host is None and self.sim.now >= CRASH_AT]
         gained = 0.0
         for name in dead:
@@ -361,7 +353,7 @@ class _Experiment:
                 node.rng(ELECTION),
                 voters=servers,
                 score=score,
-                restored=Promise(FIRST_EPOCH - 1),
+                restored=VoterRecord(FIRST_EPOCH - 1),
             ),
         )
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, ms
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -26,7 +27,7 @@ RETRY: Final[Duration] = ms(500)
 
 
 def tcp_bits_per_s(rtt_ms: float, window_bytes: float = WINDOW_BYTES) -> float:
-    """[POLE Fig. 3] What one connection carries."""
+    """[POLE Fig. 3] Return what one connection carries."""
     return NIC_BITS_PER_S if rtt_ms <= 0 else min(NIC_BITS_PER_S, 8 * window_bytes / (rtt_ms / 1e3))
 
 
@@ -80,6 +81,16 @@ class Serving(Struct, frozen=True, array_like=True, tag="v"):
     epoch: int
 
 
+class Request(Command, frozen=True):
+    """Serve that request of a client."""
+
+    number: int
+
+
+class ComeBack(Command, frozen=True):
+    """Take part again after a crash."""
+
+
 class LearnAgain(Struct, frozen=True):
     epoch: int
 
@@ -119,6 +130,10 @@ class Replica:
         self._learned: dict[NodeId, int] = {}
         self._in_sync: set[NodeId] = set()
         self._pulling = False
+        out.subscribe(Request, self.on_request)
+        out.subscribe(ComeBack, self.on_come_back)
+        out.subscribe(LeaderElected, self.on_leader_elected)
+        out.subscribe(LeaderLost, self.on_leader_lost)
 
     @property
     def quorum(self) -> int:
@@ -129,13 +144,12 @@ class Replica:
     def start(self, now: Instant) -> None:
         pass
 
-    def request(self, now: Instant, number: int) -> None:
-        """From a client."""
-        self._waiting[number] = now
-        self._forward(number, now)
+    def on_request(self, command: Request, now: Instant) -> None:
+        self._waiting[command.number] = now
+        self._forward(command.number, now)
 
-    def back(self, now: Instant) -> None:
-        """[POLE §4.4] Killed, and started again when the leader is about to crash."""
+    def on_come_back(self, command: ComeBack, now: Instant) -> None:
+        """[POLE §4.4] Return after having been killed, when the leader is about to crash."""
         self.away = False
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
@@ -221,7 +235,7 @@ class Replica:
             self._out.emit(Served(request, arrived_at))
 
     def _forward_waiting(self, now: Instant) -> None:
-        """A leader serves again: what waited is forwarded, in the order of its coming."""
+        """Forward the requests that waited, in the order of their arrival: a leader serves again."""
         for number in list(self._waiting):
             self._forward(number, now)
 
@@ -241,7 +255,7 @@ class Replica:
         self._out.set_timer(LearnAgain(self.epoch), now + RETRY)
 
     def _catch_up(self, now: Instant) -> None:
-        """Once a quorum has answered: pull what is missing, then push."""
+        """Pull what is missing, then push, once a quorum has answered."""
         if self.serving or self._pulling or len(self._learned) < self.quorum:
             return
         fattest = max(self._learned, key=lambda node: (self._learned[node], order(node)))

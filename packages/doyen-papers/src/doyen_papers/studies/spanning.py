@@ -19,21 +19,21 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, seconds
+from doyen.core.commands import Initiate
+from doyen.core.config import need
 from doyen.core.host import Host, Port
 from doyen.core.ids import NodeId, node_id
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
 from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.messages import Ack, Eim, Mqfm
+from doyen.election.spanning.messages import NAMES, Ack, Eim, Mqfm
 from doyen.errors import ConfigError, InvariantViolated
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace
 from doyen_papers.score.graph import distances, regions
+from doyen_papers.studies.frame import simulation
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]
@@ -45,7 +45,7 @@ KINDS: Final = ("eim", "ack", "agm", "mqfm", "ldm", "request")
 _OF_REQUEST: Final = frozenset({"request", "notyet", "enquire", "state", "reset"})
 CALM_PULSES: Final = 4
 HOPS_MAX: Final = 1_000_000
-ROUNDS_MAX: Final = 200  # So many waits for a declaration after the last failure, and a run counts as never ending.
+ROUNDS_MAX: Final = 200  # Waits for a declaration after the last failure until a run counts as never ending.
 
 
 class Graph(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Graph(Struct, frozen=True):
 
 
 def graph(edges: Iterable[Edge], quality: Mapping[str, float]) -> Graph:
-    """Checked; a node that only `quality` names has no links."""
+    """Return a graph after checks; a node that only `quality` names has no links."""
     seen: dict[tuple[str, ...], Edge] = {}
     for a, b in edges:
         for name in (a, b):
@@ -86,19 +86,19 @@ def graph(edges: Iterable[Edge], quality: Mapping[str, float]) -> Graph:
 
 
 class Failure(Struct, frozen=True):
-    """What the world does, and when."""
+    """A failure or a return, and its time."""
 
     what: What
     who: tuple[NodeId, ...]  # A node, or the two ends of a link.
     at: float  # In units.
 
 
-class Setting(Struct, frozen=True, kw_only=True):
+class SpanningSetting(Struct, frozen=True, kw_only=True):
     graph: Graph
     initiators: tuple[NodeId, ...]
     delay: Literal["unit", "random"] = "unit"
     failures: tuple[Failure, ...] = ()
-    silent: bool = False  # Nobody is told of failures.
+    silent: bool = False  # Neighbours are not notified of failures.
     co_parent_hops: int = 3
     diameter_max: int = 0  # 0: N − 1, which no tree exceeds.
     pulse_units: float = 0.0  # 0: none.
@@ -111,20 +111,16 @@ class Setting(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         known, edges = set(self.graph.nodes), {frozenset(edge) for edge in self.graph.edges}
         for node in self.initiators:
-            if node not in known:
-                raise ConfigError(f"{node} is not a node of the graph", field="initiators")
-        if not self.initiators:
-            raise ConfigError("must name at least one node", field="initiators")
+            need(node in known, "initiators", f"{node} is not a node of the graph")
+        need(bool(self.initiators), "initiators", "must name at least one node")
         for failure in self.failures:
-            shown = f"{'-'.join(failure.who)}@{failure.at:g}"
-            if len(failure.who) == 2 and frozenset(failure.who) not in edges:
-                raise ConfigError(f"{shown}: the graph has no such edge", field=failure.what)
-            if len(failure.who) == 1 and failure.who[0] not in known:
-                raise ConfigError(f"{shown}: the graph has no such node", field=failure.what)
-            if not 0 <= failure.at <= HOPS_MAX:
-                raise ConfigError(f"{shown}: the time must be 0 or more, at most {HOPS_MAX}", field=failure.what)
-        if not 0 <= self.pulse_units <= HOPS_MAX:
-            raise ConfigError(f"{self.pulse_units:g} must be from 4 to {HOPS_MAX} hops; 0: none", field="pulse")
+            who, shown = failure.who, f"{'-'.join(failure.who)}@{failure.at:g}"
+            need(len(who) != 2 or frozenset(who) in edges, failure.what, f"{shown}: the graph has no such edge")
+            need(len(who) != 1 or who[0] in known, failure.what, f"{shown}: the graph has no such node")
+            in_time = 0 <= failure.at <= HOPS_MAX
+            need(in_time, failure.what, f"{shown}: the time must be 0 or more, at most {HOPS_MAX}")
+        pulse = self.pulse_units
+        need(pulse == 0 or 4 <= pulse <= HOPS_MAX, "pulse", f"{pulse:g} must be from 4 to {HOPS_MAX} hops; 0: none")
 
     def config(self) -> SpanningConfig:
         more = {"pulse_interval": round(self.pulse_units * UNIT)} if self.pulse_units else {}
@@ -175,7 +171,7 @@ class Run(Struct, kw_only=True):
 
 
 def simulate(
-    setting: Setting,
+    setting: SpanningSetting,
     seed: int,
     *,
     trace: Trace | None = None,
@@ -189,18 +185,15 @@ def simulate(
 
 
 class Experiment:
-    """One run, and what is seen of it from outside."""
+    """One run, and an account of it from outside."""
 
-    def __init__(self, setting: Setting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
+    def __init__(self, setting: SpanningSetting, seed: int, *, trace: Trace | None = None, log: bool = False) -> None:
         self.setting, self.config = setting, setting.config()
         self.adjacent = setting.graph.neighbours()
         hop = round(UNIT * setting.slowness)
         delay = Delay(mean=hop) if setting.delay == "unit" else Delay(model="uniform", mean=hop // 2, spread=hop // 2)
-        streams = Streams(seed)
-        network = Network(
-            NetworkConfig(delay=delay, fifo=setting.fifo), Topology(len(setting.graph.nodes), None), streams
-        )
-        self.sim = sim = Simulation(network, streams, trace=trace)
+        network = NetworkConfig(delay=delay, fifo=setting.fifo)
+        self.sim = sim = simulation(seed, len(setting.graph.nodes), network, trace)
         sim.filters.append(self._on_send)
         sim.watchers.append(self._on_fact)
         sim.network_changed()
@@ -221,7 +214,7 @@ class Experiment:
         for node in self.nodes.values():
             sim.start(node)
         for name in sorted(setting.initiators, key=order):
-            sim.at(0, partial(sim.command, self.nodes[name], CHANNEL, "initiate"), f"{name} initiates")
+            sim.at(0, partial(sim.tell, self.nodes[name], Initiate(), channel=CHANNEL), f"{name} initiates")
         for failure in setting.failures:
             when = round(failure.at * UNIT)
             sim.at(when, partial(self._apply, failure), f"{failure.what} {'-'.join(failure.who)}")
@@ -250,7 +243,7 @@ class Experiment:
         return self.nodes[name].host is not None
 
     def linked(self, name: NodeId) -> list[NodeId]:
-        """Its neighbours, over links that work, as far as both ends live."""
+        """Return the living neighbours of a node, over links that work."""
         return [
             other for other in self.adjacent[name] if self.alive(other) and frozenset((name, other)) not in self.cut
         ]
@@ -323,7 +316,7 @@ class Experiment:
     def _on_send(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
         if receiver.name not in self.adjacent[sender.name]:
             raise InvariantViolated(f"{sender.name} speaks to {receiver.name}, which is not its neighbour: {message}")
-        kind = message.__class__.__name__.lower()
+        kind = NAMES[message.__class__]
         self.kinds[kind] += 1
         size = 8 * len(encode(message))
         if size > self.bits.get(kind, 0):
@@ -348,7 +341,7 @@ class Experiment:
             parents.setdefault(sender, receiver)
 
     def _fall(self, name: NodeId) -> None:
-        """If it still conducts, and nobody lower does."""
+        """Let a node fail if it still conducts, and no lower one does."""
         self.doomed.discard(name)
         machine = self.machine(name)
         if machine is not None and machine.electing and machine.election and machine.election.initiator == name:
@@ -375,7 +368,7 @@ class Experiment:
             self.sim.at(self._looking_at, self._look, "failure detector")
 
     def _look(self) -> None:
-        """One node of each region that believes in a leader who is not there."""
+        """Notify one node of each region that believes in a leader who is not there."""
         if self._looking_at == self.sim.now:
             self._looking_at = -1
         for members in self.regions():

@@ -14,21 +14,15 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
-from doyen.core.link import LinkChanged
 from doyen.core.order import order
-from doyen.election.spanning.comparators import FloodMax, Vkt
 from doyen.errors import InvariantViolated
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
-from doyen_papers.score.graph import regions
-from doyen_papers.studies.spanning import CHANNEL, UNIT, Graph, Setting, simulate
+from doyen_papers.studies.comparators import BeginRound, FloodMax, Vkt
+from doyen_papers.studies.spanning import CHANNEL, UNIT, Experiment, Failure, Graph, SpanningSetting, simulate
 
 Algorithm = Literal["spanning", "flooding", "vkt"]
 _MACHINES: Final[dict[str, Callable[..., FloodMax | Vkt]]] = {"flooding": FloodMax, "vkt": Vkt}
@@ -43,12 +37,13 @@ class Cost(Struct, frozen=True):
 def compare(
     algorithm: Algorithm, found: Graph, initiator: NodeId, seed: int, *, random: bool = False, unstable: bool = False
 ) -> Cost:
-    if algorithm == "spanning":
-        setting = Setting(graph=found, initiators=(initiator,), delay="random" if random else "unit", unstable=unstable)
-        last: list[Instant] = []
-        run = simulate(setting, seed, prepare=lambda e: e.sim.watchers.append(partial(_note, last)))
-        return Cost(run.messages["total"], run.declared_at, last[-1] / UNIT)
-    return _Comparison(algorithm, found, seed, random=random, unstable=unstable).run(initiator)
+    delay: Literal["unit", "random"] = "random" if random else "unit"
+    setting = SpanningSetting(graph=found, initiators=(initiator,), delay=delay, unstable=unstable)
+    if algorithm != "spanning":
+        return _Comparison(algorithm, setting, seed).compare(initiator)
+    last: list[Instant] = []
+    run = simulate(setting, seed, prepare=lambda e: e.sim.watchers.append(partial(_note, last)))
+    return Cost(run.messages["total"], run.declared_at, last[-1] / UNIT)
 
 
 def _note(last: list[Instant], node: SimNode, channel: str, fact: Any, now: Instant) -> None:
@@ -56,21 +51,18 @@ def _note(last: list[Instant], node: SimNode, channel: str, fact: Any, now: Inst
         last.append(now)
 
 
-class _Comparison:
-    def __init__(self, algorithm: Algorithm, found: Graph, seed: int, *, random: bool, unstable: bool) -> None:
-        delay = Delay(model="uniform", mean=UNIT // 2, spread=UNIT // 2) if random else Delay(mean=UNIT)
-        streams = Streams(seed)
-        self.sim = Simulation(Network(NetworkConfig(delay=delay), Topology(len(found.nodes), None), streams), streams)
-        self.algorithm, self.graph, self.unstable, self.seed = algorithm, found, unstable, seed
-        self.adjacent = found.neighbours()
+class _Comparison(Experiment):
+    """A comparator on the same graph, with the same failures; its conductors are begun from outside."""
+
+    def __init__(self, algorithm: Algorithm, setting: SpanningSetting, seed: int) -> None:
+        self.algorithm, self.seed = algorithm, seed
         self.told: list[Instant] = []
         self.named: dict[NodeId, NodeId] = {}
         self.conducting: set[NodeId] = set()
         self.round_no = 0
-        self.sim.watchers.append(self._watch)
-        self.nodes = {name: self.sim.add(name, self._setup) for name in found.nodes}
+        super().__init__(setting, seed)
 
-    def run(self, initiator: NodeId) -> Cost:
+    def compare(self, initiator: NodeId) -> Cost:
         for node in self.nodes.values():
             self.sim.start(node)
         self.sim.at(0, partial(self._conduct, initiator), "initiate")
@@ -80,11 +72,14 @@ class _Comparison:
         return Cost(self.sim.message_count, declared_at, self.told[-1] / UNIT)
 
     def _setup(self, node: SimNode, host: Host) -> None:
-        standing, neighbours = self.graph.quality[node.name], self.adjacent[node.name]
+        standing, neighbours = self.setting.graph.quality[node.name], self.adjacent[node.name]
         build = _MACHINES[self.algorithm]
         host.add(CHANNEL, lambda out: build(node.name, out, standing=standing, neighbours=neighbours))
 
-    def _watch(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+    def _on_send(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
+        return 0  # The simulation counts messages, whatever they are.
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         self.named[node.name] = fact.term.leader
         self.told.append(now)
 
@@ -93,36 +88,28 @@ class _Comparison:
     def _conduct(self, name: NodeId) -> None:
         self.round_no += 1
         self.conducting.add(name)
-        self.sim.command(self.nodes[name], CHANNEL, "initiate", round_no=self.round_no)
-        if self.unstable and name != self.graph.nodes[-1]:
+        self.sim.tell(self.nodes[name], BeginRound(self.round_no), channel=CHANNEL)
+        if self.setting.unstable and name != self.setting.graph.nodes[-1]:
             self.sim.at(self.sim.now + UNIT, partial(self._fall, name), f"{name} is unstable")
 
     def _fall(self, name: NodeId) -> None:
-        node = self.nodes[name]
-        assert node.host is not None
-        if node.host.ports[CHANNEL].machine.done:  # type: ignore[attr-defined]
-            return
-        self.sim.cut(f"node {name}", [(node, self.nodes[other]) for other in self.adjacent[name]])
-        self.sim.crash(node)
-        self.conducting.discard(name)
-        self.named.pop(name, None)
-        for other in self.adjacent[name]:
-            self.sim.tell(self.nodes[other], LinkChanged(name, False))
-        self.sim.at(self.sim.now + UNIT, self._look, "failure detector")
+        machine: Any = self.nodes[name].ports[CHANNEL].machine
+        if not machine.done:
+            self.conducting.discard(name)
+            self.named.pop(name, None)
+            self._apply(Failure("fail-node", (name,), 0.0))
 
     def _look(self) -> None:
-        for members in self._regions():
+        """Let the lowest node of each region conduct in which nobody does."""
+        for members in self.regions():
             if not self.conducting & set(members):
-                self._conduct(NodeId(members[0]))
-
-    def _regions(self) -> list[list[str]]:
-        alive = {name for name, node in self.nodes.items() if node.host is not None}
-        return regions({name: [other for other in self.adjacent[name] if other in alive] for name in alive})
+                self._conduct(members[0])
 
     def _check(self) -> None:
-        for members in self._regions():
-            best = min(members, key=lambda name: (-self.graph.quality[NodeId(name)], order(name)))
-            named = {self.named.get(NodeId(name)) for name in members}
+        quality = self.setting.graph.quality
+        for members in self.regions():
+            best = min(members, key=lambda name: (-quality[name], order(name)))
+            named = {self.named.get(name) for name in members}
             if named != {best}:
                 raise InvariantViolated(
                     f"{self.algorithm} elected {named} in {', '.join(members)}, the best is {best} (seed {self.seed})"

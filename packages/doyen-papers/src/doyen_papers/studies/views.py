@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from doyen.core.ids import NodeId
-from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
+from doyen.core.view import Member, MembershipView, ViewChanged, ViewEditor
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 
@@ -19,7 +19,7 @@ class ToldViews:
         return self._editor(node).view
 
     def set(self, node: SimNode, members: Iterable[Member]) -> None:
-        """Puts these into the node's view, and tells it what changed."""
+        """Put these into the node's view, and notify it of what changed."""
         editor = self._editor(node.name)
         changed = tuple(member.node for member in members if editor.put(member))
         if changed:
@@ -36,24 +36,12 @@ class ToldViews:
     def tell(self, node: SimNode, changed: tuple[NodeId, ...]) -> None:
         self.sim.tell(node, ViewChanged(self.view(node.name), changed))
 
-    def tell_again(self, node: SimNode) -> None:
-        """To a node that has just started: the whole view."""
-        self.tell(node, tuple(self.view(node.name).members))
-
     def complete(self, nodes: Iterable[SimNode], counts: Mapping[NodeId, Mapping[NodeId, int]] | None = None) -> None:
-        """Everybody knows everybody; `counts` says how often each suspected each."""
+        """Let everybody know everybody; `counts` says how often each suspected each."""
         everybody = list(nodes)
         for node in everybody:
             suspected = (counts or {}).get(node.name, {})
             self.set(node, [Member(node=o.name, suspicion_count=suspected.get(o.name, 0)) for o in everybody])
-
-    def missing_count(self, member: NodeId, among: Iterable[SimNode]) -> int:
-        """c_i: how many of these nodes' views lack it."""
-        return sum(1 for node in among if node.name != member and not self.knows(node.name, member))
-
-    def knows(self, node: NodeId, member: NodeId) -> bool:
-        view = self.view(node)
-        return member in view and view[member].status in (Status.ALIVE, Status.SUSPECTED)
 
     def _editor(self, node: NodeId) -> ViewEditor:
         editor = self._editors.get(node)

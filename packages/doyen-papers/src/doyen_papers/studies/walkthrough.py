@@ -1,6 +1,8 @@
 """The papers' worked examples, played by the real machines: every step as the paper prints it.  [CTOL Fig. 1, 2]"""
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 from typing import Any, Final
@@ -8,6 +10,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
+from doyen.core.commands import Initiate
+from doyen.core.config import load
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.election.churn.config import CTolerantConfig, Variant
@@ -21,11 +25,9 @@ from doyen.election.churn.messages import (
     ResponseCounted,
 )
 from doyen.errors import ConfigError
-from doyen.sim.engine import Simulation
-from doyen.sim.network import Delay, Network, NetworkConfig
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
-from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
+from doyen_papers.studies.frame import simulation
 from doyen_papers.studies.views import ToldViews
 
 CHANNEL: Final = "election"
@@ -35,43 +37,26 @@ HOP: Final[Duration] = ms(10)
 class Example(Struct, frozen=True, kw_only=True):
     """One of the paper's snapshots.  Nodes are called by their hash."""
 
-    variant: Variant
+    variant: Variant  #: of the election
     node_count: int
     missing_max: int
     initiator: int
     asked: tuple[int, ...]
-    arrivals: tuple[int, ...]  # In which order responses come in.
+    arrivals: tuple[int, ...]  #: In which order responses come in.
     candidate_count: int = 5
     unhealthy_count: int = 5
-    counts: Mapping[int, Mapping[int, int]] = MappingProxyType({})  # Who suspected whom how often.
+    counts: tuple[tuple[int, ...], ...] = ()  #: By row: how often each suspected each.
 
 
+_FILE: Final = Path(__file__).with_suffix(".toml")
 EXAMPLES: Final = {
-    "ctol/figure1": Example(
-        variant="base", node_count=4, missing_max=2, initiator=3, asked=(0, 1, 2), arrivals=(0, 1, 2)
-    ),
-    "ctol/figure2": Example(
-        variant="hybrid",
-        node_count=5,
-        missing_max=2,
-        initiator=4,
-        asked=(0, 1, 4),
-        arrivals=(4, 0, 1),
-        candidate_count=2,
-        unhealthy_count=2,
-        counts={
-            0: {1: 2, 2: 1, 3: 4, 4: 0},
-            1: {0: 5, 2: 0, 3: 2, 4: 1},
-            2: {0: 2, 1: 2, 3: 3, 4: 1},
-            3: {0: 3, 1: 0, 2: 2, 4: 1},
-            4: {0: 0, 1: 1, 2: 0, 3: 2},
-        },
-    ),
+    name: load(Example, data, f"{_FILE}: {name}")
+    for name, data in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
 
 
 class Step(Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """What the initiator had after one more response; candidates without the excluded, as the paper shows them."""
+    """The initiator's state after one more response; candidates without the excluded, as the paper shows them."""
 
     sender: int
     excluded: dict[str, int]
@@ -89,14 +74,14 @@ class Walk(Struct, frozen=True, kw_only=True):
 
 
 def walk(name: str, *, late: Mapping[int, Duration] = MappingProxyType({})) -> Walk:
-    """Plays an example; `late` holds back the LEADERs of these nodes."""
+    """Play an example; `late` holds back the LEADERs of these nodes."""
     if name not in EXAMPLES:
         raise ConfigError(f"{name!r} is not an example: one of {', '.join(EXAMPLES)}")
     return _Walk(EXAMPLES[name], late).run()
 
 
 class _Scripted(Random):
-    """Asks whom the paper asks."""
+    """A random stream that draws the nodes that the paper asks."""
 
     def __init__(self, asked: tuple[int, ...]) -> None:
         super().__init__(0)
@@ -111,9 +96,7 @@ class _Scripted(Random):
 class _Walk:
     def __init__(self, example: Example, late: Mapping[int, Duration]) -> None:
         self.example, self.late = example, late
-        streams = Streams(1)
-        network = NetworkConfig(delay=Delay(mean=HOP))
-        self.sim = Simulation(Network(network, Topology(example.node_count, None), streams), streams)
+        self.sim = simulation(1, example.node_count, NetworkConfig(delay=Delay(mean=HOP)))
         self.sim.filters.append(self._hold_back)
         self.sim.network_changed()
         self.sim.watchers.append(self._on_fact)
@@ -134,19 +117,19 @@ class _Walk:
     def run(self) -> Walk:
         for node in self.nodes:
             self.sim.start(node)
-        names = {i: NodeId(str(i)) for i in range(len(self.nodes))}
-        counts = {names[i]: {names[j]: n for j, n in row.items()} for i, row in self.example.counts.items()}
+        rows = zip(self.nodes, self.example.counts, strict=False)
+        counts = {node.name: {o.name: n for o, n in zip(self.nodes, row, strict=True)} for node, row in rows}
         ToldViews(self.sim).complete(self.nodes, counts)
-        self.sim.command(self.nodes[self.example.initiator], CHANNEL, "initiate")
+        self.sim.tell(self.nodes[self.example.initiator], Initiate(), channel=CHANNEL)
         self.sim.run(until=seconds(5))
-        leaders = {node.host.ports[CHANNEL].machine.leader for node in self.nodes if node.host}  # type: ignore[attr-defined]
+        machines: list[Any] = [node.ports[CHANNEL].machine for node in self.nodes]
         return Walk(
             steps=self.steps,
             notified=self.notified,
             unicasts=self.unicasts,
             multicasts=self.multicasts,
             leader=self.notified[-1],
-            agreed=leaders == {NodeId(str(self.notified[-1]))},
+            agreed={machine.leader for machine in machines} == {NodeId(str(self.notified[-1]))},
         )
 
     def _setup(self, node: SimNode, host: Host) -> None:
@@ -158,7 +141,7 @@ class _Walk:
         )
 
     def _hold_back(self, sender: SimNode, channel: str, receiver: SimNode, message: Any) -> Duration:
-        """Responses arrive in the paper's order, one after the other."""
+        """Delay responses, so that they arrive in the paper's order, one after the other."""
         if isinstance(message, Response):
             return self.example.arrivals.index(sender.index) * 3 * HOP
         if not isinstance(message, Query | NotifyLeader):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from doyen.core.clock import FOREVER, ms, seconds
+from doyen.core.commands import Initiate
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.view import Member, Status
@@ -57,7 +58,7 @@ def elect(
         views.set(nodes[i], [Member(node=NodeId(str(m)), status=Status.FAILED) for m in members])
     for i in dead:
         sim.crash(nodes[i])
-    sim.command(nodes[-1], CHANNEL, "initiate")
+    sim.tell(nodes[-1], Initiate(), channel=CHANNEL)
     sim.run(until=seconds(4))
     return [_leader(node) for node in nodes]
 

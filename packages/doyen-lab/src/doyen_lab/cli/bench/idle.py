@@ -2,23 +2,27 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from doyen.cli.output import progress
 from doyen.core.clock import seconds
 from doyen.election.announce import AnnounceConfig
 from doyen.errors import InvariantViolated
 from doyen.net.driver import boot_time_ns
-from doyen.testing.processes import LocalCluster
+from doyen.testing.processes import config_flags
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import check_positive, report, table
-from doyen_lab.netns import NODES_MAX, QUIET_AFTER_S, Counters, Namespace, Namespaces
+from doyen_lab.cli.bench.shared import check_positive, report, table, with_groups
+from doyen_lab.contest.entrant import Entrant
+from doyen_lab.contest.ours import MULTICAST, PORT, Ours, reach
+from doyen_lab.netns import NODES_MAX, QUIET_AFTER_S, Counters, Namespaces
 
 BYTES_PER_S_MAX = 600  # What 16 nodes may send at T_A = 1 s.
 ZOOKEEPER_BYTES_PER_S = 3570  # 16 servers, counted alike.  [design.md §7]
-MULTICAST = "239.192.0.1:7600"  # Nobody else is in these namespaces.
+PATIENCE_S = 50.0
 
 
 class IdleMember(Struct, frozen=True, kw_only=True):
@@ -37,7 +41,7 @@ class IdleMember(Struct, frozen=True, kw_only=True):
 
 
 class Idle(Struct, frozen=True, kw_only=True):
-    """What all members sent, by their own ends of their veth pairs: headers are included, a multicast counts once."""
+    """The traffic of all members, by their own ends of their veth pairs: headers included, a multicast once."""
 
     nodes: int
     seconds: float  # As measured.
@@ -56,47 +60,48 @@ class Idle(Struct, frozen=True, kw_only=True):
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every member.")
 def command(nodes: int, seconds_: float, as_json: bool) -> None:
     check_positive("--seconds", seconds_)
-    with Namespaces(nodes) as network:
-        result = run(_measure(network, seconds_))
-    report(result, as_json, _print)
+    report(
+        run(with_groups(lambda folder: [_group(nodes, folder)], lambda groups: _measure(groups[0], seconds_))),
+        as_json,
+        _print,
+    )
 
 
-async def _measure(network: Namespaces, seconds_: float) -> Idle:
-    config = AnnounceConfig(announce_interval=seconds(1), group_size=len(network.nodes))
-    hosts = {f"n{i:02}": host for i, host in enumerate(network.nodes, 1)}
-    async with LocalCluster("idle", config, flags=["--multicast", MULTICAST]) as cluster:
-        for name, host in hosts.items():
-            await cluster.start(name, "--bind", f"{host.ipv4}:0", wrap=host.wrap)
-        await cluster.until_started(20.0 + len(hosts))
-        await cluster.agreement(30, on=max(hosts), unchanged_s=QUIET_AFTER_S)
-        before, began = _count(hosts), boot_time_ns()
-        await _wait(seconds_)
-        after, ended = _count(hosts), boot_time_ns()
-        if cluster.agreed() != max(hosts) or len(cluster.alive()) < len(hosts):
-            raise InvariantViolated("the group was not idle: its leader changed while nothing happened to it")
-        members = []
-        for name, host in hosts.items():
-            member, moved = cluster.members[name], after[name].since(before[name])
-            members.append(
-                IdleMember(
-                    name=name,
-                    pid=member.pid,
-                    namespace=host.name,
-                    namespace_inode=os.stat(f"/proc/{member.pid}/ns/net").st_ino,
-                    interface=host.interface,
-                    address=member.address or "",
-                    tx_bytes=moved.tx_bytes,
-                    tx_packets=moved.tx_packets,
-                    rx_bytes=moved.rx_bytes,
-                    rx_packets=moved.rx_packets,
-                )
-            )
+def _group(nodes: int, folder: Path) -> Ours:
+    network, names = Namespaces(nodes), [f"n{i:02}" for i in range(1, nodes + 1)]
+    config = AnnounceConfig(announce_interval=seconds(1), group_size=nodes)
+    flags = ["--group", "idle", *config_flags(config), "--multicast", MULTICAST]
+    return Ours("idle", network, folder, flags, lambda i: reach(network, i, ()), names=names)
+
+
+async def _measure(group: Entrant, seconds_: float) -> Idle:
+    best = max(group.names)
+    await group.start_all()
+    await group.settled(PATIENCE_S + group.size, QUIET_AFTER_S)
+    before, began = _count(group), boot_time_ns()
+    await _wait(seconds_)
+    after, ended = _count(group), boot_time_ns()
+    named = group.ledger.known(group.names)
+    if named is None or named[0] != best or named[1] > began or len(group.processes.alive()) < group.size:
+        raise InvariantViolated("the group was not idle: its leader changed while nothing happened to it")
+    members = [
+        IdleMember(
+            name=name,
+            pid=pid,
+            namespace=host.name,
+            namespace_inode=os.stat(f"/proc/{pid}/ns/net").st_ino,
+            interface=host.interface,
+            address=f"{host.ipv4}:{PORT}",
+            **asdict(after[name].since(before[name])),
+        )
+        for name, pid, host in group.entries()
+    ]
     elapsed_s = (ended - began) / 1e9
     bytes_per_s = sum(member.tx_bytes for member in members) / elapsed_s
     return Idle(
         nodes=len(members),
         seconds=elapsed_s,
-        leader=max(hosts),
+        leader=best,
         bytes_per_s=bytes_per_s,
         packets_per_s=sum(member.tx_packets for member in members) / elapsed_s,
         bytes_per_s_max=BYTES_PER_S_MAX,
@@ -106,8 +111,8 @@ async def _measure(network: Namespaces, seconds_: float) -> Idle:
     )
 
 
-def _count(hosts: dict[str, Namespace]) -> dict[str, Counters]:
-    return {name: host.counters() for name, host in hosts.items()}
+def _count(group: Entrant) -> dict[str, Counters]:
+    return {name: host.counters() for name, host in group.hosts.items()}
 
 
 async def _wait(seconds_: float) -> None:

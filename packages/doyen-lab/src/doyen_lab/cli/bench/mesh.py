@@ -1,14 +1,13 @@
 """`doyen bench mesh`: the four churn-tolerant elections as real processes on one mesh."""
 
 import sys
-from contextlib import AsyncExitStack
 
 import click
 from msgspec.structs import replace
 
 from doyen.cli.output import print_json
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import check_mesh, mesh_flags, missing_max_flag, new_folder, say
+from doyen_lab.cli.bench.shared import check_mesh, mesh_flags, missing_max_flag, say, with_groups
 from doyen_lab.contest.elections import Completion, elections
 from doyen_lab.contest.ours import MeshTimers, on_mesh, paper_missing_max
 from doyen_lab.mesh import Mesh
@@ -27,22 +26,18 @@ def command(drop: float, kills: int, rows: int, columns: int, missing_max: int |
     check_mesh(drop, rows, columns, hosts_min=4)
     timers = MeshTimers(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
     with Mesh(rows, columns, tenants=PROTOCOLS, drop=drop) as mesh:
-        result = run(_measure(mesh, timers, kills))
+        result = run(
+            with_groups(
+                lambda folder: [on_mesh(mesh, name, replace(timers, election=name), folder) for name in PROTOCOLS],
+                lambda groups: elections(groups, kills, on_step=say),
+            )
+        )
     if as_json:
         print_json(result)
     else:
         _print(result)
     if any(found.never for found in result.values()):
         sys.exit(1)
-
-
-async def _measure(mesh: Mesh, timers: MeshTimers, kills: int) -> dict[str, Completion]:
-    async with AsyncExitStack() as stack:
-        folder = new_folder(stack)
-        groups = [on_mesh(mesh, name, replace(timers, election=name), folder) for name in PROTOCOLS]
-        for group in groups:
-            await stack.enter_async_context(group)
-        return await elections(groups, kills, on_step=say)
 
 
 def _print(result: dict[str, Completion]) -> None:

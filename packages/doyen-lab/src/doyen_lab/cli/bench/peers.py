@@ -1,7 +1,8 @@
 """`doyen bench peers`: leadership as an application sees it, ours beside other people's, in one run."""
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
@@ -10,19 +11,21 @@ from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
     check_positive,
     check_seconds,
-    new_folder,
     print_processes,
     report,
     say,
     table,
+    with_groups,
 )
+from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.entrants import OURS, PEERS, entrant, missing
 from doyen_lab.contest.figures import Fault
 from doyen_lab.contest.peers import Absent, Check, Contest, Figures, checks, is_ours, measure, takeovers_of
 from doyen_lab.iproute import check_rights, room_for_neighbours
 
+T = TypeVar("T")
 NODES_MAX = 64
-TOGETHER_MAX = 32  # Sizes that come to so many nodes are measured at the same time.
+TOGETHER_MAX = 32  # Sizes are measured at the same time while their sum is at most this.
 
 
 @click.command("peers", help="Leaders lost and replaced, and what that costs: doyen beside other systems (root).")
@@ -62,9 +65,19 @@ def command(
     absent = [Absent(system=name, nodes=n, why=why) for name in named if (why := missing(name)) for n in sizes]
     here = [name for name in named if not missing(name)]
     results: list[Figures | Absent] = []
+    course = partial(
+        measure,
+        warm_up_s=warm_up,
+        idle_s=idle_seconds,
+        kills=kills,
+        cuts=cuts,
+        more_s=more_seconds,
+        seed=seed,
+        on_step=say,
+    )
     for batch in batches(sizes):
         with room_for_neighbours(sum(n * n for n in batch) * (len(own) + len(here))):
-            results += run(_measure(batch, here, own, warm_up, idle_seconds, kills, cuts, more_seconds, seed))
+            results += run(_measured(batch, [*here, *own], course))
     systems = [entry for entry in results if isinstance(entry, Figures)]
     absent += [entry for entry in results if isinstance(entry, Absent)]
     found = checks(systems)
@@ -103,33 +116,11 @@ def batches(sizes: Sequence[int]) -> list[list[int]]:
     return found
 
 
-async def _measure(
-    sizes: Sequence[int],
-    peers: Sequence[str],
-    own: Sequence[str],
-    warm_up_s: float,
-    idle_s: float,
-    kills: int,
-    cuts: int,
-    more_s: float,
-    seed: int,
-) -> list[Figures | Absent]:
-    async with AsyncExitStack() as stack:
-        folder = new_folder(stack)
-        groups = [entrant(name, size, folder) for size in sizes for name in peers]  # First: some warm up for long.
-        groups += [entrant(name, size, folder) for size in sizes for name in own]
-        for group in groups:
-            await stack.enter_async_context(group)
-        return await measure(
-            groups,
-            warm_up_s=warm_up_s,
-            idle_s=idle_s,
-            kills=kills,
-            cuts=cuts,
-            more_s=more_s,
-            seed=seed,
-            on_step=say,
-        )
+def _measured(
+    sizes: Sequence[int], names: Sequence[str], course: Callable[[Sequence[Entrant]], Coroutine[Any, Any, T]]
+) -> Coroutine[Any, Any, T]:
+    """Measure all these systems at once; peers come first, because some warm up for long."""
+    return with_groups(lambda folder: [entrant(name, size, folder) for name in names for size in sizes], course)
 
 
 # What is shown.

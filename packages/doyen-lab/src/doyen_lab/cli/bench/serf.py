@@ -1,6 +1,6 @@
 """`doyen bench serf`: our processes and real serf agents on one mesh in one run."""
 
-from contextlib import AsyncExitStack
+from functools import partial
 
 import click
 
@@ -11,10 +11,10 @@ from doyen_lab.cli.bench.shared import (
     check_positive,
     check_seconds,
     mesh_flags,
-    new_folder,
     print_processes,
     report,
     say,
+    with_groups,
 )
 from doyen_lab.contest.asking import need_commands
 from doyen_lab.contest.beside_serf import BesideSerf, measure
@@ -46,18 +46,14 @@ def command(
     check_mesh(drop, rows, columns, hosts_min=4)
     need_commands("serf", PACKAGES)
     with Mesh(rows, columns, tenants=("doyen", "serf"), drop=drop) as mesh:
-        result = run(_measure(mesh, minutes * 60, warm_up, faults, seed))
-    report(result, as_json, _print)
-
-
-async def _measure(mesh: Mesh, seconds: float, warm_up_s: float, faults: int, seed: int) -> BesideSerf:
-    async with AsyncExitStack() as stack:
-        folder = new_folder(stack)
-        ours = await stack.enter_async_context(on_mesh(mesh, "doyen", TIMERS, folder))
-        theirs = await stack.enter_async_context(Serf("serf", Guests(mesh, "serf"), folder))
-        return await measure(
-            mesh, ours, theirs, warm_up_s=warm_up_s, seconds=seconds, faults=faults, seed=seed, on_step=say
+        course = partial(measure, mesh, warm_up_s=warm_up, seconds=minutes * 60, faults=faults, seed=seed, on_step=say)
+        result = run(
+            with_groups(
+                lambda folder: [on_mesh(mesh, "doyen", TIMERS, folder), Serf("serf", Guests(mesh, "serf"), folder)],
+                lambda groups: course(*groups),
+            )
         )
+    report(result, as_json, _print)
 
 
 def _print(result: BesideSerf) -> None:

@@ -1,18 +1,21 @@
-"""What several benches share: their flags, their checks, their tables."""
+"""The flags, checks and tables that several benches share."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
+from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.figures import MeasuredProcess
+
+T = TypeVar("T")
 
 
 def mesh_flags(drop: float) -> Callable[[Any], Any]:
@@ -55,8 +58,16 @@ def check_seconds(flag: str, value: float) -> None:
         raise ConfigError(f"{flag} {value} is out of range: give seconds from 0 on")
 
 
-def new_folder(stack: AsyncExitStack) -> Path:
-    return Path(stack.enter_context(TemporaryDirectory(prefix="doyen-bench-")))
+async def with_groups(
+    make: Callable[[Path], Sequence[Entrant]], measure: Callable[[Sequence[Entrant]], Awaitable[T]]
+) -> T:
+    """Make groups that keep their files in a folder of their own, and measure them while they are there."""
+    with TemporaryDirectory(prefix="doyen-bench-") as folder:
+        async with AsyncExitStack() as stack:
+            groups = make(Path(folder))
+            for group in groups:
+                await stack.enter_async_context(group)
+            return await measure(groups)
 
 
 def say(text: str) -> None:

@@ -1,6 +1,6 @@
 """`doyen bench zookeeper`: our processes and a real ZooKeeper ensemble on one mesh in one run."""
 
-from contextlib import AsyncExitStack
+from functools import partial
 
 import click
 
@@ -10,10 +10,10 @@ from doyen_lab.cli.bench.shared import (
     check_positive,
     mesh_flags,
     missing_max_flag,
-    new_folder,
     print_processes,
     report,
     say,
+    with_groups,
 )
 from doyen_lab.contest.asking import need_commands
 from doyen_lab.contest.beside_zookeeper import Beside, Figures, measure
@@ -42,28 +42,27 @@ def command(
     need_commands("ZooKeeper", PACKAGES)
     timers = MeshTimers(missing_max=paper_missing_max(drop, rows * columns) if missing_max is None else missing_max)
     with Mesh(rows, columns, tenants=("doyen", "sealed", "zookeeper"), drop=drop) as mesh:
-        result = run(_measure(mesh, timers, minutes * 60, takeovers))
-    report(result, as_json, lambda found: _print(found, drop, timers))
-
-
-async def _measure(mesh: Mesh, timers: MeshTimers, seconds: float, takeovers: int) -> Beside:
-    async with AsyncExitStack() as stack:
-        folder = new_folder(stack)
-        sealed = ("--key-file", str(new_key_file(folder)))
-        ours = [on_mesh(mesh, "doyen", timers, folder), on_mesh(mesh, "sealed", timers, folder, *sealed)]
-        theirs = Ensemble("zookeeper", Guests(mesh, "zookeeper"), folder)
-        for entrant in (*ours, theirs):
-            await stack.enter_async_context(entrant)
-        return await measure(
+        seconds = minutes * 60
+        course = partial(
+            measure,
             mesh,
-            ours,
-            theirs,
             seconds=seconds,
             early_s=min(EARLY_S, seconds / 3),
             every_s=5.0 if seconds >= 60 else 1.0,
             takeovers=takeovers,
             on_step=say,
         )
+        result = run(
+            with_groups(
+                lambda folder: [
+                    on_mesh(mesh, "doyen", timers, folder),
+                    on_mesh(mesh, "sealed", timers, folder, "--key-file", str(new_key_file(folder))),
+                    Ensemble("zookeeper", Guests(mesh, "zookeeper"), folder),
+                ],
+                lambda groups: course(groups[:-1], groups[-1]),
+            )
+        )
+    report(result, as_json, lambda found: _print(found, drop, timers))
 
 
 def _print(result: Beside, drop: float, timers: MeshTimers) -> None:

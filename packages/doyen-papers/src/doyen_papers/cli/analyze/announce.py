@@ -9,7 +9,7 @@ import msgspec
 from doyen.cli.options import DurationText, chosen, flags, named_by_flag
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen_papers.analysis.announce import QUANTITIES, NoClosedForm, inconsistent_in_all, value
+from doyen_papers.analysis.announce import QUANTITIES, inconsistent_in_all, value
 from doyen_papers.analysis.setting import Setting
 
 
@@ -63,12 +63,8 @@ def _all_known(setting: Setting, as_printed: bool) -> dict[str, float]:
     for name in QUANTITIES:
         try:
             number = value(setting, name, as_printed=as_printed)
-        except NoClosedForm:
+        except ConfigError:  # No form is known, or it makes no sense for this event.
             continue
-        except Exception as error:
-            if type(error).__name__ != "ConfigError":
-                raise
-            continue  # It makes no sense for this event.
         if isfinite(number):
             found[name] = number
     return found

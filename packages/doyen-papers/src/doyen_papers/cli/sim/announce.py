@@ -4,22 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
-from doyen.cli.output import print_json, progress, show
+from doyen.cli.options import chosen, flags, named_by_flag
+from doyen.cli.output import progress, show
 from doyen.sim.runs import run_seed
-from doyen.sim.trace import Trace
 from doyen_papers.analysis.setting import Setting
+from doyen_papers.cli.sim.frame import answer, run_flags, tracing
 from doyen_papers.studies.announce import Engine, Extensions, Summary, simulate, study
 
 
 @click.command("announce", help="Announce-listen elections, simulated.  Durations as 200ms, 1s, inf.")
 @flags(Setting)
 @flags(Extensions)
-@click.option("--runs", type=int, default=100, show_default=True, help="How many runs.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
-@click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
+@run_flags(runs=100, trace=True)
 @click.option(
     "--engine",
     type=click.Choice(["machine", "kernel"]),
@@ -27,8 +24,6 @@ from doyen_papers.studies.announce import Engine, Extensions, Summary, simulate,
     show_default=True,
     help="The protocol's own machines, or Monte-Carlo kernels that are held equal to them.",
 )
-@click.option("--trace", "trace_path", type=OutputFile(), help="Write the first run, a line an event.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     runs: int, seed: int, jobs: int, engine: Engine, trace_path: Path | None, as_json: bool, **given: Any
 ) -> None:
@@ -38,20 +33,9 @@ def command(
             setting, runs=runs, seed=seed, jobs=jobs, engine=engine, extensions=extensions, progress=advance
         )
     if trace_path is not None:
-        with open(trace_path, "w", encoding="utf-8") as lines:
-            simulate(setting, run_seed(seed, 0), extensions=extensions, trace=Trace(lines))
-    if as_json:
-        print_json(_as_json(summary))
-    else:
-        _print(summary)
-
-
-def _as_json(summary: Summary) -> dict[str, Any]:
-    """The setting's own fields are in it too, in seconds."""
-    result = {name: getattr(summary, name) for name in summary.__struct_fields__ if name != "setting"}
-    if summary.trace_hash is None:
-        del result["trace_hash"]
-    return msgspec.structs.asdict(summary.setting) | result
+        with tracing(trace_path) as trace:
+            simulate(setting, run_seed(seed, 0), extensions=extensions, trace=trace)
+    answer(summary, as_json, _print)
 
 
 def _print(summary: Summary) -> None:

@@ -3,24 +3,21 @@
 from typing import Any
 
 import click
-import msgspec
 
 from doyen.cli.options import chosen, flags, named_by_flag
 from doyen.cli.output import print_json, progress
 from doyen.core.clock import format_duration
 from doyen.errors import ConfigError
 from doyen.sim.runs import run_seed
+from doyen_papers.cli.sim.frame import run_flags
 from doyen_papers.studies.arbitration import ArbitrationSetting, Spread, Summary, study
 from doyen_papers.studies.arbitration_scenarios import SCENARIOS, play
 
 
 @click.command("arbitration", help="A ring whose members watch and arbitrate each other.  Times in T_l.  [ARB]")
 @flags(ArbitrationSetting)
-@click.option("--runs", type=int, default=10, show_default=True, help="Each with a seed of its own.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
-@click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.")
+@run_flags(runs=10)
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="One of the scenarios that must pass, instead.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(runs: int, seed: int, jobs: int, scenario: str | None, as_json: bool, **given: Any) -> int:
     if runs < 1:
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
@@ -32,8 +29,7 @@ def command(runs: int, seed: int, jobs: int, scenario: str | None, as_json: bool
     with named_by_flag(ArbitrationSetting), progress("arbitration", runs) as advance:
         summary = study(setting, runs, seed, jobs=jobs, progress=advance)
     if as_json:
-        result = {name: getattr(summary, name) for name in summary.__struct_fields__ if name != "setting"}
-        print_json({"setting": msgspec.structs.asdict(setting)} | result)
+        print_json(summary)
     else:
         _print(summary)
     return 0

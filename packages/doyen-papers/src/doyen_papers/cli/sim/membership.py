@@ -4,37 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from doyen.cli.options import OutputFile, chosen, flags, named_by_flag
-from doyen.cli.output import print_json
-from doyen.sim.trace import Trace
+from doyen.cli.options import chosen, flags, named_by_flag
+from doyen_papers.cli.sim.frame import answer, run_flags, tracing
 from doyen_papers.studies.membership import MembershipSetting, Summary, simulate
 
 
 @click.command("membership", help="Weak membership, simulated: SWIM, Medley, gossiped heartbeats.")
 @flags(MembershipSetting)
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same figures.")
-@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@run_flags(trace=True)
 def command(seed: int, trace_path: Path | None, as_json: bool, **given: Any) -> None:
     setting = chosen(MembershipSetting, given)
-    with named_by_flag(MembershipSetting):
-        if trace_path is None:
-            summary = simulate(setting, seed)
-        else:
-            with open(trace_path, "w", encoding="utf-8") as lines:
-                summary = simulate(setting, seed, trace=Trace(lines))
-    if as_json:
-        print_json(_as_json(summary))
-    else:
-        _print(summary)
-
-
-def _as_json(summary: Summary) -> dict[str, Any]:
-    """The setting's own fields are in it too."""
-    result = {name: getattr(summary, name) for name in summary.__struct_fields__ if name != "setting"}
-    return msgspec.structs.asdict(summary.setting) | result
+    with named_by_flag(MembershipSetting), tracing(trace_path) as trace:
+        summary = simulate(setting, seed, trace=trace)
+    answer(summary, as_json, _print)
 
 
 def _print(summary: Summary) -> None:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
-from doyen.cli.options import OutputFile
+from doyen.cli.options import named_by_flag
 from doyen.cli.output import print_json, progress
 from doyen.errors import ConfigError
-from doyen_papers.cli.sim.tracing import tracing
+from doyen_papers.cli.sim.frame import run_flags, tracing
 from doyen_papers.studies import pole_chaos
-from doyen_papers.studies.pole import CHOICES, SNAPSHOT_MAX, Latency, Run, Setting, simulate
+from doyen_papers.studies.pole import CHOICES, SNAPSHOT_MAX, Latency, Run, ServiceSetting, simulate
 from doyen_papers.studies.pole_places import NAMES
 
 UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -31,18 +31,9 @@ UNITS: Final = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 @click.option("--chaos", is_flag=True, help="Everything that can go wrong, with checkers.")
 @click.option("--nodes", type=int, help="chaos: voters. [5]")
 @click.option("--runs", type=int, help="chaos: how many. [100]")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same run.")
 @click.option("--jobs", type=int, help="chaos: processes; 0: one per core. [0]")
-@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; latencies in ms, times in s.")
+@run_flags(trace=True)
 def command(
-    deployment: str | None,
-    oracle: str | None,
-    share: float | None,
-    outdated: str | None,
-    snapshot: str | None,
-    jitter: str | None,
-    rtt: float | None,
     chaos: bool,
     nodes: int | None,
     runs: int | None,
@@ -50,44 +41,37 @@ def command(
     jobs: int | None,
     trace_path: Path | None,
     as_json: bool,
+    **service: Any,
 ) -> None:
-    of_service = {
-        "deployment": deployment,
-        "oracle": oracle,
-        "share": share,
-        "outdated": outdated,
-        "snapshot": snapshot,
-        "jitter": jitter,
-        "rtt": rtt,
-        "trace": trace_path,
-    }
     of_chaos = {"nodes": nodes, "runs": runs, "jobs": jobs}
-    for name, value in (of_service if chaos else of_chaos).items():
+    for name, value in (service | {"trace": trace_path} if chaos else of_chaos).items():
         if value is not None:
             raise ConfigError(f"--{name} is {'not ' if chaos else ''}for --chaos")
-    if not chaos and deployment is None:
+    if not chaos and service["deployment"] is None:
         raise ConfigError(f"--deployment is missing: one of {', '.join(NAMES)}, or a file; or say --chaos")
-    try:
+    with named_by_flag():
         if chaos:
             _chaos(5 if nodes is None else nodes, 100 if runs is None else runs, seed, jobs or 0, as_json)
             return
-        setting = Setting(
-            deployment=deployment or "1",
-            oracle=oracle or "latency",
-            share=share,
-            outdated=None if outdated is None else tuple(name.strip() for name in outdated.split(",") if name.strip()),
-            snapshot_bytes=_size(snapshot),
-            jitter=_percent(jitter),
-            rtt_ms=rtt,
-        )
-    except ConfigError as error:
-        raise ConfigError(f"--{error.field} {error.complaint}" if error.field else str(error)) from None
+        setting = _setting(**service)
     with tracing(trace_path) as trace:
         run = simulate(setting, seed, trace=trace)
     if as_json:
         print_json(as_object(run))
     else:
         _print(run, setting)
+
+
+def _setting(
+    *, outdated: str | None, snapshot: str | None, jitter: str | None, rtt: float | None, **plain: Any
+) -> ServiceSetting:
+    return ServiceSetting(
+        outdated=None if outdated is None else tuple(name.strip() for name in outdated.split(",") if name.strip()),
+        snapshot_bytes=_size(snapshot),
+        jitter=_percent(jitter),
+        rtt_ms=rtt,
+        **{name: value for name, value in plain.items() if value is not None},
+    )
 
 
 def as_object(run: Run) -> dict[str, Any]:
@@ -122,7 +106,7 @@ def _chaos(nodes: int, runs: int, seed: int, jobs: int, as_json: bool) -> None:
         click.echo(complaint)
 
 
-def _print(run: Run, setting: Setting) -> None:
+def _print(run: Run, setting: ServiceSetting) -> None:
     before, after = run.leader_before or "nobody", run.leader_after or "nobody"
     click.echo(f"{before} led, {after} leads after its crash, by {setting.oracle}")
     times = [("elected after", run.election_time, "s"), ("serving after", run.recovery_time, "s more")]

@@ -4,19 +4,20 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 import click
 
-from doyen.cli.options import OutputFile
+from doyen.cli.options import named_by_flag
 from doyen.cli.output import print_json
 from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
-from doyen_papers.cli.sim.tracing import tracing
+from doyen_papers.cli.sim.frame import run_flags, tracing
 from doyen_papers.score.files import read_text, rows_of
-from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, Setting, What, graph, simulate
+from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, SpanningSetting, What, graph, simulate
 
+FAILURES: Final[tuple[What, ...]] = get_args(What)
 _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 
 
@@ -33,52 +34,26 @@ _INLINE: Final = re.compile(r"[^\s,-]+-[^\s,-]+(\s*,\s*[^\s,-]+-[^\s,-]+)*")
 @click.option("--silent", is_flag=True, help="Neighbours are not told of failures: they find out by waiting.")
 @click.option("--co-parent-hops", type=int, default=3, show_default=True, help="Patience for co-parents, in hops.")
 @click.option("--pulse", type=float, default=0.0, metavar="HOPS", help="Neighbours compare so often. [never]")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same run.")
-@click.option("--trace", "trace_path", type=OutputFile(), help="Write the run, a line an event.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@run_flags(trace=True)
 def command(
     edges: str,
     quality: Path,
     initiators: str,
-    delay: Literal["unit", "random"],
-    fail_link: Sequence[str],
-    heal_link: Sequence[str],
-    fail_node: Sequence[str],
-    recover: Sequence[str],
-    durable: bool,
-    silent: bool,
-    co_parent_hops: int,
     pulse: float,
     seed: int,
     trace_path: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     rated = _quality(quality)
     found = graph(_edges(edges, alone=len(rated) == 1), rated)
-    failures = [
-        *(_failure("fail-link", text, found) for text in fail_link),
-        *(_failure("heal-link", text, found) for text in heal_link),
-        *(_failure("fail-node", text, found) for text in fail_node),
-        *(_failure("recover", text, found) for text in recover),
-    ]
+    failures = [_failure(what, text, found) for what in FAILURES for text in given.pop(what.replace("-", "_"))]
     for back in failures:
         _check_failed_before(back, failures)
     names = tuple(dict.fromkeys(NodeId(name.strip()) for name in initiators.split(",") if name.strip()))
-    try:
-        setting = Setting(
-            graph=found,
-            initiators=names,
-            delay=delay,
-            failures=tuple(failures),
-            silent=silent,
-            durable=durable,
-            co_parent_hops=co_parent_hops,
-            pulse_units=pulse,
-        )
+    with named_by_flag():
+        setting = SpanningSetting(graph=found, initiators=names, failures=tuple(failures), pulse_units=pulse, **given)
         setting.config()
-    except ConfigError as error:
-        flag = {"pulse_interval": "pulse"}.get(error.field or "", error.field or "").replace("_", "-")
-        raise ConfigError(f"--{flag} {error.complaint}" if flag else error.complaint) from None
     with tracing(trace_path) as trace:
         run = simulate(setting, seed, trace=trace)
     if as_json:
@@ -120,7 +95,7 @@ def _print(run: Run, found: Graph) -> None:
 
 
 def _edges(text: str, *, alone: bool) -> list[Edge]:
-    """`alone`: there is one node, so there need be no edges."""
+    """Read the edges of a file or of a list; with `alone` there is one node, so there need be none."""
     path = Path(text)
     if not _is_file(path):
         if _INLINE.fullmatch(text.strip()):
@@ -178,14 +153,14 @@ def _failure(what: What, text: str, found: Graph) -> Failure:
 
 
 def _ends(text: str, found: Graph) -> tuple[NodeId, ...]:
-    """`a-b`; where names have dashes of their own, the two that are an edge."""
+    """Split `a-b`; where names have dashes of their own, into the two that are an edge."""
     parts, edges = text.split("-"), {frozenset(edge) for edge in found.edges}
     pairs = [(NodeId("-".join(parts[:i])), NodeId("-".join(parts[i:]))) for i in range(1, len(parts))]
     return next((pair for pair in pairs if frozenset(pair) in edges), tuple(NodeId(part) for part in parts))
 
 
 def _check_failed_before(back: Failure, failures: Sequence[Failure]) -> None:
-    """What comes back must have failed."""
+    """Refuse a return of something that has not failed."""
     broke: What | None = {"heal-link": "fail-link", "recover": "fail-node"}.get(back.what)  # type: ignore[assignment]
     if broke and not any(f.what == broke and set(f.who) == set(back.who) and f.at <= back.at for f in failures):
         raise ConfigError(f"--{back.what} {'-'.join(back.who)}@{back.at:g}: it has not failed by then: see --{broke}")

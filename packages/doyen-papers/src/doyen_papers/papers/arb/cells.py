@@ -1,4 +1,4 @@
-"""What the figures of [ARB] measure: simulated runs, and real processes for Figures 8 and 11."""
+"""The runs that the figures of [ARB] measure: simulated ones, and real processes for Figures 8 and 11."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

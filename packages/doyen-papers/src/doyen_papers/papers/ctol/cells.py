@@ -13,7 +13,7 @@ from doyen.sim.runs import Figure, run_many
 from doyen_papers.papers.cells import Outcomes, outcomes
 from doyen_papers.papers.ctol.points import Point, traces
 from doyen_papers.papers.item import Budget, Task
-from doyen_papers.studies.ctolerant import FIGURES, Setting, simulate
+from doyen_papers.studies.ctolerant import FIGURES, ChurnSetting, simulate
 from doyen_papers.studies.memstats import trace_stats
 from doyen_papers.studies.memtrace import read
 from doyen_papers.studies.weakviews import elect
@@ -64,7 +64,7 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
 
 def _elected(asked: Asked, paths: tuple[str, ...], seed: int) -> dict[str, float | None]:
     """One election over one of the point's traces, from a random instant of it on."""
-    setting = Setting(
+    setting = ChurnSetting(
         variant=asked.variant,
         trace=paths[seed % len(paths)],
         missing_max=str(asked.point.c),
@@ -77,7 +77,7 @@ def _elected(asked: Asked, paths: tuple[str, ...], seed: int) -> dict[str, float
 def _proved(asked: Asked, seed: int) -> dict[str, float | None]:
     match asked.question:
         case "lemma1":
-            setting = Setting(drop=0.0, missing_max=str(asked.c), failure_max=asked.f, variant="base")
+            setting = ChurnSetting(drop=0.0, missing_max=str(asked.c), failure_max=asked.f, variant="base")
             run = simulate(setting, seed)
             return {"unicasts": run.unicasts, "multicasts": run.multicasts}
         case "theorem1":

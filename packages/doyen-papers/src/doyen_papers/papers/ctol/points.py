@@ -15,7 +15,8 @@ from msgspec import Struct
 
 import doyen
 from doyen.sim.runs import run_many
-from doyen_papers.studies.ctolerant import TABLE_I, Setting, record
+from doyen_papers.studies import ground, underlay
+from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, record
 from doyen_papers.studies.ground import Ground
 
 SIZES: Final = (32, 64, 128, 256)
@@ -24,7 +25,7 @@ GROUNDS: Final[tuple[Ground, ...]] = ("grid", "random", "cluster")
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One place of the evaluation; its traces last so many seconds after so many of warm-up."""
+    """One place of the evaluation; its traces last `seconds` after a warm-up of `warmup_s`."""
 
     topology: Ground = "random"
     size: int = 49
@@ -41,7 +42,7 @@ class Point(Struct, frozen=True, kw_only=True):
 
     @property
     def trace_count(self) -> int:
-        """Each has places of its own; large ones take long to record."""
+        """Return how many traces are recorded, each with places of its own; large ones take long."""
         return 4 if self.size <= 64 else 2 if self.size <= 128 else 1
 
     @property
@@ -59,7 +60,7 @@ POINTS: Final = tuple(Point(topology=t, size=n, drop=d) for t, n, d in TABLE_I) 
 def traces(
     point: Point, folder: str, *, seed: int, jobs: int, progress: Callable[[int], None] | None = None
 ) -> tuple[str, ...]:
-    """Where its traces are; recorded now if they are not there yet."""
+    """Return where the traces of a point are (decision 45); record them if they are not there yet."""
     place = Path(folder or _scratch()) / "traces"
     place.mkdir(parents=True, exist_ok=True)
     return tuple(run_many(partial(_recorded, point, str(place)), point.trace_count, seed, jobs=jobs, progress=progress))
@@ -70,7 +71,7 @@ def _recorded(point: Point, place: str, seed: int) -> str:
     key = blake2b(f"{point} {point.warmup_s} {point.seconds} {seed} {_code()}".encode(), digest_size=8).hexdigest()
     path = Path(place) / f"{name}-{key}.jsonl"
     if not path.exists():
-        setting = Setting(
+        setting = ChurnSetting(
             topology=point.topology,
             nodes=point.size,
             drop=point.drop,
@@ -86,11 +87,11 @@ def _recorded(point: Point, place: str, seed: int) -> str:
 
 @cache
 def _code() -> str:
-    """What a trace is made by: the membership protocols and the simulator."""
+    """Return a digest of the code that makes traces: the membership protocols and the simulator."""
     root, digest = Path(doyen.__file__).parent, blake2b(digest_size=8)
-    for pattern in ("core/*.py", "membership/**/*.py", "sim/*.py", "sim/studies/underlay.py"):
-        for path in sorted(root.glob(pattern)):
-            digest.update(path.read_bytes())
+    files = [path for pattern in ("core/*.py", "membership/**/*.py", "sim/*.py") for path in sorted(root.glob(pattern))]
+    for path in (*files, Path(underlay.__file__), Path(ground.__file__)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
@@ -100,5 +101,5 @@ def _kept() -> TemporaryDirectory[str]:
 
 
 def _scratch() -> str:
-    """Where there is no report: gone at the end of the process."""
+    """Return a folder that is gone at the end of the process, for traces without a report."""
     return _kept().name

@@ -1,4 +1,4 @@
-"""What all items of [LE] share: settings, their runs, and a measured cell with its closed form beside it."""
+"""All items of [LE] share this: settings, their runs, and a measured cell with its closed form beside it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -49,7 +49,7 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
 
 
 def cell_seed(seed: int, setting: Setting) -> int:
-    """One per setting, so that the errors of neighbouring points are independent."""
+    """Return a seed for each setting, so that the errors of neighbouring points are independent."""
     return int.from_bytes(blake2b(f"{seed}/{setting!r}".encode(), digest_size=4).digest(), "little")
 
 
@@ -63,7 +63,7 @@ def figure_of(summary: Summary, quantity: Quantity) -> Figure | None:
 
 @cache
 def formula(setting: Setting, quantity: Quantity, as_printed: bool = False) -> float | None:
-    """The closed form; None where none is known."""
+    """Return the closed form; None where none is known."""
     try:
         return value(setting, _CLOSED.get(quantity, quantity), as_printed=as_printed)
     except NoClosedForm:
@@ -82,15 +82,9 @@ def measured(where: str, summary: Summary, quantity: Quantity, *, as_printed: bo
 
 
 def command(summary: Summary) -> str:
-    """Measures one cell again, to the last digit."""
-    words = ["doyen sim announce"]
-    defaults = Setting()
-    for name in Setting.__struct_fields__:
-        given = getattr(summary.setting, name)
-        if given != getattr(defaults, name) or name in ("variant", "nodes", "loss_model"):
-            unit = "s" if name.endswith("_s") and given != inf else ""
-            words.append(f"--{name.removesuffix('_s').replace('_', '-')} {given}{unit}")
-    return f"{' '.join(words)} --runs {summary.runs} --seed {summary.seed} --engine {summary.engine} --json"
+    """Return the command that measures one cell again, to the last digit."""
+    again = f"--runs {summary.runs} --seed {summary.seed} --engine {summary.engine} --json"
+    return f"{summary.setting.command('loss_model')} {again}"
 
 
 # Differences, for orderings.  Settings differ, so their errors are independent.
@@ -105,12 +99,12 @@ def gap(nodes: int, greater: Figure | None, less: Figure | None) -> Gap:
 
 
 def narrowest(gaps: Iterable[Gap]) -> Gap:
-    """The one that speaks most against "greater"."""
+    """Return the gap that speaks most against "greater"."""
     return min(gaps, key=lambda found: found[1] / max(found[2], 1e-12))
 
 
 def farthest(gaps: Iterable[Gap], expected: float) -> Gap:
-    """The one that speaks most against "equal"."""
+    """Return the gap that speaks most against "equal"."""
     return max(gaps, key=lambda found: abs(found[1] - expected) / max(found[2], 1e-12))
 
 

@@ -1,4 +1,4 @@
-"""What the items of [MADM] measure: one task is many runs of one question, each run on a graph of its own."""
+"""The tasks of [MADM]: many runs of one question each, every run on a graph of its own."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from doyen_papers.papers.cells import Outcomes, outcomes
 from doyen_papers.papers.item import Budget, Task
 from doyen_papers.studies.corruption import bound_of, corrupt
 from doyen_papers.studies.graphs import chained, random_edges, random_quality, random_setting, regular
-from doyen_papers.studies.spanning import Experiment, Graph, Setting, faults_of, graph, lemmas, simulate
+from doyen_papers.studies.spanning import Experiment, Graph, SpanningSetting, faults_of, graph, lemmas, simulate
 from doyen_papers.studies.spanning_compared import Algorithm, compare
 
 Results = Mapping[Task, Outcomes]
@@ -57,7 +57,7 @@ def once(asked: Asked, seed: int) -> dict[str, float | None]:
             found = graph(regular(asked.shape, size), {str(i): rng.random() for i in range(size)})
             if asked.question == "regular-worst":
                 return _worst(found, seed, asked.algorithm)
-            run = simulate(Setting(graph=found, initiators=(found.nodes[0],)), seed)
+            run = simulate(SpanningSetting(graph=found, initiators=(found.nodes[0],)), seed)
             return {"messages": run.messages["total"], "declared_at": run.declared_at}
         case "lemmas" | "failing":
             setting = random_setting(rng, failing=asked.question == "failing")
@@ -69,7 +69,7 @@ def once(asked: Asked, seed: int) -> dict[str, float | None]:
         case "flat":
             size = 2 * asked.size + 1
             found = graph(chained(asked.size), {str(i): rng.random() for i in range(size)})
-            run = simulate(Setting(graph=found, initiators=(NodeId("0"),), diameter_max=4), seed)
+            run = simulate(SpanningSetting(graph=found, initiators=(NodeId("0"),), diameter_max=4), seed)
             return {"declared_at": run.declared_at}
 
 
@@ -84,10 +84,10 @@ def _worst(found: Graph, seed: int, algorithm: Algorithm) -> dict[str, float | N
 
 
 def _stabilised(rng: Random, seed: int) -> float | None:
-    """The share of its bound that a run from corrupted state needed; None if it never agreed."""
+    """Return the share of its bound that a run from corrupted state needed; None if it never agreed."""
     size = rng.randint(2, 12)
     found = graph(random_edges(rng, size), random_quality(rng, size))
-    setting = Setting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=6.0, unaided=True)
+    setting = SpanningSetting(graph=found, initiators=(found.nodes[0],), delay="random", pulse_units=6.0, unaided=True)
     experiment = Experiment(setting, seed)
     corrupt(experiment, rng)
     run = experiment.run()

@@ -1,4 +1,4 @@
-"""What the chapter prints: its attributes, its tables, its graphs.  [MADM §6.2.5, §6.3]"""
+"""The attributes, tables and graphs that the chapter prints.  [MADM §6.2.5, §6.3]"""
 
 from csv import DictReader
 from pathlib import Path
@@ -44,7 +44,7 @@ ATTRIBUTES: Final = (
 
 
 def prioritised(name: str) -> tuple[Attribute, ...]:
-    """[MADM §6.3] .8 on one attribute and .05 on every other."""
+    """[MADM §6.3] Return the attributes with a weight of .8 on one and .05 on every other."""
     return tuple(
         Attribute(name=a.name, min=a.min, max=a.max, weight=0.8 if a.name == name else 0.05, kind=a.kind)
         for a in ATTRIBUTES
@@ -52,7 +52,7 @@ def prioritised(name: str) -> tuple[Attribute, ...]:
 
 
 def edges(text: str) -> Edges:
-    """`0-2 1-2` to pairs of names."""
+    """Return the pairs of names of `0-2 1-2`."""
     return tuple((a, b) for a, _, b in (word.partition("-") for word in text.split()))
 
 
@@ -90,5 +90,5 @@ SEVEN_QUALITY: Final = {"0": 0.55, "1": 0.52, "2": 0.80, "3": 0.94, "4": 0.60, "
 
 
 def quality_of(table: str) -> dict[str, float]:
-    """Every node's quality factor, from a table's values."""
+    """Return every node's quality factor, from a table's values."""
     return {row.node: quality(row.values, ATTRIBUTES).value for row in TABLES[table]}

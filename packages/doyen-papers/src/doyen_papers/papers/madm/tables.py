@@ -12,7 +12,7 @@ from doyen_papers.papers.madm.chapter import ATTRIBUTES, GRAPHS, SEVEN, SEVEN_QU
 from doyen_papers.score.experts import Expert, Panel, weigh
 from doyen_papers.score.graph import closeness, degree, modification_time
 from doyen_papers.score.table import rate
-from doyen_papers.studies.spanning import Failure, Run, Setting, What, graph, simulate
+from doyen_papers.studies.spanning import Failure, Run, SpanningSetting, What, graph, simulate
 
 #: Figure 6.2: what fails one hop after the start, when node 3 has got its EIM.
 FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
@@ -25,7 +25,7 @@ FIGURE_6_2: Final[dict[str, tuple[str, ...]]] = {
 
 
 def truncated(value: float, digits: int) -> float:
-    """The tables cut their decimals off."""
+    """Cut decimals off, as the tables do."""
     return float(floor(value * 10**digits + 1e-9) / 10**digits)
 
 
@@ -76,7 +76,7 @@ def _modification(results: Results) -> Outcome:
 
 def seven(*failures: Failure, best: str | None = None, silent: bool = False) -> Run:
     found = graph(SEVEN, SEVEN_QUALITY | ({best: 0.99} if best else {}))
-    return simulate(Setting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
+    return simulate(SpanningSetting(graph=found, initiators=(NodeId("2"),), failures=failures, silent=silent), 1)
 
 
 def _walk(results: Results) -> Outcome:
@@ -97,7 +97,10 @@ def _failures(results: Results) -> Outcome:
             leader = float(region.leader) if region.leader is not None else None
             cells.append(Measured(where=f"{name} fails: {{{','.join(region.members)}}}", mean=leader))
     broken = Failure("fail-link", (NodeId("1"), NodeId("2")), 1.0)
-    for how, silent in (("as printed", True), ("with re-parenting", False)):  # Nobody is told: nobody seeks a parent.
+    for how, silent in (
+        ("as printed", True),
+        ("with re-parenting", False),
+    ):  # Unless a node is notified, it seeks no parent.
         declared = seven(broken, best="1", silent=silent).declarations[0].leader
         cells.append(Measured(where=f"node 1 is the best and 1-2 fails, {how}", mean=float(declared)))
     return Outcome(cells=cells)

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from doyen.sim.runs import Figure
 from doyen_papers.papers.cells import measured
 from doyen_papers.papers.item import Budget, Measured, Task
-from doyen_papers.studies.pole import Setting, Summary, study
+from doyen_papers.studies.pole import ServiceSetting, Summary, study
 
 Results = Mapping[Task, Summary]
 What = Literal["mean", "worst", "before", "recovery_time"]
@@ -18,20 +18,20 @@ SLOW: Final = 4.0  # Requests per second where only exact means are wanted.
 
 
 def exact(**setting: Any) -> Task:
-    """Without jitter one run says it all."""
-    return Task(Setting(requests_per_s=SLOW, **setting), "machine", 1)
+    """Return a task of one run: without jitter a second would be the same."""
+    return Task(ServiceSetting(requests_per_s=SLOW, **setting), "machine", 1)
 
 
 def jittered(**setting: Any) -> Task:
-    """As the authors did it: [POLE §4.1] means of five runs."""
-    return Task(Setting(jitter=JITTER, **setting), "machine", 5)
+    """[POLE §4.1] Return a task of five runs, as the authors did it."""
+    return Task(ServiceSetting(jitter=JITTER, **setting), "machine", 5)
 
 
 def run_task(task: Task, budget: Budget, progress: Callable[[int], None] | None) -> Summary:
     return study(task.setting, runs=budget.runs, seed=budget.seed, jobs=budget.jobs, progress=progress)
 
 
-def command(setting: Setting, seed: int = 1) -> str:
+def command(setting: ServiceSetting, seed: int = 1) -> str:
     flags = f"--deployment {setting.deployment} --oracle {setting.oracle}"
     if setting.share is not None:
         flags += f" --share {setting.share:g}"

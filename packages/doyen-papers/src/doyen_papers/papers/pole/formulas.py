@@ -9,12 +9,12 @@ from doyen_papers.papers.item import Made, Mark, Measured, Outcome, Panel, Plot
 from doyen_papers.papers.pole.cells import Results
 from doyen_papers.papers.pole.model import leader_of
 from doyen_papers.score.oracles import score_all
-from doyen_papers.studies.pole import Setting
+from doyen_papers.studies.pole import ServiceSetting
 from doyen_papers.studies.pole_places import TABLE_2, deployment
 from doyen_papers.studies.service import NIC_BITS_PER_S, tcp_bits_per_s
 
 SCORES: Final = {"θ_c": CONSENSUS, "θ_l": LATENCY, "θ_w": WORST_CASE}
-RTTS: Final = (0.0, *sorted(TABLE_2.values()))
+RTTS: Final = (0.0, *TABLE_2)
 STEPS: Final = 40  # Halvings of a share: finer than a float can tell.
 
 
@@ -33,12 +33,12 @@ def _scores(results: Results) -> Outcome:
 
 
 def _changes_at(name: str) -> float:
-    """From which share on it is the leader of p = 1.  (At p = 0 of Deployment 1, p2, p3 and p4 are equal.)"""
+    """Return the share from which on the leader is that of p = 1.  (At p = 0 of Deployment 1, p2, p3, p4 are equal.)"""
     low, high = 0.0, 1.0
-    last = leader_of(Setting(deployment=name, share=high))
+    last = leader_of(ServiceSetting(deployment=name, share=high))
     for _ in range(STEPS):
         middle = (low + high) / 2
-        same = leader_of(Setting(deployment=name, share=middle)) == last
+        same = leader_of(ServiceSetting(deployment=name, share=middle)) == last
         low, high = (low, middle) if same else (middle, high)
     return high
 
@@ -47,9 +47,9 @@ def _leaders(results: Results) -> Outcome:
     cells = []
     for oracle in ORACLES:
         for name in "123":
-            leader = leader_of(Setting(deployment=name, oracle=oracle))
+            leader = leader_of(ServiceSetting(deployment=name, oracle=oracle))
             cells.append(Measured(where=f"{name}, {oracle}", mean=float(leader[1:])))
-    leader = leader_of(Setting(deployment="1", oracle="composite"))
+    leader = leader_of(ServiceSetting(deployment="1", oracle="composite"))
     return Outcome(cells=[*cells, Measured(where="1, composite", mean=float(leader[1:]))])
 
 

@@ -1,4 +1,4 @@
-"""How long a new leader takes until it serves, by the size of the snapshot.  [POLE §4.4; Fig. 8]"""
+"""The time that a new leader takes until it serves, by the size of the snapshot.  [POLE §4.4; Fig. 8]"""
 
 from itertools import pairwise
 from typing import Final

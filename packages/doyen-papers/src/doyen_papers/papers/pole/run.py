@@ -1,4 +1,4 @@
-"""What is reproduced of [POLE]."""
+"""Elections by application score, reproduced.  [POLE]"""
 
 from typing import Final
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from doyen.core.clock import Instant
+from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
@@ -42,6 +43,12 @@ class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
     leader: Candidate
 
 
+class BeginRound(Command, frozen=True):
+    """Conduct an election; whoever gives the command counts the rounds."""
+
+    round_no: int
+
+
 class FloodMax:
     """Floods the maximum."""
 
@@ -53,6 +60,8 @@ class FloodMax:
         self.mine = Candidate(standing, me)
         self.best: Candidate | None = None  # Asleep until somebody speaks.
         self.round_no = 0
+        out.subscribe(LinkChanged, self.on_link_changed)
+        out.subscribe(BeginRound, self.on_begin_round)
 
     @property
     def done(self) -> bool:
@@ -61,8 +70,8 @@ class FloodMax:
     def start(self, now: Instant) -> None:
         pass
 
-    def initiate(self, now: Instant, round_no: int = 1) -> None:
-        self.round_no = round_no
+    def on_begin_round(self, command: BeginRound, now: Instant) -> None:
+        self.round_no = command.round_no
         self._improve(self.mine, None)
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
@@ -102,6 +111,8 @@ class Vkt:
         self.awaited: set[NodeId] = set()
         self.reported = False
         self.round_no = 0
+        out.subscribe(LinkChanged, self.on_link_changed)
+        out.subscribe(BeginRound, self.on_begin_round)
 
     @property
     def done(self) -> bool:
@@ -110,8 +121,8 @@ class Vkt:
     def start(self, now: Instant) -> None:
         pass
 
-    def initiate(self, now: Instant, round_no: int = 1) -> None:
-        self._join(round_no, None)
+    def on_begin_round(self, command: BeginRound, now: Instant) -> None:
+        self._join(command.round_no, None)
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
         self.links.remove(fact.peer)

@@ -1,10 +1,15 @@
-"""That processes were real, and apart: by the kernel's own word."""
+"""Reads from the kernel and the logs that processes were real and apart, and what they complained of."""
 
 import os
+import re
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from doyen_lab.switch import Switch
+
+TROUBLE: Final = re.compile(r"Traceback|never retrieved|never awaited|\bstops: |Exception ignored|[Ff]atal|failed on")
 
 
 class Host(Struct, frozen=True):
@@ -30,3 +35,18 @@ def hosts_of(network: Switch, pids: dict[int, list[int]]) -> tuple[list[Host], l
     if len(apart) <= len(found) or len(set(every_pid)) < len(every_pid):
         wrong.append("processes or namespaces are shared")
     return found, wrong
+
+
+def complaints(log: Path) -> list[str]:
+    """Return the lines of a log that are no JSON: what its process wrote to its standard error."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("{")]
+
+
+def trouble(folder: Path) -> list[str]:
+    """Return the lines in the logs that tell of an error which nobody handled."""
+    found = []
+    for log in sorted(folder.glob("*.log")):
+        lines = [line for line in complaints(log) if TROUBLE.search(line)]
+        found += [f"{log.stem}: {line[:200]}" for line in lines[:3]]
+    return found
