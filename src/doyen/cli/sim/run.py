@@ -62,11 +62,10 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    if seed is not None:
-        given["run__seed"] = seed
-    if nodes is not None:
-        given["group__nodes"] = nodes
     said = node_tables(election, membership, node_fields)
+    for (table, field), value in {("run", "seed"): seed, ("group", "nodes"): nodes}.items():
+        if value is not None:
+            given[f"{table}__{field}"], said.flags[table, field] = value, f"--{field}"
     scenario = _chosen(file, said, given)
     if runs < 1:
         raise ConfigError(f"--runs {runs} is too few: give at least 1")

@@ -67,13 +67,15 @@ def completed(
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:
-        settling = max(settling, RunConfig().quiet)
-        begin = settling + _rounded(config.detection().joining) + seconds(1)
-        if group.nodes > 0 and "churn" not in made:
-            # As many as each group of neighbours can spare: whoever loses its majority leaves the ring.
-            spared = (group.nodes - 1) // 2 if ring is None else min((group.nodes - 1) // 2, ring.neighbours)
-            made["churn"] = {"events": _usual(group.nodes, max(1, spared), begin, settling)}
-        run.setdefault("length", f"{begin + 4 * settling}ns")
+        settling = pause = max(settling, RunConfig().quiet)
+        joining, cut_off = _rounded(config.detection().joining), max(1, (group.nodes - 1) // 2)
+        if ring is not None:
+            # A group of neighbours can spare no more; and a few come back sooner than all for whom the ring has time.
+            cut_off = min(cut_off, ring.neighbours)
+            pause, joining = max(_rounded(settling * (cut_off + 1) // group.nodes), RunConfig().quiet), 0
+        begin = settling + joining + seconds(1)
+        made.setdefault("churn", {"events": _usual(group.nodes, cut_off, begin, pause)})
+        run.setdefault("length", f"{begin + 3 * pause + settling}ns")
     _leave_time(run, settling, where, flags, patient)
     return made
 
@@ -90,10 +92,11 @@ def _leave_time(run: Tables, settling: Duration, where: str, flags: Flags, patie
             run |= {"quiet": f"{settling}ns", "length": f"{said.length + settling - said.quiet}ns"}
 
 
-def _usual(nodes: int, cut_off: int, begin: Duration, settling: Duration) -> list[Tables]:
-    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{settling}ns"}
+def _usual(nodes: int, cut_off: int, begin: Duration, pause: Duration) -> list[Tables]:
+    """Return a crash of the leader and, one pause after its return, a partition; each lasts for a pause."""
+    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{pause}ns"}
     who = ["random"] * cut_off
-    cut = {"do": "partition", "at": f"{begin + 2 * settling}ns", "who": who, "lasting": f"{settling}ns"}
+    cut = {"do": "partition", "at": f"{begin + 2 * pause}ns", "who": who, "lasting": f"{pause}ns"}
     return [crash, cut] if nodes > 1 else [crash]
 
 
