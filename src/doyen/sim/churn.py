@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.config import Config, Count, Doc, Pause, Period, Probability, Timeout, need
@@ -121,8 +122,8 @@ class RandomChurn(Config, frozen=True, kw_only=True):
 
     def rates(self) -> dict[str, float]:
         """Return the rates above 0, by deed."""
-        names = [name for name in self.__struct_fields__ if name.endswith("_rate")]
-        return {name.removesuffix("_rate"): getattr(self, name) for name in names if getattr(self, name) > 0}
+        rates = {name.removesuffix("_rate"): rate for name, rate in asdict(self).items() if name.endswith("_rate")}
+        return {deed: rate for deed, rate in rates.items() if rate > 0}
 
 
 class ChurnConfig(Config, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from doyen.core.clock import Instant, format_duration
 from doyen.election.announce import AnnounceConfig
@@ -293,10 +294,9 @@ class LocalCluster:
 def config_flags(config: AnnounceConfig) -> list[str]:
     """Return the command-line flags that make this configuration; only what differs from the default."""
     flags: list[str] = []
-    default = AnnounceConfig()
-    for name in AnnounceConfig.__struct_fields__:
-        value = getattr(config, name)
-        if value == getattr(default, name):
+    default = asdict(AnnounceConfig())
+    for name, value in asdict(config).items():
+        if value == default[name]:
             continue
         flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):

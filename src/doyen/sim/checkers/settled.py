@@ -70,7 +70,6 @@ class FailoverInTime(Checker):
     def attach(self) -> None:
         worst = self.world.config.worst_case(self.world.kind)
         self._within, self._settling = worst.failover, worst.settling
-        self._since: Instant = 0  # When all came to name who leads now.
         self.sim.deed_watchers.append(self._on_deed)
 
     @classmethod

@@ -14,12 +14,6 @@ from doyen.sim.scenario.schema import Scenario
 from doyen.sim.trace import Trace
 from doyen.sim.world import Tamper
 
-# Fault counters that belong to a field of [network].
-NETWORK_FAULTS = {
-    "duplicate": "duplicate_prob",
-    "reorder": "reorder_prob",
-    "corrupt": "corrupt_prob",
-}
 # What the network counts per message, where churn counts the event that caused it under the same name.
 EFFECTS = {"cut": "cut off", "clog": "held up"}
 
@@ -170,7 +164,8 @@ class _Run:
 def configured_faults(scenario: Scenario) -> set[str]:
     """Return the names in a result's fault table that must not stay at zero over a set of runs."""
     network = scenario.network
-    names = {name for name, field in NETWORK_FAULTS.items() if getattr(network, field) > 0}
+    probs = {"duplicate": network.duplicate_prob, "reorder": network.reorder_prob, "corrupt": network.corrupt_prob}
+    names = {name for name, prob in probs.items() if prob > 0}
     if network.loss.model != "none" and network.loss.prob > 0:
         names.add("loss")
     return names | scenario.churn.deeds()

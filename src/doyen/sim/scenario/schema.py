@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from doyen.core.clock import FOREVER, Duration, format_duration, seconds
 from doyen.core.codec import DATAGRAM_MAX
@@ -182,9 +182,9 @@ class Scenario(Config, frozen=True, kw_only=True):
         return int((2 * travel + own) * (1.0 + 2.0 * self.clocks.drift_max)) + back
 
     def _check_node(self) -> None:
-        usual, said = Group(), self.group
+        usual, said = asdict(Group()), asdict(self.group)
         for name in ("protocol", "durable_terms", "election"):
-            if getattr(said, name) != getattr(usual, name):
+            if said[name] != usual[name]:
                 raise ConfigError("is announce-listen's, and [node] says how to elect: give one", field=f"group.{name}")
         self.config()
 
@@ -215,11 +215,11 @@ class Scenario(Config, frozen=True, kw_only=True):
             )
 
     def _check_targets(self, event: ChurnEvent, field: str, known: set[Target]) -> None:
-        for side in ("who", "to"):
-            for target in getattr(event, side):
-                if target not in known and not (event.do == "join" and side == "who"):
-                    raise ConfigError(
-                        f"{target!r} is no node (by then): give a name, an index from 0, {', '.join(KEYWORDS[:-1])} or "
-                        f"{KEYWORDS[-1]}",
-                        field=f"{field}.{side}",
-                    )
+        targets = [("who", target) for target in event.who if event.do != "join"]
+        for side, target in (*targets, *(("to", target) for target in event.to)):
+            if target not in known:
+                raise ConfigError(
+                    f"{target!r} is no node (by then): give a name, an index from 0, {', '.join(KEYWORDS[:-1])} or "
+                    f"{KEYWORDS[-1]}",
+                    field=f"{field}.{side}",
+                )
