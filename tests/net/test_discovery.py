@@ -19,8 +19,10 @@ from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.swim import Swim, SwimConfig
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.machine import Swim
 from doyen.net import discovery
 from doyen.net.beacon import Beacon, CallDue, Here
 from doyen.net.discovery import HEARD_MAX, LINES_MAX, Discovery, DiscoveryConfig

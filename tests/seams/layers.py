@@ -142,9 +142,6 @@ FILES = {
     "doyen/core/hashes.py": Extra(
         Layer(outside="_blake2 _sha3"), "hashlib loads OpenSSL, which costs a node megabytes"
     ),
-    "doyen/core/lazy.py": Extra(Layer(outside="importlib", world="dynamic"), "packages whose names load when used"),
-    "doyen/core/config.py": Extra(Layer(outside="sys"), "the largest float there is"),
-    "doyen/core/rank.py": Extra(Layer(outside="sys"), "the largest float there is"),
     "doyen/score/probes.py": Extra(
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
