@@ -21,13 +21,13 @@ from tape import Tape
 import doyen
 from doyen.cli import main
 from doyen.core.clock import format_duration, parse_duration
-from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
+from doyen.core.commands import ChangeNote, Command, LeaveGroup, Resign, Stand
 from doyen.core.config import is_duration, options
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
 from doyen.core.seeds import SeedsChanged
-from doyen.election.spanning import LeaderUnreachable
+from doyen.election.spanning.messages import LeaderUnreachable
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure
 from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership
@@ -90,6 +90,8 @@ def note_fact(tape: Tape, fact: Any, now: int) -> None:
             tape.note("command", now, tape.ordinal("leave"))
         case ChangeNote(score):
             tape.note("command", now, tape.ordinal("say"), score)
+        case Command():
+            pass  # The commands of studies (`Initiate`, `Request` …) were not written when they were methods.
         case _:
             tape.note("fact", now, fact)
 

@@ -22,7 +22,9 @@ from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.machine import Hears, hears
-from doyen.election.announce import Announce, AnnounceConfig, Announcement, Bye, Query
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement, Bye, Query
 from doyen.errors import LocalProtocolError, RemoteProtocolError
 from doyen.net.address_book import PEERS_MAX
 from doyen.net.driver import Driver

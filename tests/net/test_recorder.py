@@ -24,9 +24,10 @@ from doyen.core.commands import Command, Resign
 from doyen.core.ids import Address
 from doyen.core.machine import Hears
 from doyen.core.rank import ScoreWanted
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.errors import ConfigError, TransportError
-from doyen.membership.swim import SwimConfig
+from doyen.membership.swim.config import SwimConfig
 from doyen.net.keys import key_text, new_key, read_keys, write_keys
 from doyen.net.recording import recorder as recorder_module
 from doyen.net.recording.effects import effect_text

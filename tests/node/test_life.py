@@ -18,7 +18,7 @@ import pytest
 
 import doyen
 from doyen.core.machine import Hears
-from doyen.election.announce import Bye
+from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError, TransportError
 from doyen.node import scoring
 from doyen.node.events import Subscription

@@ -103,7 +103,7 @@ class Port:
         host.facts.append((self, fact))
 
     def _emit_urgent(self, fact: Any) -> None:
-        if isinstance(fact, UrgentFact):
+        if isinstance(fact, UrgentFact):  # Decision 1.
             self._emit(fact)
         self._held.append(lambda: self.emit(fact))
 

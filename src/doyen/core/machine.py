@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 
@@ -33,3 +35,23 @@ class Machine(Protocol):
     def on_message(self, sender: NodeId, message: Any, now: Instant) -> None: ...  # No incarnation: decision 2.
 
     def on_timer(self, timer: Any, now: Instant) -> None: ...
+
+
+class Nothing(Struct, frozen=True, array_like=True, tag=True):
+    """A message that is never sent: a machine must name its messages."""
+
+
+class FollowsFacts:
+    """The inputs of a machine that only follows facts: it hears no message and sets no timer."""
+
+    __slots__ = ()
+    MESSAGES: ClassVar[Any] = Nothing
+
+    def start(self, now: Instant) -> None:
+        pass
+
+    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
+        pass
+
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        pass

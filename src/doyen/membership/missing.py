@@ -43,7 +43,7 @@ class MissingConfig(Config, frozen=True, kw_only=True):
     fresh: Annotated[Period, Doc("How long a digest counts. Short: few views. Long: stale ones.")] = seconds(30)
     window: Annotated[int, Meta(ge=1, le=100_000), Doc("Observations remembered: an hour of them.")] = 360
     quantile: Annotated[Fraction, Doc("The share of the time in which c is to be enough.")] = 0.99
-    confidence: Annotated[Fraction, Doc("How sure the bound is to be; what is reached is told with it.")] = 0.95
+    confidence: Annotated[Fraction, Doc("How sure the bound is to be; the estimate carries what is reached.")] = 0.95
 
     def check(self) -> None:
         need(self.interval <= self.fresh, "fresh", "must be interval or more")

@@ -29,6 +29,6 @@ class RecordingOut:
         self.effects.append(Persist(record))
 
     def take(self) -> list[Effect]:
-        """What was written since the last call."""
+        """Return what was written since the last call."""
         taken, self.effects = self.effects, []
         return taken

@@ -60,7 +60,7 @@ class SuppressThenAnnounce(NoLease):
     def on_message(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         self._heard_count += 1
         if self.form == "receipt" and self.leader != sender:
-            # Whoever is heard leads, whatever one believed: this is what may leave nobody in charge.
+            # A process that is heard leads, whomever this one named: so nobody may be left in charge.
             if self.leader == self.me:
                 self._out.emit(LeaderLost(Term(1, self.me), "outranked"))
             self.leader = sender

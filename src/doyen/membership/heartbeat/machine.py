@@ -35,7 +35,7 @@ from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.messages import Beat, Beats, PeriodBegins
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
-from doyen.membership.swim.messages import INCARNATION_MAX
+from doyen.membership.swim.messages import INCARNATION_MAX, host_and_port
 from doyen.membership.swim.roster import Acquaintances
 
 _encode = Encoder().encode
@@ -351,8 +351,7 @@ class Heartbeat:
         self._out.send(self._where(to), Beats(tuple(beats), reply))
 
     def _own(self, *, left: bool = False) -> Beat:
-        host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)
-        return Beat(self.node, self.incarnation, self._count, left, host, port)
+        return Beat(self.node, self.incarnation, self._count, left, *host_and_port(self._address))
 
     def _where(self, to: NodeId) -> NodeId | Address:
         member = self.view.members.get(to)
@@ -397,5 +396,4 @@ def _address(beat: Beat) -> Address | None:
 
 
 def _beat_of(member: Member) -> Beat:
-    host, port = ("", 0) if member.address is None else (member.address.host, member.address.port)
-    return Beat(member.node, member.incarnation, 0, False, host, port)
+    return Beat(member.node, member.incarnation, 0, False, *host_and_port(member.address))

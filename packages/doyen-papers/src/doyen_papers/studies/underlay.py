@@ -7,10 +7,16 @@ from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member
 from doyen.election.churn.standpoint import hash_rank
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.medley import Distance, Medley, MedleyConfig
-from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.medley.machine import Medley
+from doyen.membership.medley.targets import Distance
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.dissemination import payload_max
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, HelperAck
+from doyen.membership.swim.roster import Acquaintances
 from doyen.sim.node import SimNode
 
 Protocol = Literal["swim", "medley", "heartbeat"]
