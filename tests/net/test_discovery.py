@@ -18,6 +18,7 @@ from doyen.core.codec import Codec
 from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.seeds import PeerHeard, SeedsChanged
+from doyen.election.announce.machine import Announce
 from doyen.errors import ConfigError
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.machine import Heartbeat
@@ -55,11 +56,11 @@ def running(check: Callable[[Driver], Any]) -> Driver:
     return node.driver
 
 
-def test_addresses_are_used_as_they_are_and_told_once() -> None:
+def test_addresses_are_used_as_they_are_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[SeedsChanged] = []
+    monkeypatch.setitem(Announce.HEARS, SeedsChanged, lambda machine, fact, now: told.append(fact))
 
     async def check(driver: Driver) -> None:
-        driver.host.ports["election"].subscribe(SeedsChanged, lambda fact, now: told.append(fact))
         found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
         assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
         await asyncio.sleep(0.05)

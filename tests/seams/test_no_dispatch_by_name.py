@@ -14,7 +14,6 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "__init__.__getattr__": "a public name loads its module when it is used",
     "core.config._limited": "reads the limits in a field's type",
     "core.config.is_duration": "reads what a type says of its unit",
-    "core.lazy.find": "a package's name loads its module when it is used",
     "net.aead.load": "asks a C library whether it is recent enough",
     "net.leaderlink._establish": "asks the platform whether it has this option of sockets",
     "net.recording.built": "names the plain containers, as a file has them",
@@ -28,14 +27,9 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "net.recording.loader._set_attributes": "puts any machine's state back",
     "net.recording.snapshot._write": "walks through any machine's state",
     "sim.channel.size_max": "asks whether a message is a Struct",
-    "sim.churn.rates": FIELDS,
-    "sim.scenario.run.configured_faults": FIELDS,
-    "sim.scenario.schema._check_node": FIELDS,
-    "sim.scenario.schema._check_targets": FIELDS,
     "sim.scenario.shrink._with": FIELDS,
     "sim.scenario.text._table": FIELDS,
     "testing.__init__.__getattr__": "a public name loads its module when it is used",
-    "testing.processes.config_flags": FIELDS,
 }
 
 
