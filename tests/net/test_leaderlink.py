@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from net_nodes import PATIENT, Node, until
@@ -19,6 +19,7 @@ from doyen.core.effects import Emit, Multicast, Out, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.election.announce import Announce, Announcement
 from doyen.election.announce import Status as Stance
@@ -41,7 +42,6 @@ class Told:
 
     def __init__(self, out: Out) -> None:
         self.facts: list[LinkBroken] = []
-        out.subscribe(LinkBroken, self.on_link_broken)
 
     def start(self, now: int) -> None: ...
     def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
@@ -49,6 +49,8 @@ class Told:
 
     def on_link_broken(self, fact: LinkBroken, now: int) -> None:
         self.facts.append(fact)
+
+    HEARS: ClassVar[Hears] = hears(LinkBroken, on_link_broken)
 
 
 async def pair(

@@ -14,6 +14,7 @@ from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.core.view import ViewChanged
 
@@ -31,7 +32,6 @@ class Neighbours:
     def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
         self.me, self._out, self._each_side = me, out, each_side
         self.links: frozenset[NodeId] = frozenset()
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     def start(self, now: Instant) -> None:
         pass
@@ -49,6 +49,8 @@ class Neighbours:
             self._out.emit(LinkChanged(peer, False))
         for peer in sorted(wanted - before):
             self._out.emit(LinkChanged(peer, True))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
 
 def neighbours(present: set[NodeId], me: NodeId, each_side: int) -> frozenset[NodeId]:

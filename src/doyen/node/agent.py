@@ -154,7 +154,7 @@ class Agent:
         try:
             if driver.running:
                 for channel, port in driver.host.ports.items():
-                    if channel != MEMBERSHIP and LeaveGroup in port.handlers:
+                    if channel != MEMBERSHIP and LeaveGroup in port.machine.HEARS:
                         driver.tell(LeaveGroup(), channel=channel)
                 if self.stack.membership is not None:
                     driver.tell(LeaveGroup(), channel=MEMBERSHIP)

@@ -26,7 +26,7 @@ from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.machine import Machine
+from doyen.core.machine import Hears, Machine
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce import Announce
 from doyen.election.spanning import Spanning
@@ -110,12 +110,17 @@ class Overheard:
     """A machine, and somebody who hears what it hears."""
 
     def __init__(self, machine: Machine, hear: Callable[[NodeId, Any], None]) -> None:
-        self._machine, self._hear = machine, hear
+        self.machine, self._hear = machine, hear
         self.MESSAGES, self.start, self.on_timer = machine.MESSAGES, machine.start, machine.on_timer
+        self.HEARS: Hears = {kind: partial(_on_behalf, handle) for kind, handle in machine.HEARS.items()}
 
     def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
         self._hear(sender, message)
-        self._machine.on_message(sender, message, now)
+        self.machine.on_message(sender, message, now)
+
+
+def _on_behalf(handle: Callable[[Any, Any, Instant], None], overheard: Overheard, fact: Any, now: Instant) -> None:
+    handle(overheard.machine, fact, now)
 
 
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
@@ -185,7 +190,7 @@ class World:
         host = node.host
         if node.state in ("up", "slow") and host is not None:
             for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
-                if LeaveGroup in host.ports[channel].handlers:
+                if LeaveGroup in host.ports[channel].machine.HEARS:
                     host.tell(LeaveGroup(), node.now(), channel=channel)
         self.sim.crash(node)
 

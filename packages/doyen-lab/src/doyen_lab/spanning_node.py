@@ -20,7 +20,6 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.core.codec import Codec
 from doyen.core.commands import Initiate
-from doyen.core.effects import Fact, Handler
 from doyen.core.host import Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -67,9 +66,6 @@ class Tap:
     def send(self, to: NodeId | Address, message: Any) -> None:
         self._kinds[NAMES[type(message)]] += 1
         self._port.send(to, message)
-
-    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
-        self._port.subscribe(kind, handle)
 
     def multicast(self, message: Any) -> None:
         self._port.multicast(message)

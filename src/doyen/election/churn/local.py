@@ -12,6 +12,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.churn.standpoint import Rank, hash_rank
 
@@ -29,7 +30,6 @@ class Local(NoLease):
         self.me, self._out, self.rank = me, out, rank
         self.considered: frozenset[NodeId] = frozenset()  # The members among which the last choice was made.
         self.term: Term | None = None
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def leader(self) -> NodeId | None:
@@ -58,3 +58,5 @@ class Local(NoLease):
                 self._out.emit(LeaderLost(before, "outranked"))
             self.term = Term(1 if before is None else before.number + 1, best)
             self._out.emit(LeaderElected(self.term))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)

@@ -26,6 +26,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.rank import OracleStanding, ScoreGiven, VectorsChanged
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
@@ -95,11 +96,6 @@ class Pole:
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(VectorsChanged, self.on_vectors_changed)
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(Resign, self.resign)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -487,6 +483,14 @@ class Pole:
         bound to it: nobody else is granted an epoch before."""
         if fact.gone and fact.member == self.chosen and self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._on_overdue(now, "gone")
+
+    HEARS: ClassVar[Hears] = (
+        hears(ScoreGiven, on_score_given)
+        | hears(VectorsChanged, on_vectors_changed)
+        | hears(LinkBroken, on_link_broken)
+        | hears(Resign, resign)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
 
     def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):
