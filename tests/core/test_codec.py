@@ -5,7 +5,7 @@ import pytest
 from doyen.core.codec import SHORT, Codec
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.rank import shortest
-from doyen.election.announce import Announcement
+from doyen.election.announce.messages import Announcement
 from doyen.errors import ConfigError
 
 

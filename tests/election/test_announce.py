@@ -8,19 +8,18 @@ import pytest
 
 from doyen.core import FOREVER, Emit, Multicast, NodeId, Persist, ScoreGiven, Send, SetTimer, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import (
-    Announce,
-    AnnounceConfig,
-    AnnounceDue,
+from doyen.election.announce.config import AnnounceConfig, bye_count
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import (
     Announcement,
-    AnnouncementOverdue,
-    AnswerOverdue,
+    AnnouncementRepeats,
+    AskingEnds,
     Bye,
     Query,
-    ReplyDue,
+    QueryIsAnswered,
+    SilenceIsNoticed,
     Status,
     WakeUp,
-    bye_count,
 )
 from doyen.errors import ConfigError
 from doyen.testing import RecordingOut
@@ -82,20 +81,20 @@ def test_le_5_1_2_a_process_waits_before_it_claims(out: RecordingOut) -> None:
 
 def test_le_5_1_1_le_a_claims_at_once(out: RecordingOut) -> None:
     process(out=out, t_s=0).start(7)
-    assert out.take() == [elected(1, B), Multicast(Announcement(1, 0)), SetTimer(AnnounceDue(1), at=7 + T_A)]
+    assert out.take() == [elected(1, B), Multicast(Announcement(1, 0)), SetTimer(AnnouncementRepeats(1), at=7 + T_A)]
 
 
 def test_le_5_1_a_leader_announces_every_interval(out: RecordingOut) -> None:
     machine = leading(out)
-    machine.on_timer(AnnounceDue(1), T_A)
-    assert out.take() == [Multicast(Announcement(1, 0)), SetTimer(AnnounceDue(1), at=2 * T_A)]
+    machine.on_timer(AnnouncementRepeats(1), T_A)
+    assert out.take() == [Multicast(Announcement(1, 0)), SetTimer(AnnouncementRepeats(1), at=2 * T_A)]
 
 
 def test_le_5_1_hearing_a_greater_address_gives_up_leadership(out: RecordingOut) -> None:
     machine = leading(out)
     machine.on_message(C, Announcement(1, 0), T_A)
-    assert out.take() == [lost(1, B, "outranked"), elected(1, C), SetTimer(AnnouncementOverdue(), at=T_A + T_L)]
-    machine.on_timer(AnnounceDue(1), T_A + 1)
+    assert out.take() == [lost(1, B, "outranked"), elected(1, C), SetTimer(SilenceIsNoticed(), at=T_A + T_L)]
+    machine.on_timer(AnnouncementRepeats(1), T_A + 1)
     assert out.take() == []  # A stale timer: the reign it was set for is over.
 
 
@@ -108,40 +107,40 @@ def test_a_worse_claim_is_ignored_without_rebuttal(out: RecordingOut) -> None:
 def test_equality_refreshes_the_listen_timer(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_message(C, Announcement(1, 0), seconds(2))
-    machine.on_timer(AnnouncementOverdue(), T_L + 10)
-    assert out.take() == [SetTimer(AnnouncementOverdue(), at=seconds(2) + T_L)]  # One timer, re-armed.
+    machine.on_timer(SilenceIsNoticed(), T_L + 10)
+    assert out.take() == [SetTimer(SilenceIsNoticed(), at=seconds(2) + T_L)]  # One timer, re-armed.
     assert machine.leader == C
 
 
 def test_le_5_3_2_after_silence_le_s_redraws_and_le_a_announces_at_once(out: RecordingOut) -> None:
     machine = following(out)
-    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
+    machine.on_timer(SilenceIsNoticed(), 10 + T_L)
     assert out.take() == [lost(1, C, "silent"), SetTimer(WakeUp(3), at=10 + T_L + T_S // 2)]
     assert machine.leader == B
     machine = following(out, t_s=0)
-    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
+    machine.on_timer(SilenceIsNoticed(), 10 + T_L)
     now = 10 + T_L
     assert out.take() == [
         lost(1, C, "silent"),
         elected(2, B),
         Multicast(Announcement(2, 0)),
-        SetTimer(AnnounceDue(3), now + T_A),
+        SetTimer(AnnouncementRepeats(3), now + T_A),
     ]
 
 
 def test_silence_one_instant_short_of_the_timeout_is_not_silence(out: RecordingOut) -> None:
     machine = following(out)
     machine.on_message(C, Announcement(1, 0), 11)
-    machine.on_timer(AnnouncementOverdue(), 10 + T_L)
-    assert out.take() == [SetTimer(AnnouncementOverdue(), at=11 + T_L)]
+    machine.on_timer(SilenceIsNoticed(), 10 + T_L)
+    assert out.take() == [SetTimer(SilenceIsNoticed(), at=11 + T_L)]
 
 
 def test_a_leader_lifts_its_term_above_an_equal_one_at_its_next_announcement(out: RecordingOut) -> None:
     machine = leading(out)
     machine.on_message(A, Announcement(7, 0), T_A // 2)
     assert out.take() == []  # Without an extra message.
-    machine.on_timer(AnnounceDue(1), T_A)
-    assert out.take() == [elected(8, B), Multicast(Announcement(8, 0)), SetTimer(AnnounceDue(1), at=2 * T_A)]
+    machine.on_timer(AnnouncementRepeats(1), T_A)
+    assert out.take() == [elected(8, B), Multicast(Announcement(8, 0)), SetTimer(AnnouncementRepeats(1), at=2 * T_A)]
 
 
 def test_a_follower_is_told_when_its_leader_lifts_its_term(out: RecordingOut) -> None:
@@ -170,7 +169,7 @@ def test_rank_decides_not_the_term(out: RecordingOut) -> None:
     machine.on_message(C, Announcement(9, 0), 20)
     machine.on_message(D, Announcement(1, 0), 30)
     assert out.take() == [elected(9, C), elected(9, D)]  # The number is the greatest seen: it never goes back.
-    machine.on_timer(AnnouncementOverdue(), 30 + T_L)
+    machine.on_timer(SilenceIsNoticed(), 30 + T_L)
     assert out.take()[0] == lost(9, D, "silent")  # Under the term that was told.
 
 
@@ -198,7 +197,7 @@ def test_whoever_is_heard_before_waking_is_better_whatever_its_clock_says(out: R
     late = -seconds(100)  # A clock far ahead of ours: it claims to have woken long after we shall.
     machine.on_message(A, Announcement(1, late), 5)
     assert machine.leader == A
-    machine.on_timer(AnnouncementOverdue(), 5 + T_L)  # A false departure must not usurp it either:
+    machine.on_timer(SilenceIsNoticed(), 5 + T_L)  # A false departure must not usurp it either:
     machine.on_timer(WakeUp(3), 5 + T_L + T_S // 2)
     assert Multicast(Announcement(2, late - 1)) in out.take()  # our value is now above its.
     machine.on_message(A, Announcement(1, late), 5 + T_L + T_S)
@@ -247,15 +246,15 @@ def test_byes_are_repeated_until_all_hear_one(loss: float, group: int, target: f
 def test_le_5_7_query_asks_first_and_silence_means_claim(out: RecordingOut) -> None:
     machine = process(out=out, t_s=0, query_timeout=ms(200))
     machine.start(0)
-    assert out.take() == [Multicast(Query(0, 0)), SetTimer(AnswerOverdue(1), at=ms(200))]
-    machine.on_timer(AnswerOverdue(1), ms(200))
+    assert out.take() == [Multicast(Query(0, 0)), SetTimer(AskingEnds(1), at=ms(200))]
+    machine.on_timer(AskingEnds(1), ms(200))
     assert out.take()[:2] == [elected(1, B), Multicast(Announcement(1, 0))]
 
 
 def test_a_leader_answers_a_worse_asker_and_yields_to_a_better_one(out: RecordingOut) -> None:
     machine = process(out=out, t_s=0, query_timeout=ms(200))
     machine.start(0)
-    machine.on_timer(AnswerOverdue(1), ms(200))
+    machine.on_timer(AskingEnds(1), ms(200))
     out.take()
     machine.on_message(A, Query(0, 0), ms(300))
     assert out.take() == [Send(A, Announcement(1, 0))]
@@ -267,16 +266,16 @@ def test_suppress_then_query_suppresses_replies_too(out: RecordingOut) -> None:
     machine = process(out=out, query_timeout=ms(400))
     machine.start(0)
     machine.on_timer(WakeUp(1), T_S // 2)
-    machine.on_timer(AnswerOverdue(1), T_S // 2 + ms(400))
+    machine.on_timer(AskingEnds(1), T_S // 2 + ms(400))
     out.take()
     machine.on_message(A, Query(0, 0), seconds(1))
-    assert out.take() == [SetTimer(ReplyDue(1), at=seconds(1) + ms(100))]
-    machine.on_timer(ReplyDue(1), seconds(1) + ms(100))
+    assert out.take() == [SetTimer(QueryIsAnswered(1), at=seconds(1) + ms(100))]
+    machine.on_timer(QueryIsAnswered(1), seconds(1) + ms(100))
     assert out.take() == [Multicast(Announcement(1, 0))]
     machine.on_message(A, Query(0, 0), seconds(1))
     machine.on_message(C, Announcement(1, 0), seconds(1) + 1)  # A better leader was heard meanwhile.
     out.take()
-    machine.on_timer(ReplyDue(1), seconds(1) + ms(100))
+    machine.on_timer(QueryIsAnswered(1), seconds(1) + ms(100))
     assert out.take() == []
 
 
@@ -288,7 +287,7 @@ def test_with_k_leaders_a_process_yields_after_hearing_k_better(out: RecordingOu
     assert machine.leaders == (C, B)
     machine.on_message(D, Announcement(1, 0), T_A)
     assert not machine.is_leader and machine.leaders == (D, C)
-    machine.on_timer(AnnouncementOverdue(), T_A + T_L)
+    machine.on_timer(SilenceIsNoticed(), T_A + T_L)
     assert machine.leaders == (B,)
 
 
@@ -311,7 +310,7 @@ def test_a_bye_or_query_with_a_higher_term_lifts_the_leaders(out: RecordingOut) 
         machine = leading(out)
         machine.on_message(A, message, 20)
         out.take()
-        machine.on_timer(AnnounceDue(1), T_A)
+        machine.on_timer(AnnouncementRepeats(1), T_A)
         assert elected(8, B) in out.take()
 
 
@@ -343,7 +342,7 @@ def test_a_leader_whose_score_changes_says_so_at_its_next_announcement(out: Reco
     machine = leading(out)
     machine.on_score_given(ScoreGiven(1, 9), 20)
     assert out.take() == []
-    machine.on_timer(AnnounceDue(1), T_A)
+    machine.on_timer(AnnouncementRepeats(1), T_A)
     assert out.take()[0] == Multicast(Announcement(1, 9))
 
 
@@ -351,7 +350,7 @@ def test_a_leader_whose_score_changes_says_so_at_its_next_announcement(out: Reco
 def test_a_hopeless_score_cannot_hurt(out: RecordingOut, score: float) -> None:
     machine = leading(out)
     machine.on_score_given(ScoreGiven(1, score), 20)
-    machine.on_timer(AnnounceDue(1), T_A)
+    machine.on_timer(AnnouncementRepeats(1), T_A)
     assert machine.is_leader
 
 
@@ -361,7 +360,7 @@ def test_who_may_not_lead_only_follows(out: RecordingOut) -> None:
     assert out.take() == [] and machine.leader is None
     machine.on_message(A, Announcement(1, 0), 5)
     assert machine.leader == A
-    machine.on_timer(AnnouncementOverdue(), 5 + T_L)
+    machine.on_timer(SilenceIsNoticed(), 5 + T_L)
     assert machine.leader is None and machine.status is Status.FOLLOWING
 
 

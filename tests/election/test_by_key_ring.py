@@ -8,11 +8,16 @@ from doyen.core.commands import LeaveGroup
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Status, ViewChanged
-from doyen.election.by_key import Answer, ByKeyConfig, Claim, LeaderByKey, Reign
-from doyen.election.churn import CTolerant, CTolerantConfig
-from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.election.by_key.config import ByKeyConfig
+from doyen.election.by_key.machine import LeaderByKey
+from doyen.election.by_key.messages import Answer, Claim, Reign
+from doyen.election.churn.config import CTolerantConfig
+from doyen.election.churn.machine import CTolerant
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, point_of, seat
+from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan
+from doyen.membership.ring.neighbourhood import founding
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode

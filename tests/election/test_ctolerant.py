@@ -12,36 +12,35 @@ from doyen.core.commands import Initiate, Resign
 from doyen.core.ids import Incarnation
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, Status, ViewChanged, ViewEditor
-from doyen.election.churn.acceptance import supersedes
 from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.initiator import Role
 from doyen.election.churn.local import Local
 from doyen.election.churn.machine import CTolerant
 from doyen.election.churn.messages import (
     Ask,
-    AskDue,
     AttemptBegan,
     BackOffEnds,
-    BeginDue,
-    BootstrapDue,
+    BootstrapBegins,
     CannotElect,
     Confirm,
-    ConfirmOverdue,
     Decided,
-    EchoOverdue,
+    DoubtRepeats,
+    ElectionBegins,
     ElectionId,
-    FinalOverdue,
     Leader,
     LeaderAck,
     LeaderHeld,
-    LeaderOverdue,
+    LeaderIsAsked,
+    MemberIsAsked,
     Memory,
+    MoreAreAsked,
+    NextTermBegins,
     NotifyLeader,
+    NotifyRepeats,
     Query,
     Record,
     Response,
     ResponseCounted,
-    ResponseOverdue,
 )
 from doyen.election.churn.standpoint import hash_rank
 from doyen.errors import ConfigError
@@ -145,7 +144,7 @@ def test_ctol_alg_1_the_initiator_asks_c_plus_f_plus_1_members() -> None:
     assert bench.initiate(now=ms(7)) == [
         Emit(AttemptBegan(mine, 1)),
         *(Send(node, query) for node in names(0, 1, 2, 3)),
-        SetTimer(ResponseOverdue(1, 1), at=ms(507)),
+        SetTimer(MoreAreAsked(1, 1), at=ms(507)),
     ]
 
 
@@ -159,7 +158,7 @@ def test_ctol_alg_1_the_lowest_of_c_plus_1_responses_is_notified() -> None:
         Emit(ResponseCounted(NodeId("3"), (), tuple(names(0, 1, 2)), tuple(names(0, 1, 2)))),
         Emit(Decided(mine, 1, 1, True, NodeId("0"))),
         Send(NodeId("0"), NotifyLeader(mine, 1, True)),
-        SetTimer(LeaderOverdue(1, 1, 0), at=ms(540)),
+        SetTimer(NotifyRepeats(1, 1, 0), at=ms(540)),
     ]
 
 
@@ -167,10 +166,10 @@ def test_ctol_alg_1_timeout_without_a_new_response_asks_as_many_more_without_res
     bench = Bench(members=(0, 1, 2, 3, 4, 5, 6))
     bench.initiate()
     bench.answer(0, 0, now=ms(300))
-    assert bench.fire(ResponseOverdue(1, 1), ms(500)) == [SetTimer(ResponseOverdue(1, 1), at=ms(800))]
-    effects = bench.fire(ResponseOverdue(1, 1), ms(800))
+    assert bench.fire(MoreAreAsked(1, 1), ms(500)) == [SetTimer(MoreAreAsked(1, 1), at=ms(800))]
+    effects = bench.fire(MoreAreAsked(1, 1), ms(800))
     assert [node for node, _ in sent(effects, Query)] == names(1, 2)
-    assert SetTimer(ResponseOverdue(1, 1), at=ms(1300)) in effects
+    assert SetTimer(MoreAreAsked(1, 1), at=ms(1300)) in effects
 
 
 def test_ctol_alg_1_no_leader_after_timeout_begins_another_attempt() -> None:
@@ -178,7 +177,7 @@ def test_ctol_alg_1_no_leader_after_timeout_begins_another_attempt() -> None:
     bench.initiate()
     for sender in (0, 1, 2):
         bench.answer(sender, 0)
-    effects = bench.fire(LeaderOverdue(1, 1, 0), TIMEOUT)
+    effects = bench.fire(NotifyRepeats(1, 1, 0), TIMEOUT)
     assert told(effects, AttemptBegan) == [AttemptBegan(ElectionId(1, ME, 1), 2)]
     assert {query.attempt for _, query in sent(effects, Query)} == {2}
 
@@ -188,8 +187,8 @@ def test_a_lost_notification_is_repeated_before_everybody_is_asked_anew() -> Non
     bench.initiate()
     for sender in (0, 1, 2):
         bench.answer(sender, 0)
-    assert sent(bench.fire(LeaderOverdue(1, 1, 0), TIMEOUT), NotifyLeader)
-    assert sent(bench.fire(LeaderOverdue(1, 1, 1), 2 * TIMEOUT), Query)
+    assert sent(bench.fire(NotifyRepeats(1, 1, 0), TIMEOUT), NotifyLeader)
+    assert sent(bench.fire(NotifyRepeats(1, 1, 1), 2 * TIMEOUT), Query)
 
 
 def test_ctol_alg_1_the_notified_node_tells_everybody_and_again_until_each_has_acknowledged() -> None:
@@ -211,11 +210,11 @@ def test_ctol_alg_1_a_member_marks_the_leader_and_acknowledges() -> None:
     effects = bench.hear(0, Leader(record(0), 7), ms(1))
     assert effects == [
         Send(NodeId("0"), LeaderAck(7)),
-        SetTimer(FinalOverdue(election(1)), at=ms(1) + int(1.25 * bench.config.final_timeout)),
+        SetTimer(NextTermBegins(election(1)), at=ms(1) + int(1.25 * bench.config.final_timeout)),
         Emit(LeaderElected(Term(1, NodeId("0")))),
         Emit(LeaderHeld(record(0))),
     ]
-    assert bench.fire(FinalOverdue(election(1)), seconds(13)) == []  # It was final.
+    assert bench.fire(NextTermBegins(election(1)), seconds(13)) == []  # It was final.
 
 
 def test_ctol_alg_2_optimistic_tells_each_lower_one_and_confirms_when_all_are_in() -> None:
@@ -291,7 +290,7 @@ def test_settled_5_late_answers_to_an_earlier_attempt_do_not_count() -> None:
     bench.initiate()
     for sender in (0, 1, 2):
         bench.answer(sender, 0)
-    bench.fire(LeaderOverdue(1, 1, 0), TIMEOUT)
+    bench.fire(NotifyRepeats(1, 1, 0), TIMEOUT)
     assert bench.answer(3, 1, attempt=1) == []
     assert told(bench.answer(3, 1, attempt=2), ResponseCounted)
 
@@ -311,7 +310,7 @@ def test_settled_7_too_few_known_is_a_clear_state_with_back_off() -> None:
     effects = bench.initiate()
     (shortage,) = told(effects, CannotElect)
     assert str(shortage) == "cannot elect safely: knows 2 of 5 needed"
-    assert bench.machine.shortage == shortage
+    assert bench.machine.initiator.shortage == shortage
     assert SetTimer(BackOffEnds(1, 1), at=seconds(1)) in effects
     assert bench.fire(BackOffEnds(1, 1), seconds(1)) == [SetTimer(BackOffEnds(1, 2), at=seconds(3))]
     for tries in range(2, 12):
@@ -319,7 +318,7 @@ def test_settled_7_too_few_known_is_a_clear_state_with_back_off() -> None:
     assert timer == SetTimer(BackOffEnds(1, 12), at=seconds(130))  # Never more than back_off_max.
     effects = bench.put(*(Member(node=name) for name in names(0, 1, 2)))
     assert len(sent(effects, Query)) == 5
-    assert bench.machine.shortage is None
+    assert bench.machine.initiator.shortage is None
 
 
 def test_settled_6_a_dead_would_be_leader_is_replaced_as_soon_as_the_view_says_so() -> None:
@@ -338,9 +337,9 @@ def test_a_member_whose_view_says_that_the_leader_is_gone_begins_the_next_term()
         bench.hear(0, Leader(record(0), 1))
         effects = bench.status(0, status, now=seconds(1))
         assert told(effects, LeaderLost) == [LeaderLost(Term(1, NodeId("0")), reason)]
-        assert SetTimer(BeginDue(1), at=seconds(1) + ms(250)) in effects
+        assert SetTimer(ElectionBegins(1), at=seconds(1) + ms(250)) in effects
         assert bench.machine.leader is None
-        assert {q.election.number for _, q in sent(bench.fire(BeginDue(1), seconds(2)), Query)} == {2}
+        assert {q.election.number for _, q in sent(bench.fire(ElectionBegins(1), seconds(2)), Query)} == {2}
 
 
 def test_who_hears_of_a_newer_election_meanwhile_does_not_begin_one() -> None:
@@ -348,7 +347,7 @@ def test_who_hears_of_a_newer_election_meanwhile_does_not_begin_one() -> None:
     bench.hear(0, Leader(record(0), 1))
     bench.status(0, Status.FAILED, now=seconds(1))
     bench.hear(3, Query(election(2), 1, 1, 0), seconds(1))
-    assert bench.fire(BeginDue(1), seconds(2)) == []
+    assert bench.fire(ElectionBegins(1), seconds(2)) == []
 
 
 def test_a_suspected_leader_goes_on_leading() -> None:
@@ -370,7 +369,7 @@ def test_settled_2_an_initiator_that_hears_of_a_lower_one_stops_and_resumes_afte
     effects = bench.hear(2, Response(ElectionId(1, ME, 1), 1, (), better=election(1, 3)), ms(1))
     assert bench.machine.initiator.role is Role.IDLE
     (timer,) = effects
-    assert timer == SetTimer(FinalOverdue(election(1, 3)), at=ms(1) + ms(12_500))
+    assert timer == SetTimer(NextTermBegins(election(1, 3)), at=ms(1) + ms(12_500))
     assert bench.answer(0, 0) == []
     assert {q.election for _, q in sent(bench.fire(timer.timer, timer.at), Query)} == {ElectionId(2, ME, 1)}
 
@@ -383,23 +382,23 @@ def test_settled_1_the_greatest_term_then_the_lower_initiator_then_the_sequence_
         record(0, number=2, initiator=4, sequence=1),
     ]
     for i, low in enumerate(ranked):
-        assert not supersedes(low, low)
+        assert not low.supersedes(low)
         for high in ranked[i + 1 :]:
-            assert supersedes(high, low) and not supersedes(low, high)
+            assert high.supersedes(low) and not low.supersedes(high)
 
 
 def test_settled_1_who_holds_a_tentative_leader_for_too_long_begins_the_next_term() -> None:
     bench = Bench()
     bench.hear(0, Leader(record(0, final=False), 1))
-    assert {q.election.number for _, q in sent(bench.fire(FinalOverdue(election(1)), seconds(13)), Query)} == {2}
+    assert {q.election.number for _, q in sent(bench.fire(NextTermBegins(election(1)), seconds(13)), Query)} == {2}
 
 
 def test_settled_1_who_answered_an_initiator_that_died_begins_the_next_term() -> None:
     bench = Bench()
     bench.hear(3, Query(election(1), 1, 1, 0))
     effects = bench.status(3, Status.FAILED, now=seconds(1))
-    assert SetTimer(BeginDue(1), at=seconds(1) + ms(250)) in effects
-    assert sent(bench.fire(BeginDue(1), seconds(2)), Query)
+    assert SetTimer(ElectionBegins(1), at=seconds(1) + ms(250)) in effects
+    assert sent(bench.fire(ElectionBegins(1), seconds(2)), Query)
 
 
 def test_leadership_lost_to_another_is_told_before_the_other_is_named() -> None:
@@ -417,8 +416,8 @@ def test_a_former_life_does_not_lead_and_the_next_term_is_begun() -> None:
     bench = Bench(me="0", incarnation=2)
     effects = bench.hear(1, Leader(record(0)))
     assert bench.machine.leader is None
-    assert SetTimer(BeginDue(1), at=0) in effects
-    assert {q.election for _, q in sent(bench.fire(BeginDue(1), 0), Query)} == {ElectionId(2, NodeId("0"), 2)}
+    assert SetTimer(ElectionBegins(1), at=0) in effects
+    assert {q.election for _, q in sent(bench.fire(ElectionBegins(1), 0), Query)} == {ElectionId(2, NodeId("0"), 2)}
 
 
 def test_a_member_that_turns_up_later_is_told_who_leads() -> None:
@@ -460,7 +459,7 @@ def test_a_wild_term_cannot_use_up_all_terms() -> None:
 def test_asking_brings_whoever_is_behind_up_to_date() -> None:
     ahead, behind = Bench(ask_interval=seconds(10)), Bench(me="2")
     ahead.hear(0, Leader(record(0), 1))
-    (question,) = [e.message for e in ahead.fire(AskDue(2), seconds(1)) if isinstance(e, Send)]
+    (question,) = [e.message for e in ahead.fire(MemberIsAsked(2), seconds(1)) if isinstance(e, Send)]
     ((to, back),) = sent(behind.hear(4, question), Ask)
     assert (to, back) == (ME, Ask())
     ((_, answer),) = sent(ahead.hear(2, back), Leader)
@@ -471,10 +470,10 @@ def test_asking_brings_whoever_is_behind_up_to_date() -> None:
 
 def test_a_group_that_hears_of_no_leader_begins_by_itself() -> None:
     bench = Bench(bootstrap_after=seconds(2))
-    assert sent(bench.fire(BootstrapDue(), seconds(3)), Query)
+    assert sent(bench.fire(BootstrapBegins(), seconds(3)), Query)
     led = Bench(bootstrap_after=seconds(2))
     led.hear(0, Leader(record(0), 1))
-    assert led.fire(BootstrapDue(), seconds(3)) == []
+    assert led.fire(BootstrapBegins(), seconds(3)) == []
 
 
 def test_any_rank_may_take_the_place_of_the_hash() -> None:
@@ -662,10 +661,10 @@ def test_leader_of_a_dead_leaders_earlier_term() -> None:
     fresh.status(0, Status.FAILED)
     (_, question) = sent(fresh.hear(2, Leader(record(0, number=1))), Ask)[0]
     assert question.echo  # Is it really dead?  It is asked, and does not answer:
-    assert sent(fresh.fire(EchoOverdue(election(1), 1), seconds(5)), Ask)
-    effects = fresh.fire(EchoOverdue(election(1), 1), seconds(11))
+    assert sent(fresh.fire(DoubtRepeats(election(1), 1), seconds(5)), Ask)
+    effects = fresh.fire(DoubtRepeats(election(1), 1), seconds(11))
     assert told(effects, LeaderLost) == [LeaderLost(Term(1, NodeId("0")), "dead")]
-    assert {q.election.number for _, q in sent(fresh.fire(BeginDue(1), seconds(12)), Query)} == {2}
+    assert {q.election.number for _, q in sent(fresh.fire(ElectionBegins(1), seconds(12)), Query)} == {2}
 
 
 def test_a_living_leader_that_one_view_holds_dead_goes_on_leading() -> None:
@@ -692,7 +691,7 @@ def test_settled_6_a_leader_known_dead_is_answered_by_the_next_term_where_so_wan
     bench = Bench(variant="base", dead_leader="next-term")
     bench.status(0, Status.FAILED)
     assert not told(bench.hear(0, Leader(record(0, number=1), 1)), LeaderElected)
-    assert {q.election.number for _, q in sent(bench.fire(BeginDue(1), seconds(1)), Query)} == {2}
+    assert {q.election.number for _, q in sent(bench.fire(ElectionBegins(1), seconds(1)), Query)} == {2}
 
 
 @pytest.mark.parametrize("variant", ["base", "optimistic", "preferred", "hybrid"])
@@ -719,7 +718,7 @@ def test_timeout_follows_the_measured_round_trips_where_so_wanted() -> None:
         bench = Bench(timeout=timeout)
         bench.machine.on_round_trip_estimated(RoundTripEstimated(ms(20), ms(30)), 0)
         bench.machine.initiate(0)
-        assert SetTimer(ResponseOverdue(1, 1), at=waits) in bench.out.take()
+        assert SetTimer(MoreAreAsked(1, 1), at=waits) in bench.out.take()
 
 
 @pytest.mark.parametrize("variant", ["base", "optimistic", "preferred", "hybrid"])
@@ -876,8 +875,8 @@ def test_a_term_never_goes_back_across_a_restart() -> None:
     bench = Bench(restored=Memory(3), incarnation=2)
     effects = bench.hear(0, Leader(record(0, number=2), 1))
     assert bench.machine.leader is None
-    assert {q.election.number for _, q in sent(bench.fire(BeginDue(3), seconds(1)), Query)} == {4}
-    assert SetTimer(BeginDue(3), at=ms(250)) in effects
+    assert {q.election.number for _, q in sent(bench.fire(ElectionBegins(3), seconds(1)), Query)} == {4}
+    assert SetTimer(ElectionBegins(3), at=ms(250)) in effects
 
 
 BAD = [
@@ -919,7 +918,7 @@ def test_a_confirmation_may_overtake_its_leader(order: str) -> None:
     for message in messages if order == "leader first" else reversed(messages):
         bench.hear(0, message)
     assert bench.machine.final
-    assert bench.fire(FinalOverdue(election(1)), seconds(20)) == []
+    assert bench.fire(NextTermBegins(election(1)), seconds(20)) == []
 
 
 def test_a_confirmation_of_another_election_or_leader_confirms_nothing() -> None:
@@ -934,7 +933,7 @@ def test_a_confirmation_of_another_election_or_leader_confirms_nothing() -> None
 def test_who_misses_the_confirmation_asks_the_leader() -> None:
     bench = Bench(variant="optimistic")
     bench.hear(0, Leader(record(0, final=False), 1))
-    ((to, question),) = sent(bench.fire(ConfirmOverdue(election(1), 1, seconds(1)), seconds(2)), Ask)
+    ((to, question),) = sent(bench.fire(LeaderIsAsked(election(1), 1, seconds(1)), seconds(2)), Ask)
     assert (to, question.echo) == (NodeId("0"), False)  # It answers once it is final.
     bench.hear(0, Leader(record(0, sequence=2)))
-    assert bench.fire(ConfirmOverdue(election(1), 1, seconds(1)), seconds(4)) == []
+    assert bench.fire(LeaderIsAsked(election(1), 1, seconds(1)), seconds(4)) == []

@@ -16,28 +16,32 @@ from doyen.core.effects import Emit, Multicast, Persist, Send, SetTimer
 from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.election.pole import Pole, PoleConfig, QuorumProposed, Selected, Status, VoterRecord
+from doyen.core.rank import OracleStanding, ScoreGiven, ScoreWanted
 from doyen.election.pole.ballot import Ballot
-from doyen.election.pole.lease import Beats, Lease
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     MESSAGES,
     ElectionEnds,
     EpochPromised,
     Heartbeat,
     HeartbeatAck,
+    MeasuringEnds,
     NotVoting,
     PromiseEnds,
+    ProposalRepeats,
     Propose,
+    QuorumProposed,
     Resigned,
-    RetryDue,
-    ScoreOverdue,
     ScoreQuery,
     ScoreReply,
-    Standing,
+    Selected,
+    Status,
     Vote,
     WaitEnds,
 )
+from doyen.election.pole.promise import VoterRecord
+from doyen.election.pole.reign import Beats, Lease
 from doyen.election.pole.resignation import Rivals, clearly_better
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.score.oracles import HISTORY
@@ -86,7 +90,7 @@ def test_alg_1_an_election_begins_with_a_proposal_of_its_own_and_is_durable_befo
         Persist(VoterRecord(1)),
         Emit(EpochPromised(1)),
         Multicast(Propose(1, (5.0,), A)),
-        SetTimer(RetryDue(1, ms(100)), ms(100)),
+        SetTimer(ProposalRepeats(1, ms(100)), ms(100)),
     ]
 
 
@@ -116,7 +120,7 @@ def test_alg_1_a_tie_goes_to_the_highest_id_and_names_count_as_numbers() -> None
 def test_alg_1_a_greater_epoch_is_adopted_with_the_score_of_that_epoch_and_one_broadcast() -> None:
     out, asked = RecordingOut(), list[int]()
 
-    def score(epoch: int, gone: NodeId | None) -> Standing:
+    def score(epoch: int, gone: NodeId | None) -> OracleStanding:
         asked.append(epoch)
         return (1.0,)
 
@@ -306,8 +310,8 @@ def test_pole_5_the_first_score_is_waited_for_and_not_for_ever() -> None:
     out = RecordingOut()
     machine = voter(out, score=lambda epoch, gone: None)
     machine.start(0)
-    assert SetTimer(ScoreOverdue(1), CONFIG.score_timeout) in out.take() and machine.status is Status.MEASURING
-    machine.on_timer(ScoreOverdue(1), CONFIG.score_timeout)
+    assert SetTimer(MeasuringEnds(1), CONFIG.score_timeout) in out.take() and machine.status is Status.MEASURING
+    machine.on_timer(MeasuringEnds(1), CONFIG.score_timeout)
     assert Multicast(Propose(1, (), A)) in out.take()
 
 
@@ -321,7 +325,7 @@ def test_the_world_can_be_asked_for_a_score() -> None:
 
 
 def test_a_score_that_becomes_known_is_used_at_once() -> None:
-    out, known = RecordingOut(), list[Standing]()
+    out, known = RecordingOut(), list[OracleStanding]()
     machine = voter(out, score=lambda epoch, gone: known[0] if known else None)
     machine.start(0)
     known.append((3.0,))
@@ -344,7 +348,7 @@ def test_retries_double_up_to_a_bound() -> None:
     out = RecordingOut()
     machine = started(out)
     waits = []
-    timer = RetryDue(1, ms(100))
+    timer = ProposalRepeats(1, ms(100))
     for _ in range(7):
         machine.on_timer(timer, 0)
         (timer,) = (e.timer for e in out.take() if isinstance(e, SetTimer))
@@ -445,7 +449,7 @@ def test_a_challenger_must_be_better_several_times_in_a_row() -> None:
 def test_only_its_leader_is_told_a_score_and_the_leader_is_counted_in() -> None:
     out, asked = RecordingOut(), list[NodeId | None]()
 
-    def score(epoch: int, gone: NodeId | None) -> Standing:
+    def score(epoch: int, gone: NodeId | None) -> OracleStanding:
         asked.append(gone)
         return (2.0,)
 
@@ -467,7 +471,7 @@ def test_hand_over_is_to_another_voter() -> None:
 
 # Groups, in made-up time.
 
-Scoring = Callable[[NodeId, int, Instant], Standing | None]
+Scoring = Callable[[NodeId, int, Instant], OracleStanding | None]
 
 
 class Group:
@@ -563,7 +567,7 @@ def test_score_errors_never_cost_liveness(size: int) -> None:
     """Scores at random, other at every question, and missing half of the time."""
     rng = Random(size)
 
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing | None:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding | None:
         return (rng.random(),) if rng.random() < 0.5 else None
 
     for seed in range(10):
@@ -617,7 +621,7 @@ FLAPPING = replace(CONFIG, resign_interval=ms(300), resign_rounds=2, cool_down=s
 
 
 def test_pole_5_a_leader_resigns_to_a_clearly_better_one_after_its_cool_down() -> None:
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding:
         return (2.0 if name == "p1" and now > seconds(3) else 1.0,)
 
     group = Group(3, scoring, FLAPPING).start().run(9.9)
@@ -626,7 +630,7 @@ def test_pole_5_a_leader_resigns_to_a_clearly_better_one_after_its_cool_down() -
 
 
 def test_a_flapping_better_node_leads_at_most_once_per_cool_down() -> None:
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding:
         flaps = name == "p1" and (now // seconds(2)) % 2
         return (9.0 if flaps else 1.0 if name == "p1" else 5.0,)
 
@@ -645,7 +649,7 @@ def test_a_quality_factor_elects() -> None:
     attributes = (Attribute(name="cpu", min=0, max=10, weight=1.0),)
     cpu = {"p1": 2.0, "p2": 9.0, "p3": 4.0}
 
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing | None:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding | None:
         return (quality({"cpu": cpu[name]}, attributes).value,)
 
     assert Group(3, scoring).start().run(1).leader() == "p2"

@@ -12,11 +12,15 @@ from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import Member, ViewChanged, ViewEditor
-from doyen.election.announce import Announce, AnnounceConfig
-from doyen.election.churn import CTolerant, CTolerantConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.local import Local
-from doyen.election.pole import Pole, PoleConfig
-from doyen.election.spanning import Spanning, SpanningConfig
+from doyen.election.churn.machine import CTolerant
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
 from doyen.score.probes import Rating
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig

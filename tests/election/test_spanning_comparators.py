@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from doyen.core.ids import NodeId
-from doyen.election.spanning.messages import message_count
 from doyen_papers.studies.graphs import leaf_count, random_edges, random_quality
 from doyen_papers.studies.spanning import graph
 from doyen_papers.studies.spanning_compared import compare
+from doyen_papers.studies.spanning_counts import message_count
 
 
 @pytest.mark.parametrize("random", [False, True])

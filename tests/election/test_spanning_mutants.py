@@ -6,6 +6,7 @@ the machine itself passes on the very same seeds.  `pytest -s` prints how many i
 
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import ClassVar
 
 import pytest
 from msgspec import Struct
@@ -13,28 +14,41 @@ from msgspec import Struct
 from doyen.core.clock import Instant, seconds
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
-from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, links, machine, returning
+from doyen.election.spanning import links, machine, returning
 from doyen.election.spanning.gathering import Gathering
+from doyen.election.spanning.machine import Spanning
 from doyen.election.spanning.messages import (
     Ack,
     Agm,
-    CoParentsOverdue,
-    DeclarationOverdue,
+    Candidate,
+    CoParentWaitEnds,
     Eim,
+    ElectionId,
+    ElectionRepeats,
     Ldm,
     Message,
     Mqfm,
-    PulseDue,
+    Phase,
+    PulseBegins,
     Timer,
-    message_count,
     newer,
 )
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
 from doyen_papers.studies import spanning as study
 from doyen_papers.studies.graphs import leaf_count, random_setting
-from doyen_papers.studies.spanning import Experiment, Failure, Run, SpanningSetting, faults_of, graph, simulate
+from doyen_papers.studies.spanning import (
+    Experiment,
+    Failure,
+    Run,
+    SpanningSetting,
+    faults_of,
+    graph,
+    simulate,
+)
+from doyen_papers.studies.spanning_counts import message_count
 
 SEEDS = 120
 EVENTS_MAX = 10_000
@@ -143,7 +157,7 @@ class WaitsForCoParentsForEver(Gathering):
     """[MADM Alg. 12] The prose rule."""
 
     def on_timer(self, timer: Timer, now: Instant) -> bool:
-        return not isinstance(timer, CoParentsOverdue) and super().on_timer(timer, now)
+        return not isinstance(timer, CoParentWaitEnds) and super().on_timer(timer, now)
 
 
 class TellsCoParentsAsLine41Says(Gathering):
@@ -188,14 +202,16 @@ class ForgetsToFreeze(Spanning):
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         super().on_score_given(fact, now)
         if self.gathering is not None:
-            self.gathering.mine = Candidate(self.standing, self.me)
+            self.gathering.mine = Candidate(self.quality.value, self.me)
+
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(ScoreGiven, on_score_given)
 
 
 class NeverGivesUp(Spanning):
     """No re-initiation when no LDM comes."""
 
     def on_timer(self, timer: Timer, now: Instant) -> None:
-        if not isinstance(timer, DeclarationOverdue):
+        if not isinstance(timer, ElectionRepeats):
             super().on_timer(timer, now)
 
 
@@ -246,7 +262,7 @@ class UsurpsOnReturn(Spanning):
         self.usurp(returning, now)
 
     def usurp(self, returning: bool, now: Instant) -> None:
-        if returning and self.leader is not None and Candidate(self.standing, self.me).beats(self.leader):
+        if returning and self.leader is not None and Candidate(self.quality.value, self.me).beats(self.leader):
             self.initiate(now)
 
 
@@ -259,6 +275,8 @@ class IgnoresNewLinks(Spanning):
         else:
             super().on_link_changed(fact, now)
 
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(LinkChanged, on_link_changed)
+
 
 class DropsNobody(Spanning):
     """Waits for children that are gone."""
@@ -269,8 +287,10 @@ class DropsNobody(Spanning):
         else:
             super().on_link_changed(fact, now)
 
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(LinkChanged, on_link_changed)
+
     def on_timer(self, timer: Timer, now: Instant) -> None:
-        if self.gathering is None or isinstance(timer, DeclarationOverdue | PulseDue):
+        if self.gathering is None or isinstance(timer, ElectionRepeats | PulseBegins):
             super().on_timer(timer, now)
 
 

@@ -21,7 +21,7 @@ HOUR = seconds(3600)
 
 def outlives_its_lease() -> None:
     """A leader's lease ends an hour later than the voters that granted it believe."""
-    from doyen.election.pole.lease import Lease
+    from doyen.election.pole.reign import Lease
 
     until: Any = Lease.until
     Lease.until = property(lambda self: until.fget(self) + HOUR)  # type: ignore[assignment,method-assign]
@@ -37,7 +37,7 @@ def counts_its_lease_from_the_answer() -> None:
 
 def needs_no_majority() -> None:
     """Its own word is enough for a lease."""
-    from doyen.election.pole.lease import Lease
+    from doyen.election.pole.reign import Lease
 
     begin = Lease.__init__
     Lease.__init__ = lambda self, size, length: begin(self, 1, length)  # type: ignore[method-assign]

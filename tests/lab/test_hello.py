@@ -6,8 +6,9 @@ from doyen.core.clock import ms, seconds
 from doyen.core.effects import Emit, Send, SetTimer
 from doyen.core.ids import Address, NodeId
 from doyen.core.link import LinkChanged
-from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.messages import Enquire, EnquiryEnds, State
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
+from doyen.election.spanning.messages import Candidate, ElectionId, Enquire, EnquiryEnds, Phase, State
 from doyen.errors import ConfigError
 from doyen.testing import RecordingOut
 from doyen_lab.hello import Greeting, GreetingDue, Hello, HelloConfig

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from doyen.core.clock import ms
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

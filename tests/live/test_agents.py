@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import TransportError
 from doyen.testing.processes import LocalCluster, multicast_on_loopback
 from doyen_lab.netns import Namespaces

@@ -9,7 +9,7 @@ import pytest
 
 from doyen.core.codec import DATAGRAM_MAX, VERSION
 from doyen.core.ids import parse_address
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.testing.processes import LocalCluster
 
 pytestmark = pytest.mark.live

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from doyen.core.clock import Duration, ms
-from doyen.membership.ring import ArbitrationConfig
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.net.driver import boot_time_ns
 from doyen_lab.ring_runs import RealRun, RingCluster, kill_groups
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.node.told import Told
 from doyen.testing.processes import LocalCluster
 

@@ -12,9 +12,10 @@ from doyen.core import Emit, Send, SetTimer, ms
 from doyen.core.ids import NodeId
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
 from doyen.membership.ring.arbitrator import Arbitrator, Version
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Seat
+from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import (
     Arb,
     ArbitrationAdvances,
@@ -44,6 +45,7 @@ from doyen.membership.ring.messages import (
     Verdict,
     Vote,
 )
+from doyen.membership.ring.neighbourhood import founding
 from doyen.membership.ring.pair import Electorate, Pair, Stage
 from doyen.testing import RecordingOut
 from doyen_papers.studies.central import CentralArbitrator, CentralMemory

@@ -14,9 +14,12 @@ from doyen.core import Address, Incarnation, NodeId, Status, ms, seconds
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.view import ViewChanged
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.medley import MedleyConfig
-from doyen.membership.swim import Swim, SwimConfig, payload_max
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.dissemination import payload_max
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Entries, Gossip, PingRequest, Update, Word
 from doyen.membership.swim.roster import Roster
 from doyen.sim.engine import DROP

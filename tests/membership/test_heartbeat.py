@@ -10,8 +10,10 @@ from doyen.core.commands import LeaveGroup
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
-from doyen.membership.heartbeat import Beat, Beats, Heartbeat, HeartbeatConfig, PeriodBegins
 from doyen.membership.heartbeat import machine as heartbeat
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.heartbeat.messages import Beat, Beats, PeriodBegins
 from doyen.membership.swim.messages import INCARNATION_MAX
 from doyen.testing import RecordingOut
 from doyen_papers.studies.membership import Group, builder

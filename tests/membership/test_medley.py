@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from doyen.core import FOREVER, Member, NodeId, Send, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError
-from doyen.membership.medley import Medley, MedleyConfig, NearFirst
-from doyen.membership.swim import Acquaintances
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.medley.machine import Medley
+from doyen.membership.medley.targets import NearFirst
 from doyen.membership.swim.messages import Ack, PeriodBegins, Ping, PingMe
+from doyen.membership.swim.roster import Acquaintances
 from doyen.testing import RecordingOut
 from doyen_papers.studies.membership import MembershipSetting, simulate
 

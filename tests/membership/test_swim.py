@@ -10,10 +10,10 @@ from doyen.core import FOREVER, Address, Emit, Member, NodeId, Send, SetTimer, S
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
-from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
-from doyen.membership.swim.config import suspicion_max, suspicion_min
+from doyen.membership.swim.config import SwimConfig, suspicion_max, suspicion_min
 from doyen.membership.swim.digests import Digests
-from doyen.membership.swim.dissemination import Rumours, repeats
+from doyen.membership.swim.dissemination import Rumours, payload_max, repeats
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import (
     INCARNATION_MAX,
     NOBODY,
@@ -37,6 +37,7 @@ from doyen.membership.swim.messages import (
     Word,
 )
 from doyen.membership.swim.probe import RoundRobin
+from doyen.membership.swim.roster import Acquaintances
 from doyen.membership.swim.roundtrip import RoundTripEstimated, RoundTrips
 from doyen.membership.swim.suspicion import dogpile
 from doyen.testing import RecordingOut

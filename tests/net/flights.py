@@ -11,8 +11,8 @@ from doyen.core.clock import ms
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven
-from doyen.election.announce import AnnounceConfig
-from doyen.membership.swim import SwimConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.membership.swim.config import SwimConfig
 from doyen.net.recording.format import FRAME_BYTES, MAGIC, Header, Input, encode, frame
 from doyen.net.recording.reader import Reader, segments
 from doyen.net.recording.replay import Replayed

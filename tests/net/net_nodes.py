@@ -8,7 +8,8 @@ from typing import Any
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
 

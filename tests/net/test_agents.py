@@ -9,8 +9,8 @@ from net_nodes import leave, until
 
 from doyen.core.clock import ms, seconds
 from doyen.core.leadership import LeaderLost
-from doyen.election.announce import AnnounceConfig
-from doyen.membership.swim import SwimConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.membership.swim.config import SwimConfig
 from doyen.net.keys import key_id, write_keys
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig

@@ -20,8 +20,11 @@ from doyen.core.codec import DATAGRAM_MAX, Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.view import ViewChanged
-from doyen.election.announce import Announce, AnnounceConfig, Announcement
-from doyen.membership.swim import Swim, SwimConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, Gossip, Ping, Update, Word
 from doyen.net.driver import Driver
 from doyen.net.keys import Keyring

@@ -9,7 +9,9 @@ from test_bad_input import FROM, ME, NoSocket, hear
 from doyen.core.clock import Instant, seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.election.announce import Announce, AnnounceConfig, Announcement
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.announce.messages import Announcement
 from doyen.errors import TransportError
 from doyen.net.driver import Driver
 from doyen.net.namesakes import CHANNEL, Namesake

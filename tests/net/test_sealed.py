@@ -18,7 +18,7 @@ from net_nodes import Node, until
 from doyen.core.codec import DATAGRAM_MAX, Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
-from doyen.election.announce import Bye
+from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.net import aead, keys
 from doyen.net import sealed as sealed_module

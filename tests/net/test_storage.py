@@ -224,7 +224,8 @@ from random import Random
 from doyen.core.clock import ms, seconds
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.core.leadership import LeaderElected
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage

@@ -17,7 +17,7 @@ from doyen.core.clock import ms, seconds
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderLost
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.node import http as module
 from doyen.node.agent import Agent

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from doyen.core import Host, NodeId, ms, seconds
 from doyen.core.commands import LeaveGroup
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode

@@ -17,19 +17,28 @@ from doyen.core.effects import Multicast, Out, Persist, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkChanged
 from doyen.core.view import Member, ViewChanged, ViewEditor
-from doyen.election.announce import Announce, AnnounceConfig
-from doyen.election.by_key import ByKeyConfig, LeaderByKey
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
+from doyen.election.by_key.config import ByKeyConfig
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.machine import CTolerant
-from doyen.election.pole import Pole, PoleConfig
-from doyen.election.spanning import Spanning, SpanningConfig
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.medley import Medley, MedleyConfig
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.machine import Pole
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.medley.machine import Medley
 from doyen.membership.missing import MissingConfig, MissingEstimator
 from doyen.membership.notes import Note, Notes, NotesConfig
-from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import seat
-from doyen.membership.swim import Swim, SwimConfig
+from doyen.membership.ring.machine import Arbitration
+from doyen.membership.ring.neighbourhood import founding
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.machine import Swim
 from doyen.score.pingpong import PingPong, PingPongConfig
 from doyen.testing import RecordingOut
 from doyen_lab.hello import Hello, HelloConfig

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
-from doyen.election.spanning.messages import message_count
 from doyen_papers.studies.graphs import leaf_count
 from doyen_papers.studies.spanning import Failure, Graph, SpanningSetting, faults_of, graph, simulate
+from doyen_papers.studies.spanning_counts import message_count
 
 TIMES = st.integers(0, 160).map(lambda eighths: eighths / 8)  # Many together, and many at the instants of deliveries.
 QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

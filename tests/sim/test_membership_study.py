@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from doyen.core import NodeId, seconds
 from doyen.errors import ConfigError
-from doyen.membership.swim import SwimConfig
+from doyen.membership.swim.config import SwimConfig
 from doyen_papers.cli.sim.membership import command
 from doyen_papers.studies.membership import Group, MembershipSetting, builder, simulate
 

@@ -13,7 +13,6 @@ from doyen.cli import app
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.order import order
-from doyen.election.spanning.messages import message_count
 from doyen.errors import ConfigError
 from doyen.sim.node import SimNode
 from doyen_papers.papers.madm.chapter import SEVEN, SEVEN_QUALITY
@@ -36,6 +35,7 @@ from doyen_papers.studies.spanning import (
     graph,
     simulate,
 )
+from doyen_papers.studies.spanning_counts import message_count
 
 TRANSCRIPT = Path(__file__).parents[1] / "transcripts" / "madm_seven_nodes.txt"
 

@@ -12,7 +12,8 @@ import pytest
 
 from doyen.core import Host, NodeId, ms, seconds
 from doyen.core.commands import LeaveGroup
-from doyen.election.announce import Announce, AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode

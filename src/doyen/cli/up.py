@@ -11,7 +11,7 @@ from doyen.cli.local import table
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.core.clock import Instant, ms
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.net.driver import boot_time_ns
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal

@@ -11,7 +11,8 @@ machine's own types.  Any bytes yield an `Envelope` or a `RemoteProtocolError` w
 New fields of a message go last and have defaults, so that neighbours of one version apart understand each other.
 """
 
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,8 @@ VERSION: Final = 1
 DATAGRAM_MAX: Final = 1400  # Fits an Ethernet frame with room for IPv6, a tunnel and a seal; fragments get lost.
 SHORT: Final = {"election": "e", "membership": "m"}  # Said most often; a heartbeat is a tenth shorter for it.
 _LONG: Final = {short: channel for channel, short in SHORT.items()}
+_encode = Encoder().encode
+T = TypeVar("T")
 REASONS: Final = ("oversized", "malformed", "version", "group", "channel", "message")
 
 
@@ -51,6 +54,21 @@ def payload_max(
     """Return the bytes of a datagram that are left for a message of this node, by the real codec."""
     envelope = Codec(group, datagram_max=65_507).encode(node, Incarnation(incarnation), channel, None)
     return datagram_max - (len(envelope) - 1)
+
+
+def pieces(items: Iterable[T], room: int) -> Iterator[tuple[T, ...]]:
+    """Yield the items in parts, each of as many as fit in `room` bytes, and of one at least."""
+    part: list[T] = []
+    left = room
+    for item in items:
+        size = len(_encode(item))
+        if size > left and part:
+            yield tuple(part)
+            part, left = [], room
+        part.append(item)
+        left -= size
+    if part:
+        yield tuple(part)
 
 
 class Codec:

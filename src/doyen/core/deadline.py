@@ -23,7 +23,7 @@ class Deadline:
         self.armed_at: Instant = FOREVER  # When the timer fires; FOREVER: none is set.
         self.number = 0  # How many timers were set.
 
-    def move(self, at: Instant, timer: Any, out: Out, *, now: Instant = -1) -> None:
+    def move(self, at: Instant, timer: Any, out: Out, *, now: Instant = -FOREVER) -> None:
         """Set the deadline, and a timer, unless one fires before it.
 
         With `now`, a timer that ought to have fired by then does not count: this step may have come first.

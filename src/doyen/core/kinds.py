@@ -64,6 +64,14 @@ class Table(Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()  # Fields that something else says: they have no flag.
 
 
+def presets(
+    config: Any, *, local: Callable[[int], Struct], iot: Callable[[int], Struct]
+) -> Callable[[Network, int], Any]:
+    """Return what each network makes of a table: the `lan` and `wan` of its Struct, and these two."""
+    made = {"local": local, "lan": config.lan, "wan": config.wan, "iot": iot}
+    return lambda network, group_size: made[network](group_size)
+
+
 class Needs(Struct, frozen=True, kw_only=True):
     """What must be there before an election can run; checked before anything starts."""
 
@@ -93,6 +101,11 @@ class Promise(Struct, frozen=True, kw_only=True):
 
 WEAK: Final = "one leader per connected region; across a partition two may lead until it heals."
 ADVICE: Final = 'For "never two at once": the election pole.'
+
+
+def weak(because: str) -> Promise:
+    """Return the promise of a weak election."""
+    return Promise(in_short=f"{WEAK} {ADVICE}", because=because)
 
 
 class Detection(Struct, frozen=True):

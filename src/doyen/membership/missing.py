@@ -24,6 +24,7 @@ from doyen.core.config import Config, Doc, Fraction, Period, Several, need
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.view import MembershipView, ViewChanged
 
 ENTRY_BYTES: Final = 4
@@ -42,7 +43,7 @@ class MissingConfig(Config, frozen=True, kw_only=True):
     fresh: Annotated[Period, Doc("How long a digest counts. Short: few views. Long: stale ones.")] = seconds(30)
     window: Annotated[int, Meta(ge=1, le=100_000), Doc("Observations remembered: an hour of them.")] = 360
     quantile: Annotated[Fraction, Doc("The share of the time in which c is to be enough.")] = 0.99
-    confidence: Annotated[Fraction, Doc("How sure the bound is to be; what is reached is told with it.")] = 0.95
+    confidence: Annotated[Fraction, Doc("How sure the bound is to be; the estimate carries what is reached.")] = 0.95
 
     def check(self) -> None:
         need(self.interval <= self.fresh, "fresh", "must be interval or more")
@@ -87,7 +88,6 @@ class MissingEstimator:
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
         self._out, self._rng = out, rng
-        out.subscribe(ViewChanged, self.on_view_changed)
         self._view: MembershipView | None = None
         self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each member.
         self._observed: deque[int] = deque(maxlen=config.window)
@@ -101,6 +101,8 @@ class MissingEstimator:
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self._view = fact.view
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
     def on_message(self, sender: NodeId, message: ViewDigest, now: Instant) -> None:
         if self._view is not None and sender in self._view:  # Else strangers could fill the table.

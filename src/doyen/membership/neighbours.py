@@ -6,41 +6,25 @@ links.  A link that only one end knows of, while views differ, does no harm: eac
 linked with itself.
 """
 
-from typing import Any, ClassVar
-
-from msgspec import Struct
+from typing import ClassVar
 
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
+from doyen.core.machine import FollowsFacts, Hears, hears
 from doyen.core.order import order
 from doyen.core.view import ViewChanged
 
 
-class Nothing(Struct, frozen=True, array_like=True, tag=True):
-    """A message that is never sent: a machine must name its messages."""
-
-
-class Neighbours:
+class Neighbours(FollowsFacts):
     """Turns `ViewChanged` into `LinkChanged`."""
 
     __slots__ = ("_each_side", "_out", "links", "me")
-    MESSAGES: ClassVar[Any] = Nothing
 
     def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
         self.me, self._out, self._each_side = me, out, each_side
         self.links: frozenset[NodeId] = frozenset()
-        out.subscribe(ViewChanged, self.on_view_changed)
-
-    def start(self, now: Instant) -> None:
-        pass
-
-    def on_message(self, sender: NodeId, message: Nothing, now: Instant) -> None:
-        pass
-
-    def on_timer(self, timer: Any, now: Instant) -> None:
-        pass
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         wanted = neighbours({member.node for member in fact.view.present()}, self.me, self._each_side)
@@ -49,6 +33,8 @@ class Neighbours:
             self._out.emit(LinkChanged(peer, False))
         for peer in sorted(wanted - before):
             self._out.emit(LinkChanged(peer, True))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
 
 def neighbours(present: set[NodeId], me: NodeId, each_side: int) -> frozenset[NodeId]:

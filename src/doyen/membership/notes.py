@@ -9,18 +9,20 @@ member is asked whether it knows the same, so that a member that missed a note g
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from random import Random
 from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, Struct
-from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Instant, seconds
+from doyen.core.codec import pieces
 from doyen.core.commands import ChangeNote
 from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Count, Incarnation, Name, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.errors import ConfigError
 
@@ -29,8 +31,6 @@ NOTES_MAX: Final = 10_000
 SLICES_MAX: Final = 8  # Datagrams in one answer.
 PAYLOAD: Final = 1100  # Bytes of notes in one message, which fit any datagram.
 
-_encode = Encoder().encode
-
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -38,7 +38,7 @@ class NotesConfig(Config, frozen=True, kw_only=True):
     """How often members compare notes, and to how many they pass one on."""
 
     interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
-    fan_out: Annotated[Several, Doc("How many members news are told on to. 1: most miss them.")] = 3
+    fan_out: Annotated[Several, Doc("How many members news are passed on to. 1: most miss them.")] = 3
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,8 +103,6 @@ class Notes:
         self._sum = 0
         self._view: MembershipView | None = None
         self._keep(own)
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(ChangeNote, self.on_change_note)
 
     @property
     def own(self) -> Note:
@@ -143,6 +141,8 @@ class Notes:
         if alone and others:  # A newcomer sends its own note, and asks for those of the others.
             self._pass_on((self.own,))
             self._out.send(self._rng.choice(others), Sum(self._sum))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed) | hears(ChangeNote, on_change_note)
 
     def on_message(self, sender: NodeId, message: News | Sum, now: Instant) -> None:
         if isinstance(message, Sum):
@@ -203,19 +203,8 @@ class Notes:
         self._send(to, [self.notes[node] for node in names[first:] + names[:first]], answer=answer)
 
     def _send(self, to: NodeId, notes: list[Note], *, answer: bool) -> None:
-        piece: list[Note] = []
-        room, sent = PAYLOAD, 0
-        for note in notes:
-            size = len(_encode(note))
-            if size > room and piece:
-                self._out.send(to, News(tuple(piece), answer))
-                piece, room, sent = [], PAYLOAD, sent + 1
-                if sent == SLICES_MAX:
-                    return
-            piece.append(note)
-            room -= size
-        if piece:
-            self._out.send(to, News(tuple(piece), answer))
+        for piece in islice(pieces(notes, PAYLOAD), SLICES_MAX):
+            self._out.send(to, News(piece, answer))
 
 
 class ByScore:

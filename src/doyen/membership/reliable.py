@@ -1,7 +1,7 @@
 """Eventually reliable multicast: a copy to each member, again until each has acknowledged it.  [CTOL §III, §IV]
 
-A component for machines that notify everybody: the machine receives the messages, the component keeps track of the
-members that still owe an acknowledgement.  One message is published at a time; a newer one replaces it.
+It is a component for machines that notify all members (decision 23): the machine receives the messages, the component
+keeps track of the members that owe an acknowledgement.  One message is published at a time; a newer one replaces it.
 
 `GossipMulticast` is the other way: a few members at a time, by every member that knows, without acknowledgements.
 

@@ -10,10 +10,22 @@ from typing import Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.election.spanning import Candidate, ElectionId, Phase, Spanning
 from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.links import view_of
-from doyen.election.spanning.messages import SEQUENCE_MAX, Ack, Agm, Eim, Ldm, Message, Mqfm, State
+from doyen.election.spanning.machine import Spanning
+from doyen.election.spanning.messages import (
+    SEQUENCE_MAX,
+    Ack,
+    Agm,
+    Candidate,
+    Eim,
+    ElectionId,
+    Ldm,
+    Message,
+    Mqfm,
+    Phase,
+    State,
+)
 
 FAR: Final = 10**18
 GHOSTS: Final = (NodeId("-1"), NodeId("ghost"))
@@ -43,7 +55,7 @@ def corrupt(machine: Spanning, nodes: Sequence[NodeId], rng: Random, *, now: Ins
 
 
 def _corrupt_far(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
-    """What others seem to have said: perhaps just what I believe, and never, or not before the end of time."""
+    """Draw what others seem to have said: perhaps just what this node believes, long ago or in the far future."""
     if rng.random() < 0.5:
         machine.links.distance = -FAR
     if rng.random() < 0.5:

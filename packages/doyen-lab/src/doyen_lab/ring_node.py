@@ -19,10 +19,13 @@ from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import Codec
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.election.by_key import ByKeyConfig, LeaderByKey
-from doyen.membership.ring import Arbitration, ArbitrationConfig, founding
+from doyen.election.by_key.config import ByKeyConfig
+from doyen.election.by_key.machine import LeaderByKey
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import seat
+from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.messages import JoinedRing, LeaseRequest, LeftRing, Suspected
+from doyen.membership.ring.neighbourhood import founding
 from doyen.net.driver import Driver, boot_time_ns
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen_lab.lateness import come_first

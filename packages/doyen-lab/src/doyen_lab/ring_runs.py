@@ -20,7 +20,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant, ms, seconds
 from doyen.core.ids import NodeId
 from doyen.errors import TransportError
-from doyen.membership.ring import ArbitrationConfig
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import seat
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant

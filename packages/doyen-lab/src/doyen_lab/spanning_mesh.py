@@ -27,8 +27,7 @@ from msgspec import Struct
 from doyen.core.clock import Instant, ms
 from doyen.core.ids import Address, NodeId
 from doyen.core.order import order
-from doyen.election.spanning import SpanningConfig
-from doyen.election.spanning.messages import message_count
+from doyen.election.spanning.config import SpanningConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant
@@ -37,6 +36,7 @@ from doyen_lab.netns import Namespace
 from doyen_lab.spanning_node import MeshTold, SpanningPlan
 from doyen_lab.switch import Switch
 from doyen_papers.score.graph import regions
+from doyen_papers.studies.spanning_counts import message_count
 
 PORT: Final = 7700
 CONFIG: Final = SpanningConfig(hop_delay=ms(80), diameter_max=6, link_wait=ms(2000), pulse_interval=ms(320))

@@ -23,12 +23,13 @@ from doyen.core.commands import Initiate
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
-from doyen.election.spanning import Spanning, SpanningConfig
-from doyen.election.spanning.messages import NAMES
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
 from doyen.net.driver import Driver
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen_lab.hello import Hello, HelloConfig
+from doyen_papers.studies.spanning_counts import NAMES
 
 ELECTION, LINKS = "election", "links"
 

@@ -5,23 +5,11 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    ADVICE,
-    PRESET,
-    WEAK,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Network,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets, weak
 from doyen.core.rank import shortest
 from doyen.core.reasons import Account, Reasons, first
 from doyen.election.announce.config import AnnounceConfig
@@ -29,7 +17,7 @@ from doyen.election.announce.wakeup import RankMap, TimerShape
 from doyen.errors import ConfigError
 
 
-class Announce(ElectionChoice, frozen=True, kw_only=True):
+class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     """Announce-listen, as its fields say; LE-S unless they say otherwise.  Weak, cheap, needs no membership.  [LE]"""
 
     kind = "announce"
@@ -67,31 +55,24 @@ class AnnounceEarliest(Announce, frozen=True, kw_only=True):
     kind = "le-m"
 
 
-def preset(network: Network, group_size: int) -> AnnounceConfig:
-    match network:
-        case "local":
-            return AnnounceConfig(
-                announce_interval=ms(200),
-                listen_timeout=ms(600),
-                suppress_interval=ms(150),
-                group_size=group_size,
-            )
-        case "lan":
-            return AnnounceConfig.lan(group_size)
-        case "wan":
-            return AnnounceConfig.wan(group_size)
-        case "iot":  # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
-            return AnnounceConfig(
-                announce_interval=seconds(5),
-                listen_timeout=seconds(25),
-                suppress_interval=seconds(3),
-                group_size=group_size,
-                bye_loss=0.1,
-            )
+preset = presets(
+    AnnounceConfig,
+    local=lambda size: AnnounceConfig(
+        announce_interval=ms(200), listen_timeout=ms(600), suppress_interval=ms(150), group_size=size
+    ),
+    # Radio with a tenth of all packets lost, devices that sleep, and little traffic to spend.
+    iot=lambda size: AnnounceConfig(
+        announce_interval=seconds(5),
+        listen_timeout=seconds(25),
+        suppress_interval=seconds(3),
+        group_size=size,
+        bye_loss=0.1,
+    ),
+)
 
 
 class Announced(Account):
-    """What was heard decides; the machine has it all."""
+    """The claims that were heard decide, and the machine has them all."""
 
     def reasons(self, machine: Any, term: Term) -> Reasons:
         claims = {node: f"{standing:g}" for standing, node in machine.claims}
@@ -101,12 +82,10 @@ class Announced(Account):
         return Reasons(f"{what} of those heard", first(claims))
 
 
-def worst_case(config: AnnounceConfig, around: Around) -> WorstCase:
-    patience = (
-        config.listen_timeout if config.listen_timeout < FOREVER else 0
-    )  # Nobody is given up: nothing to wait for.
+def worst_case(config: AnnounceConfig, around: kinds.Around) -> kinds.WorstCase:
+    patience = config.listen_timeout if config.listen_timeout < FOREVER else 0  # FOREVER: no leader is given up.
     failover = config.listen_timeout + config.suppress_interval + 2 * around.delay
-    return WorstCase(
+    return kinds.WorstCase(
         detection=config.listen_timeout + around.delay,
         failover=failover,
         # A leader that is gone is given up, the next one is drawn, and of two the lesser one hears the better.
@@ -123,7 +102,7 @@ def _suppresses(config: AnnounceConfig) -> None:
         raise ConfigError("le-s needs a suppress_interval above 0: with 0 it is le-a", field="election")
 
 
-TABLE = Table(
+TABLE = kinds.Table(
     name="announce", about="Announce-listen elections", config=AnnounceConfig, preset=preset, hidden=("group_size",)
 )
 
@@ -135,7 +114,7 @@ def _kind(
     *,
     check: Callable[[AnnounceConfig], None] = lambda config: None,
     **wanted: Any,
-) -> ElectionKind:
+) -> kinds.ElectionKind:
     """Return the kind whose name says what `wanted` says about the table."""
 
     def build(place: Place) -> Callable[[Out], Any]:
@@ -151,14 +130,14 @@ def _kind(
             restored=restored,
         )
 
-    return ElectionKind(
+    return kinds.ElectionKind(
         name=choice.kind,
         about=about,
         table=TABLE,
         choice=choice,
         check=check,
         build=build,
-        promise=lambda config, rank: Promise(in_short=f"{WEAK} {ADVICE}", because=because),
+        promise=lambda config, rank: weak(because),
         worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
         account=Announced,
         stands_again=True,

@@ -20,12 +20,12 @@ Deviation [LE Prog. 5.1, 5.2]: equality refreshes the listen timer (as printed o
 Deviation [LE §5.4.3]: in LE-M an announcement carries its wake-up instant as a value, and a process lifts its own
   above any it has heard, so that a late joiner or a slow clock cannot usurp a stable leader.
 Deviation: announcements carry a term.  Rank decides, not the term; a leader that hears an equal or a higher one
-  lifts its own above it at its next scheduled announcement.
+  lifts its own above it at its next scheduled announcement (decision 3).
 Extension [LE §5.7]: Bye, Query, suppress-then-Query, k leaders, gradual ageing; all off by default.
 """
 
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.commands import LeaveGroup, Resign, Stand
@@ -35,21 +35,23 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.rank import Claim, ScoreGiven, Standing
 from doyen.election.announce.config import AnnounceConfig, bye_count
+from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
 from doyen.election.announce.messages import (
     STANDING_MAX,
-    AnnounceDue,
     Announcement,
-    AnnouncementOverdue,
-    AnswerOverdue,
+    AnnouncementRepeats,
+    AskingEnds,
     Bye,
     Query,
-    ReplyDue,
+    QueryIsAnswered,
+    SilenceIsNoticed,
     Status,
     WakeUp,
 )
-from doyen.election.announce.wakeup import Place, draw
+from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
@@ -58,12 +60,9 @@ class Announce(NoLease):
 
     __slots__ = (
         "_announce_no",
-        "_bar",
-        "_claim",
         "_durable",
         "_floor",
-        "_heard",
-        "_latest",
+        "_leaders",
         "_lift",
         "_mine",
         "_out",
@@ -72,8 +71,8 @@ class Announce(NoLease):
         "_retired",
         "_rng",
         "_silence",
-        "_table",
         "_wait_no",
+        "claim",
         "common_seed",
         "config",
         "election_no",
@@ -94,7 +93,7 @@ class Announce(NoLease):
         rng: Random,
         *,
         standing: Standing | None = 0,  # None: not eligible.
-        place: Place | None = None,
+        place: RankedPlace | None = None,
         common_seed: int = 0,
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
@@ -106,34 +105,26 @@ class Announce(NoLease):
         self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
-        self._claim: Claim | None = None  # This process's own, while it contends or leads.
+        self.claim: Claim | None = None  # This process's own, while it contends or leads.
         self._mine: Announcement | None = None  # What this process announces, while it leads.
-        self._table: list[Claim] = []  # The leaders named, best first, itself included while it contends; at most k.
-        self._bar: Claim = _UNBEATABLE  # What a claim must beat to enter the table.
-        self._heard: dict[NodeId, Heard] = {}  # The others in the table.
-        self._latest: Heard = _NOTHING  # The one of them that was heard last.
-        self._passed_over: Heard = _NOTHING  # The best of those that claimed lately and were no better.
+        self._leaders = Leaders(config.leader_count)  # Itself included while it contends.
+        self._passed_over: Heard = NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
         self._lift = False
         self._silence = Deadline()  # When the leader that was silent for longest is dropped.
         self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
         if self.standing is None:
-            self.status, self._bar = Status.FOLLOWING, _NOBODY
+            self.status, self._leaders.bar = Status.FOLLOWING, NOBODY
         else:
             self._become_waiting(now, self.config.suppress_interval)
 
     def on_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
-        latest = self._latest
+        latest = self._leaders.latest
         if message is latest.said and sender is latest.node:
             # In a settled group nearly every input is a leader's next announcement, and in a simulation the same object
             # again; so large groups touch only this machine and one record per message.
@@ -142,30 +133,28 @@ class Announce(NoLease):
         if message.__class__ is not Announcement:
             self._on_rare_message(sender, message, now)
             return
-        heard = self._heard.get(sender)
+        heard = self._leaders.heard.get(sender)
         if heard is not None:
-            self._latest, heard.at = heard, now
+            self._leaders.latest, heard.at = heard, now
             if message != heard.said:
                 self._renew(heard, message, now)
-        elif (message.standing, sender) > self._bar:
+        elif (message.standing, sender) > self._leaders.bar:
             self._admit(sender, message, now)
         else:
             self._hear_worse(sender, message, now)
 
-    def on_timer(
-        self, timer: WakeUp | AnswerOverdue | AnnounceDue | ReplyDue | AnnouncementOverdue, now: Instant
-    ) -> None:
+    def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
-            case AnnounceDue() if timer.reign_no == self._reign_no:
+            case AnnouncementRepeats() if timer.reign_no == self._reign_no:
                 self._announce(now)
             case WakeUp() if timer.wait_no == self._wait_no:
                 self._wake(now)
-            case AnswerOverdue() if timer.wait_no == self._wait_no:
+            case AskingEnds() if timer.wait_no == self._wait_no:
                 self._become_leader(now)
-            case ReplyDue() if timer.announce_no == self._announce_no and self._mine is not None:
+            case QueryIsAnswered() if timer.announce_no == self._announce_no and self._mine is not None:
                 self._announce_no += 1  # One reply serves all who asked.
                 self._out.multicast(self._mine)
-            case AnnouncementOverdue():
+            case SilenceIsNoticed():
                 self._listen(now)
             case _:
                 pass  # Set for a wait or a reign that is over.
@@ -182,9 +171,9 @@ class Announce(NoLease):
         if self.status is Status.ABSENT:
             return
         if self.config.leader_is == "earliest":  # Only whether it may lead counts.
-            if len(self._table) < self.config.leader_count:
+            if not self._leaders.full:
                 self._take_back(now, self.config.suppress_interval)
-        elif self._claim is None:
+        elif self.claim is None:
             self._prefer_myself(now)
         else:
             self._replace(self.me, (self.standing, self.me))
@@ -197,11 +186,11 @@ class Announce(NoLease):
         Some processes see it before others: one that has claimed meanwhile will not repeat its claim before T_A is
         over, so its last claim counts now.
         """
-        if fact.gone and fact.member in self._heard:
+        if fact.gone and fact.member in self._leaders.heard:
             self._drop(fact.member, "gone")
             spread = self.config.suppress_interval or self.config.announce_interval
-            claimed, self._passed_over = self._passed_over, _NOTHING
-            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._heard):
+            claimed, self._passed_over = self._passed_over, NOTHING
+            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._leaders.heard):
                 self._admit(claimed.node, claimed.said, now)
                 self._prefer_myself(now)
             else:
@@ -236,26 +225,29 @@ class Announce(NoLease):
             retired, self._retired = self._retired, None
             self.on_score_given(ScoreGiven(0, retired), now)
 
+    HEARS: ClassVar[Hears] = (
+        hears(ScoreGiven, on_score_given)
+        | hears(LinkBroken, on_link_broken)
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
+
     # Queries.
 
     @property
     def leader(self) -> NodeId | None:
         """Return the best leader that this process names: itself while it waits; None if it names nobody."""
-        return self._table[0][1] if self._table else None
+        return self._leaders.claims[0][1] if self._leaders.claims else None
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """Return (standing, name) of each leader that this process names, best first."""
-        return tuple(self._table)
-
-    @property
-    def claim(self) -> Claim | None:
-        """Return this process's own claim, while it contends or leads."""
-        return self._claim
+        return tuple(self._leaders.claims)
 
     @property
     def leaders(self) -> tuple[NodeId, ...]:
-        return tuple(node for _, node in self._table)
+        return tuple(node for _, node in self._leaders.claims)
 
     @property
     def is_leader(self) -> bool:
@@ -278,23 +270,14 @@ class Announce(NoLease):
 
     def contradiction(self) -> str | None:
         """Return what in this machine's state contradicts itself, for checkers; None if nothing does."""
-        table, heard, mine, count = self._table, self._heard, self._mine, self.config.leader_count
-        contends = self.status in (Status.WAITING, Status.ASKING, Status.LEADING)
-        if len(table) > count:
-            return f"{len(table)} leaders in its table, at most {count} may be"
-        if len(table) > 1 and table != sorted(table, reverse=True):
-            return "its table is not in order"
-        if contends != (self._claim is not None) or (contends and self._claim not in table):
-            return "it contends, and its claim is not in its own table; or the other way round"
-        if len(table) != len(heard) + contends or any(name not in heard for _, name in table if name != self.me):
-            return "the others in its table are not those it heard"
-        if self._latest.node and self._latest is not heard.get(self._latest.node):
-            return "whom it heard last is nobody whom it names"
+        mine = self._mine
+        if (self.status in (Status.WAITING, Status.ASKING, Status.LEADING)) != (self.claim is not None):
+            return "it contends and has no claim, or the other way round"
         if self.is_leader != (mine is not None):
             return "it leads and has nothing to announce, or the other way round"
         if mine is not None and mine.term > self.term_number:
             return "it acts under a term above the greatest it has seen"
-        return None
+        return self._leaders.contradiction(self.claim)
 
     # Transitions: each the sole writer of its state.
 
@@ -313,10 +296,10 @@ class Announce(NoLease):
             self._out.set_timer(WakeUp(self._wait_no), wake_at)
 
     def _become_asking(self, now: Instant) -> None:
-        assert self.status is Status.WAITING and self._claim is not None
+        assert self.status is Status.WAITING and self.claim is not None
         self.status = Status.ASKING
-        self._out.multicast(Query(self.term_number, self._claim[0]))
-        self._out.set_timer(AnswerOverdue(self._wait_no), now + self.config.query_timeout)
+        self._out.multicast(Query(self.term_number, self.claim[0]))
+        self._out.set_timer(AskingEnds(self._wait_no), now + self.config.query_timeout)
 
     def _become_leader(self, now: Instant) -> None:
         assert self.status in (Status.WAITING, Status.ASKING)
@@ -330,7 +313,7 @@ class Announce(NoLease):
         self.status = Status.FOLLOWING
         self._wait_no += 1
         self._reign_no += 1
-        self._claim = None
+        self.claim = None
         if self._mine is not None:
             self._out.emit(LeaderLost(Term(self._mine.term, self.me), reason))
             self._mine = None
@@ -339,8 +322,8 @@ class Announce(NoLease):
         if self.status is not Status.FOLLOWING:
             self._become_follower("left")
         self.status = Status.ABSENT
-        self._table, self._bar, self.election_no = [], _UNBEATABLE, 0
-        self._heard, self._latest = {}, _NOTHING
+        self._leaders.clear()
+        self.election_no = 0
 
     # Steps.
 
@@ -348,8 +331,6 @@ class Announce(NoLease):
         if spread == 0:
             return 0
         config, seed = self.config, self.common_seed + self.term_number  # The same on all that lost one leader.
-        if config.rank_map == "none" and config.timer == "uniform":
-            return int(self._rng.random() * spread)
         return int(draw(config.timer, config.group_size, config.rank_map, self.place, self._rng, seed) * spread)
 
     def _wake(self, now: Instant) -> None:
@@ -360,22 +341,22 @@ class Announce(NoLease):
             self._become_leader(now)
 
     def _announce(self, now: Instant) -> None:
-        assert self._claim is not None
+        assert self.claim is not None
         if self._lift or self._mine is None:
             self._lift = False
             self.term_number = min(self.term_number + 1, TERM_NUMBER_MAX)
-            self._mine = Announcement(self.term_number, self._claim[0])
+            self._mine = Announcement(self.term_number, self.claim[0])
             if self._durable:
                 self._out.persist(self.term_number)
             self._out.emit(LeaderElected(Term(self.term_number, self.me)))
         self._announce_no += 1
         self._out.multicast(self._mine)
-        self._out.set_timer(AnnounceDue(self._reign_no), now + self.config.announce_interval)
+        self._out.set_timer(AnnouncementRepeats(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
         """[LE Prog. 5.2 l. 11] Drop leaders that were silent for T_L; one timer serves all, and is set again."""
         self._silence.fired()
-        silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
+        silent = [node for node, heard in self._leaders.heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
             self._drop(node, "silent")
         if silent:
@@ -383,9 +364,9 @@ class Announce(NoLease):
         self._keep_listening()
 
     def _keep_listening(self) -> None:
-        if self._heard:
-            oldest = min(heard.at for heard in self._heard.values())
-            self._silence.move(oldest + self.config.listen_timeout, AnnouncementOverdue(), self._out)
+        if self._leaders.heard:
+            oldest = min(heard.at for heard in self._leaders.heard.values())
+            self._silence.move(oldest + self.config.listen_timeout, SilenceIsNoticed(), self._out)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """Contend for the room in the table, if this process may lead."""
@@ -400,10 +381,10 @@ class Announce(NoLease):
             self.term_number = message.term
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
-        if len(self._table) == self.config.leader_count:
-            self._displace(self._table[-1][1])
+        if self._leaders.full:
+            self._displace(self._leaders.claims[-1][1])
         term = Term(self.term_number, sender)
-        self._heard[sender] = self._latest = Heard(sender, message, now, term)
+        self._leaders.heard[sender] = self._leaders.latest = Heard(sender, message, now, term)
         self._enter((message.standing, sender))
         self._out.emit(LeaderElected(term))
         self._keep_listening()
@@ -426,18 +407,18 @@ class Announce(NoLease):
 
     def _hear_worse(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         """Ignore a worse claim without rebuttal, but for its term, its wake-up, and the age of the worst leader."""
-        if sender == self.me or self._bar is _UNBEATABLE:
+        if sender == self.me or self._leaders.bar is UNBEATABLE:
             return  # An echo or a namesake; or this process is absent.
         self._note_term(message.term)
         if self.status is Status.FOLLOWING:
             self._pass_over(sender, message, now)
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
-            if (message.standing, sender) > self._bar:
+            if (message.standing, sender) > self._leaders.bar:
                 self._admit(sender, message, now)
         elif self.config.ageing_after < FOREVER:
             # [LE §5.1.3, note 1] A leader long silent has aged: any fresh claim takes its place.
-            worst = self._heard.get(self._table[-1][1])
+            worst = self._leaders.heard.get(self._leaders.claims[-1][1])
             if worst is not None and now - worst.at >= self.config.ageing_after:
                 self._drop(worst.node, "silent")
                 self._admit(sender, message, now)
@@ -449,7 +430,7 @@ class Announce(NoLease):
             self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _note_term(self, term: int) -> None:
-        """Note a term; a leader lifts its own above it, at its next scheduled announcement."""
+        """Note a term; a leader lifts its own above it, at its next scheduled announcement (decision 3)."""
         if self.term_number <= term <= self.term_number + TERM_LEAP_MAX:
             self.term_number = term
             self._lift = self._mine is not None
@@ -457,15 +438,15 @@ class Announce(NoLease):
     def _note_wake_up(self, standing: Standing) -> None:
         """LE-M: a process heard before this one has announced woke earlier, whatever the clocks say."""
         self._floor = min(self._floor, standing)
-        if self._claim is not None and self._mine is None and self._claim[0] >= self._floor:
+        if self.claim is not None and self._mine is None and self.claim[0] >= self._floor:
             self._replace(self.me, (max(self._floor - 1, -STANDING_MAX), self.me))
 
     def _prefer_myself(self, now: Instant) -> None:
         """Contend, if this process belongs in the table now: its standing rose, or a leader's fell."""
         if self.status is Status.FOLLOWING and self.standing is not None and self.config.leader_is == "best":
-            if (self.standing, self.me) > self._bar:
-                if len(self._table) == self.config.leader_count:
-                    self._displace(self._table[-1][1])
+            if (self.standing, self.me) > self._leaders.bar:
+                if self._leaders.full:
+                    self._displace(self._leaders.claims[-1][1])
                 self._become_waiting(now, self.config.suppress_interval)
 
     def _on_rare_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
@@ -473,7 +454,7 @@ class Announce(NoLease):
             return
         self._note_term(message.term)
         match message:
-            case Bye() if sender in self._heard:
+            case Bye() if sender in self._leaders.heard:
                 # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.
                 self._drop(sender, "left")
                 self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
@@ -485,63 +466,36 @@ class Announce(NoLease):
     def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
         """[LE §5.7] Take the sender's claim like an announcement; a leader that is better answers it."""
         # In LE-M no process that still asks has woken before one that leads, whatever it claims.
-        better = (query.standing, sender) > self._bar and self.config.leader_is == "best"
-        if sender in self._heard or better or self._mine is None:
+        better = (query.standing, sender) > self._leaders.bar and self.config.leader_is == "best"
+        if sender in self._leaders.heard or better or self._mine is None:
             self.on_message(sender, Announcement(query.term, query.standing), now)
         elif not self.config.suppress_interval:
             self._out.send(sender, self._mine)
         else:
             # Suppress, then Query: replies are suppressed too, by this leader's next announcement or by a better one's.
             patience = int(self._rng.random() * (self.config.query_timeout // 2))
-            self._out.set_timer(ReplyDue(self._announce_no), now + patience)
+            self._out.set_timer(QueryIsAnswered(self._announce_no), now + patience)
 
     # The table.
 
     def _enter(self, claim: Claim) -> None:
         if claim[1] == self.me:
-            self._claim = claim
-        table = self._table
-        table.append(claim)
-        if len(table) > 1:
-            table.sort(reverse=True)
-        self._bar = table[-1] if len(table) == self.config.leader_count else _NOBODY
+            self.claim = claim
+        self._leaders.enter(claim)
 
     def _replace(self, node: NodeId, claim: Claim) -> None:
-        self._table = [held for held in self._table if held[1] != node]
+        self._leaders.remove(node)
         self._enter(claim)
 
     def _displace(self, node: NodeId) -> None:
         """Make room for a better claim.  The loss of one leader among several, or of this process, is emitted."""
         if node == self.me:
-            self._table = [held for held in self._table if held[1] != node]
+            self._leaders.remove(node)
             self._become_follower("outranked")
         elif self.config.leader_count > 1:
             self._drop(node, "outranked")
-        else:  # Its successor's LeaderElected says it all.
-            self._table = []
-            self._forget(node)
+        else:
+            self._leaders.forget(node)  # Its successor's LeaderElected says it all.
 
     def _drop(self, node: NodeId, reason: str) -> None:
-        self._table = [held for held in self._table if held[1] != node]
-        self._bar = _NOBODY
-        self._out.emit(LeaderLost(self._forget(node).told, reason))
-
-    def _forget(self, node: NodeId) -> "Heard":
-        self._latest = _NOTHING
-        return self._heard.pop(node)
-
-
-class Heard:
-    """A leader that this process names, other than itself."""
-
-    __slots__ = ("at", "node", "said", "told")
-
-    def __init__(self, node: NodeId, said: Announcement, at: Instant, told: Term) -> None:
-        self.node = node
-        self.said, self.at = said, at  # Its last announcement, and when that was heard.
-        self.told = told  # The term of the last `LeaderElected` that named it.
-
-
-_NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))
-_UNBEATABLE: Final[Claim] = (STANDING_MAX + 1, NodeId(""))
-_NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
+        self._out.emit(LeaderLost(self._leaders.forget(node).told, reason))

@@ -44,25 +44,25 @@ class WakeUp(Struct, frozen=True, gc=False):
     wait_no: int
 
 
-class AnswerOverdue(Struct, frozen=True, gc=False):
+class AskingEnds(Struct, frozen=True, gc=False):
     """The process leads, as no leader has answered its Query."""
 
     wait_no: int
 
 
-class AnnounceDue(Struct, frozen=True, gc=False):
+class AnnouncementRepeats(Struct, frozen=True, gc=False):
     """The leader announces itself."""
 
     reign_no: int
 
 
-class ReplyDue(Struct, frozen=True, gc=False):
+class QueryIsAnswered(Struct, frozen=True, gc=False):
     """The leader answers a Query, unless it has announced itself since."""
 
     announce_no: int
 
 
-class AnnouncementOverdue(Struct, frozen=True, gc=False):
+class SilenceIsNoticed(Struct, frozen=True, gc=False):
     """Leaders that have been silent for T_L are dropped."""
 
 

@@ -17,6 +17,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.messages import Announcement, WakeUp
 from doyen.election.announce.wakeup import draw
@@ -37,6 +38,7 @@ class SuppressThenAnnounce(NoLease):
 
     __slots__ = ("_heard_count", "_out", "_rng", "_wait_no", "config", "form", "leader", "me")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, form: Form) -> None:
         self.me, self.config, self.form = me, config, form
@@ -58,7 +60,7 @@ class SuppressThenAnnounce(NoLease):
     def on_message(self, sender: NodeId, message: Announcement, now: Instant) -> None:
         self._heard_count += 1
         if self.form == "receipt" and self.leader != sender:
-            # Whoever is heard leads, whatever one believed: this is what may leave nobody in charge.
+            # A process that is heard leads, whomever this one named: so nobody may be left in charge.
             if self.leader == self.me:
                 self._out.emit(LeaderLost(Term(1, self.me), "outranked"))
             self.leader = sender

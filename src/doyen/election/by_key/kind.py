@@ -8,11 +8,12 @@ from doyen.core.ids import Term
 from doyen.core.kinds import ADVICE, WEAK, Around, ElectionChoice, ElectionKind, Needs, Place, Promise, WorstCase
 from doyen.core.reasons import Account, Reasons
 from doyen.membership.ring.config import ArbitrationConfig
-from doyen.membership.ring.kind import TABLE, Ring, hops, voted_out
+from doyen.membership.ring.geometry import hop_bound
+from doyen.membership.ring.kind import TABLE, Ring, voted_out
 
 
 class ByKey(Ring, ElectionChoice, frozen=True, kw_only=True):
-    """Whoever sits closest to the group's key on an arbitrated ring.  [ARB]"""
+    """The member that sits closest to the group's key on an arbitrated ring leads.  [ARB]"""
 
     kind = "by-key"
 
@@ -28,7 +29,8 @@ class Owned(Account):
 
 
 def build(place: Place) -> Callable[[Out], Any]:
-    from doyen.election.by_key import ByKeyConfig, LeaderByKey
+    from doyen.election.by_key.config import ByKeyConfig
+    from doyen.election.by_key.machine import LeaderByKey
 
     config = ByKeyConfig(key=f"{place.group}/{place.name}", lease=place.config.lease)
     return lambda out: LeaderByKey(place.node, config, out)
@@ -49,7 +51,7 @@ def promise(config: ArbitrationConfig, rank: str) -> Promise:
 
 def worst_case(config: ArbitrationConfig, around: Around) -> WorstCase:
     known = voted_out(config)
-    failover = known + config.lease * hops(config, around.group_size) + 2 * around.delay
+    failover = known + config.lease * hop_bound(around.group_size, config.neighbours) + 2 * around.delay
     return WorstCase(
         detection=known + around.delay,
         failover=failover,

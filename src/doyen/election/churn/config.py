@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
-from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.core.clock import Duration, ms, seconds
 from doyen.core.config import Config, Doc, Pause, Period, Timeout, Wait, need
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid"]
@@ -57,18 +57,6 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
     @property
     def preferred(self) -> bool:
         return self.variant in ("preferred", "hybrid")
-
-    @classmethod
-    def paper(cls, variant: Variant = "hybrid", missing_max: int = 4) -> "CTolerantConfig":
-        """Return the setting of [CTOL §VI]: x = y = 5, TIMEOUT 500, c from Table I; only operators begin."""
-        return cls(
-            variant=variant,
-            missing_max=missing_max,
-            notify_retry_max=0,
-            resend_interval=ms(500),
-            ask_interval=FOREVER,
-            bootstrap_after=FOREVER,
-        )
 
     @classmethod
     def lan(cls, group_size: int) -> "CTolerantConfig":

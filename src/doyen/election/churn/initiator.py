@@ -19,26 +19,14 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.election.churn.messages import (
-    AttemptBegan,
-    BackOffEnds,
-    CannotElect,
-    Decided,
-    ElectionId,
-    LeaderOverdue,
-    NotifyLeader,
-    Query,
-    Record,
-    Response,
-    ResponseCounted,
-    ResponseOverdue,
-)
+from doyen.election.churn import messages as msg
+from doyen.election.churn.messages import ElectionId, Record
 from doyen.election.churn.standpoint import WISHES_MAX, Standpoint
 from doyen.election.churn.tally import Tally
 
 
 class Role(Enum):
-    """What a node does as an initiator."""
+    """The states of a node as an initiator."""
 
     IDLE = "idle"
     WAITING = "waiting"  # Too few members are known for a safe election.
@@ -49,32 +37,12 @@ class Role(Enum):
 class Initiator:
     """Conducts one election at a time, in as many attempts as it takes."""
 
-    __slots__ = (
-        "_asked_count",
-        "_chosen",
-        "_deadline",
-        "_heard_sequence",
-        "_needed",
-        "_out",
-        "_point",
-        "_rng",
-        "_sequence",
-        "_tally",
-        "_tries",
-        "_x",
-        "_y",
-        "attempt",
-        "election",
-        "role",
-        "shortage",
-    )
-
     def __init__(self, point: Standpoint, out: Out, rng: Random) -> None:
         self._point, self._out, self._rng = point, out, rng
         self.role = Role.IDLE
         self.election: ElectionId | None = None
         self.attempt = 0
-        self.shortage: CannotElect | None = None  # Why it waits.
+        self.shortage: msg.CannotElect | None = None  # Why it waits.
         self._tally = Tally(point, 0)
         self._needed = 1  # c+1 of this attempt.
         self._asked_count = 1  # c+f+1.
@@ -106,18 +74,18 @@ class Initiator:
         """End the election: a better one is under way, or this one is over."""
         self.role, self.shortage = Role.IDLE, None
 
-    def counts(self, response: Response) -> bool:
+    def counts(self, response: msg.Response) -> bool:
         """Whether a response is to the present attempt; others stem from an earlier view, or another x and y."""
         return response.attempt == self.attempt
 
-    def on_response(self, sender: NodeId, response: Response, now: Instant) -> None:
+    def on_response(self, sender: NodeId, response: msg.Response, now: Instant) -> None:
         if self.role is not Role.COLLECTING or response.election != self.election or not self.counts(response):
             return
         if not self._tally.add(sender, response):
             return
         self._deadline.at = now + self._point.timeout
         leaders = self._tally.leaders()
-        self._out.emit(ResponseCounted(sender, self._tally.excluded(), self._tally.candidates(), leaders))
+        self._out.emit(msg.ResponseCounted(sender, self._tally.excluded(), self._tally.candidates(), leaders))
         complete = len(self._tally.received) >= self._needed
         if complete and not leaders:
             # [CTOL Alg. 3, lines 39–40] GETNEXTX, GETNEXTY.
@@ -141,7 +109,7 @@ class Initiator:
         elif self.role is Role.NOTIFIED and self._chosen in changed and self._point.is_dead(self._chosen):
             self._attempt(self._x, self._y, now)  # It will not answer: no need to wait for the timeout.
 
-    def on_response_overdue(self, timer: ResponseOverdue, now: Instant) -> None:
+    def ask_more(self, timer: msg.MoreAreAsked, now: Instant) -> None:
         """[CTOL Alg. 1, lines 5–7] Ask as many further members as are missing."""
         if self.role is not Role.COLLECTING or (timer.number, timer.attempt) != (self._number, self.attempt):
             return
@@ -154,7 +122,7 @@ class Initiator:
         self._ask(others, self._asked_count - len(self._tally.received))
         self._deadline.move(now + self._point.timeout, timer, self._out)
 
-    def on_leader_overdue(self, timer: LeaderOverdue, now: Instant) -> None:
+    def on_notify_repeats(self, timer: msg.NotifyRepeats, now: Instant) -> None:
         if timer.number != self._number or timer.sequence != self._sequence or self._chosen is None:
             return
         if self.role not in (Role.COLLECTING, Role.NOTIFIED) or self._heard_sequence >= self._sequence:
@@ -165,7 +133,7 @@ class Initiator:
         else:
             self._tell(self._chosen, final, timer.repeat + 1, now)
 
-    def on_back_off_ends(self, timer: BackOffEnds, now: Instant) -> None:
+    def on_back_off_ends(self, timer: msg.BackOffEnds, now: Instant) -> None:
         if self.role is Role.WAITING and (timer.number, timer.tries) == (self._number, self._tries):
             self._attempt(self._x, self._y, now)
 
@@ -199,22 +167,22 @@ class Initiator:
         self._tries = 0
         self._chosen = None
         self._tally = Tally(self._point, self._y)
-        self._out.emit(AttemptBegan(self.election, self.attempt))
+        self._out.emit(msg.AttemptBegan(self.election, self.attempt))
         self._ask(known, self._asked_count)
         self._deadline.fired()  # The timer of an earlier attempt does not count.
-        self._deadline.move(now + self._point.timeout, ResponseOverdue(self._number, self.attempt), self._out)
+        self._deadline.move(now + self._point.timeout, msg.MoreAreAsked(self._number, self.attempt), self._out)
 
     def _become_waiting(self, now: Instant) -> None:
         """Wait, in a state that can be seen and that ends by itself, instead of an endless loop."""
         config = self._point.config
         self.role = Role.WAITING
         self._tries += 1
-        shortage = CannotElect(len(self._point.known()), self._point.asked_count())
+        shortage = msg.CannotElect(len(self._point.known()), self._point.asked_count())
         if shortage != self.shortage:
             self.shortage = shortage
             self._out.emit(shortage)
         wait: Duration = min(self._point.timeout * 2 ** min(self._tries, 30), config.back_off_max)
-        self._out.set_timer(BackOffEnds(self._number, self._tries), now + wait)
+        self._out.set_timer(msg.BackOffEnds(self._number, self._tries), now + wait)
 
     def _become_notified(self, leader: NodeId, now: Instant) -> None:
         assert self.role is Role.COLLECTING
@@ -225,7 +193,7 @@ class Initiator:
         assert self.election is not None
         point = self._point
         wishes = point.wishes()
-        query = Query(self.election, self.attempt, self._x, self._y, wishes)
+        query = msg.Query(self.election, self.attempt, self._x, self._y, wishes)
         if wishes:  # More members than those whose answers are needed should know them.
             count = max(count, WISHES_MAX)
         for node in self._rng.sample(known, min(count, len(known))):
@@ -235,10 +203,10 @@ class Initiator:
         assert self.election is not None
         self._chosen = leader
         self._sequence += 1
-        self._out.emit(Decided(self.election, self.attempt, self._sequence, final, leader))
+        self._out.emit(msg.Decided(self.election, self.attempt, self._sequence, final, leader))
         self._tell(leader, final, 0, now)
 
     def _tell(self, leader: NodeId, final: bool, repeat: int, now: Instant) -> None:
         assert self.election is not None
-        self._out.send(leader, NotifyLeader(self.election, self._sequence, final))
-        self._out.set_timer(LeaderOverdue(self._number, self._sequence, repeat), now + self._point.timeout)
+        self._out.send(leader, msg.NotifyLeader(self.election, self._sequence, final))
+        self._out.set_timer(msg.NotifyRepeats(self._number, self._sequence, repeat), now + self._point.timeout)

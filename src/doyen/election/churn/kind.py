@@ -1,38 +1,22 @@
-"""Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, which elects without a word.
-
-[CTOL §IV]
-"""
+"""Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, without messages.  [CTOL §IV]"""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import (
-    ADVICE,
-    PRESET,
-    WEAK,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Network,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-)
+from doyen.core.kinds import ADVICE, PRESET, Place, Time, presets, weak
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
 
 MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
 
-class _Churn(ElectionChoice, frozen=True, kw_only=True):
+class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     missing_max: int | Literal["auto"] = PRESET
     failure_max: int = PRESET
     candidate_count: int = PRESET
@@ -82,33 +66,28 @@ class Local(_Churn, frozen=True, kw_only=True):
     kind = "local"
 
 
-def preset(network: Network, group_size: int) -> CTolerantConfig:
-    match network:
-        case "local":
-            return CTolerantConfig(
-                response_timeout=ms(50),
-                resend_interval=ms(50),
-                final_timeout=seconds(1),
-                begin_spread=ms(50),
-                bootstrap_after=ms(500),
-                ask_interval=seconds(5),
-            )
-        case "lan":
-            return CTolerantConfig.lan(group_size)
-        case "wan":
-            return CTolerantConfig.wan(group_size)
-        case "iot":
-            return CTolerantConfig(
-                response_timeout=seconds(2),
-                resend_interval=seconds(1),
-                final_timeout=seconds(30),
-                begin_spread=seconds(2),
-                bootstrap_after=seconds(10),
-            )
+preset = presets(
+    CTolerantConfig,
+    local=lambda size: CTolerantConfig(
+        response_timeout=ms(50),
+        resend_interval=ms(50),
+        final_timeout=seconds(1),
+        begin_spread=ms(50),
+        bootstrap_after=ms(500),
+        ask_interval=seconds(5),
+    ),
+    iot=lambda size: CTolerantConfig(
+        response_timeout=seconds(2),
+        resend_interval=seconds(1),
+        final_timeout=seconds(30),
+        begin_spread=seconds(2),
+        bootstrap_after=seconds(10),
+    ),
+)
 
 
 class Counted(Account):
-    """The initiator counts answers; the other members take its word."""
+    """The initiator counts answers; the other members rely on it."""
 
     def note(self, fact: Any) -> Remark | None:
         from doyen.election.churn.messages import AttemptBegan, CannotElect, LeaderHeld, ResponseCounted
@@ -159,10 +138,10 @@ def ranks(rank: Callable[[NodeId], int | float], names: list[NodeId]) -> dict[st
     return {name: f"{-value:g}" if isinstance(value, float) else f"#{value:016x}"[:9] for value, name in ordered}
 
 
-def worst_case(config: CTolerantConfig, around: Around) -> WorstCase:
+def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:
     found = around.detection
     failover = found.duration + config.begin_spread + 4 * around.delay
-    return WorstCase(
+    return kinds.WorstCase(
         detection=found.duration,
         failover=failover,
         settling=found.merging + config.bootstrap_after + config.final_timeout + failover,
@@ -170,21 +149,21 @@ def worst_case(config: CTolerantConfig, around: Around) -> WorstCase:
     )
 
 
-TABLE = Table(
+TABLE = kinds.Table(
     name="ctolerant",
     about="Churn-tolerant elections",
     config=CTolerantConfig,
     preset=preset,
     hidden=("variant",),  # The election's name says it.
 )
-NEEDS = Needs(
+NEEDS = kinds.Needs(
     members=True,
     why="it elects from a list of members, so give one that keeps a list (swim, medley, heartbeat), or an election "
     "that needs none (announce)",
 )
 
 
-def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> ElectionKind:
+def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> kinds.ElectionKind:
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.churn.machine import CTolerant
         from doyen.election.churn.messages import Memory
@@ -211,11 +190,11 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> Ele
 
         return made
 
-    def promise(config: CTolerantConfig, rank: str) -> Promise:
+    def promise(config: CTolerantConfig, rank: str) -> kinds.Promise:
         what = "best score" if rank == "score" else "lowest hash"
-        return Promise(in_short=f"{WEAK} {ADVICE}", because=f"it has the {what} of {among} that took part")
+        return weak(f"it has the {what} of {among} that took part")
 
-    return ElectionKind(
+    return kinds.ElectionKind(
         name=variant,
         about=about,
         table=TABLE,
@@ -241,18 +220,18 @@ def _build_local(place: Place) -> Callable[[Out], Any]:
     return lambda out: Machine(place.node, out)
 
 
-LOCAL = ElectionKind(
+LOCAL = kinds.ElectionKind(
     name="local",
     about="The lowest hash of each member's own view: no messages, no agreement.",
     table=TABLE,
     choice=Local,
     needs=NEEDS,
     build=_build_local,
-    promise=lambda config, rank: Promise(
+    promise=lambda config, rank: kinds.Promise(
         in_short=f"none: each member takes the lowest hash of its own view, and views may differ. {ADVICE}",
         because="it has the lowest hash in this member's view",
     ),
-    worst_case=lambda config, around: WorstCase(
+    worst_case=lambda config, around: kinds.WorstCase(
         detection=around.detection.duration,
         failover=around.detection.duration,
         settling=around.detection.duration + around.detection.merging,

@@ -3,33 +3,25 @@
 It is a baseline, and shows what weak views do to elections that trust them: split leaders, as long as views differ.
 """
 
-from typing import Any, ClassVar
-
-from msgspec import Struct
+from typing import ClassVar
 
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import FollowsFacts, Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.churn.standpoint import Rank, hash_rank
 
 
-class Nothing(Struct, frozen=True, array_like=True, tag=True):
-    """A message that is never sent: a machine must name its kinds."""
-
-
-class Local(NoLease):
+class Local(FollowsFacts, NoLease):
     """Names the best member of its own view, as soon as the view changes."""
-
-    MESSAGES: ClassVar[Any] = Nothing
 
     def __init__(self, me: NodeId, out: Out, *, rank: Rank = hash_rank) -> None:
         self.me, self._out, self.rank = me, out, rank
         self.considered: frozenset[NodeId] = frozenset()  # The members among which the last choice was made.
         self.term: Term | None = None
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def leader(self) -> NodeId | None:
@@ -38,15 +30,6 @@ class Local(NoLease):
     @property
     def named(self) -> NodeId | None:
         return self.leader
-
-    def start(self, now: Instant) -> None:
-        pass
-
-    def on_message(self, sender: NodeId, message: Nothing, now: Instant) -> None:
-        pass
-
-    def on_timer(self, timer: Any, now: Instant) -> None:
-        pass
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         names = {member.node for member in fact.view.present()} | {self.me}
@@ -58,3 +41,5 @@ class Local(NoLease):
                 self._out.emit(LeaderLost(before, "outranked"))
             self.term = Term(1 if before is None else before.number + 1, best)
             self._out.emit(LeaderElected(self.term))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)

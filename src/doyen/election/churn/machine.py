@@ -8,7 +8,7 @@ the lowest of all, and notifies it; that node announces itself to everybody.  Fo
     preferred   answers also list the y most unhealthy members, who are not elected
     hybrid      both
 
-Every node is a member: it answers, accepts the greatest LEADER (`acceptance`), and watches that what was begun ends.
+Every node is a member: it answers, accepts the greatest LEADER (`supersedes`), and watches that what was begun ends.
 An election is initiated by a node whose view says that the leader is gone, by one that hears of no leader after its
 start, or by an operator (`initiate`).  This is a weak election: two sides of a partition have a leader
 each, and heal by term.
@@ -20,7 +20,8 @@ Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in th
   if no final LEADER comes.
 Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
   answered by the next term: views err, and one that errs must not unseat a living leader.
-Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks.
+Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks
+  (decision 21).
 Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
   reached, one that returns, and two halves that meet again agree without an election.
 """
@@ -36,38 +37,12 @@ from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.core.view import Status, ViewChanged
-from doyen.election.churn.acceptance import supersedes
+from doyen.election.churn import messages as msg
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
 from doyen.election.churn.initiator import Initiator, Role
-from doyen.election.churn.messages import (
-    MESSAGES,
-    Ask,
-    AskDue,
-    BackOffEnds,
-    BeginDue,
-    BootstrapDue,
-    CannotElect,
-    Confirm,
-    ConfirmAgain,
-    ConfirmOverdue,
-    EchoOverdue,
-    ElectionId,
-    FinalOverdue,
-    Leader,
-    LeaderAck,
-    LeaderHeld,
-    LeaderOverdue,
-    Memory,
-    Message,
-    NotifyLeader,
-    Query,
-    Record,
-    Response,
-    ResponseOverdue,
-    StandAgain,
-    term_number,
-)
+from doyen.election.churn.messages import ElectionId, Memory, Record
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMulticast
@@ -80,7 +55,7 @@ ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader i
 class CTolerant(NoLease):
     """A member of a group that elects over weak views, and at times the initiator."""
 
-    MESSAGES: ClassVar[Any] = MESSAGES
+    MESSAGES: ClassVar[Any] = msg.MESSAGES
     RECORD: ClassVar[Any] = Memory
 
     def __init__(
@@ -111,19 +86,13 @@ class CTolerant(NoLease):
         self.held: Record | None = None
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
-        self._confirmed: tuple[NodeId, Confirm] | None = None  # The last confirmation heard.
+        self._confirmed: tuple[NodeId, msg.Confirm] | None = None  # The last confirmation heard.
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
         self._leader_heard_at: Instant = -1
         self._resignation = 0
         self._ask_no = 0
         self._ask_wait: Duration = 0
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(MissingEstimated, self.on_missing_estimated)
-        out.subscribe(RoundTripEstimated, self.on_round_trip_estimated)
-        out.subscribe(Initiate, lambda command, now: self.initiate(now))
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     # Inputs.
 
@@ -131,59 +100,61 @@ class CTolerant(NoLease):
         self._ask_soon(now)
         if self.config.bootstrap_after < FOREVER:
             self._out.set_timer(
-                BootstrapDue(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
+                msg.BootstrapBegins(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
             )
 
-    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if term_number(message) - self.point.number > TERM_LEAP_MAX:
+    def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
+        if msg.term_number(message) - self.point.number > TERM_LEAP_MAX:
             return
         if self.held is not None and sender == self.held.leader:
             self._leader_heard_at = now
         match message:
-            case Leader():
+            case msg.Leader():
                 self._on_leader(sender, message, now)
-            case LeaderAck():
+            case msg.LeaderAck():
                 self.multicast.on_ack(sender, message.number)
-            case Query():
+            case msg.Query():
                 self._on_query(sender, message, now)
-            case Response():
+            case msg.Response():
                 if message.better is not None:
                     self._hear_of(message.better, now)
                 else:
                     self.initiator.on_response(sender, message, now)
-            case NotifyLeader():
+            case msg.NotifyLeader():
                 self._on_notify(sender, message, now)
-            case Confirm():
-                self._on_confirm(sender, message, now)
-            case Ask():
+            case msg.Confirm():
+                self._confirmed = (sender, message)  # It may have overtaken its LEADER.
+                self._heed_confirmation(now)
+            case msg.Ask():
                 self._on_ask(sender, message)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
-            case ResponseOverdue():
-                self.initiator.on_response_overdue(timer, now)
-            case LeaderOverdue():
-                self.initiator.on_leader_overdue(timer, now)
+            case msg.MoreAreAsked():
+                self.initiator.ask_more(timer, now)
+            case msg.NotifyRepeats():
+                self.initiator.on_notify_repeats(timer, now)
             case CopiesAreSent():
                 self.multicast.on_timer(timer, now)
-            case BackOffEnds():
+            case msg.BackOffEnds():
                 self.initiator.on_back_off_ends(timer, now)
-            case FinalOverdue():
-                self._on_final_overdue(timer, now)
-            case ConfirmAgain():
-                self._on_confirm_again(timer, now)
-            case ConfirmOverdue():
-                self._on_confirm_overdue(timer, now)
-            case BeginDue():
-                self._on_begin_due(timer, now)
-            case EchoOverdue():
-                self._on_echo_overdue(timer, now)
-            case AskDue():
-                self._on_ask_due(timer, now)
-            case StandAgain():
+            case msg.NextTermBegins():
+                if self._awaited == timer.election:
+                    self.initiate(now)
+            case msg.ConfirmRepeats():
+                self._on_confirm_repeats(timer, now)
+            case msg.LeaderIsAsked():
+                self._ask_tentative_leader(timer, now)
+            case msg.ElectionBegins():
+                self._on_election_begins(timer, now)
+            case msg.DoubtRepeats():
+                self._on_doubt_repeats(timer, now)
+            case msg.MemberIsAsked():
+                self._ask_member(timer, now)
+            case msg.CoolDownEnds():
                 if timer.resignation == self._resignation:
                     self.stand(now)
-            case BootstrapDue():
+            case msg.BootstrapBegins():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
                     self.initiate(now)
 
@@ -205,7 +176,7 @@ class CTolerant(NoLease):
             self.point.timeout = min(max(2 * fact.timeout, TIMEOUT_MIN), self.config.final_timeout // 3)
 
     def initiate(self, now: Instant) -> None:
-        """Begin an election, whoever leads now."""
+        """Begin an election, even if there is a leader."""
         if self.point.number >= TERM_NUMBER_MAX:
             return
         self.initiator.stop()
@@ -227,7 +198,7 @@ class CTolerant(NoLease):
         self.point.resigned = True
         self._resignation += 1
         wait = self.config.resign_cool_down if command.cool_down is None else command.cool_down
-        self._out.set_timer(StandAgain(self._resignation), now + wait)
+        self._out.set_timer(msg.CoolDownEnds(self._resignation), now + wait)
         self.multicast.stop()
         self._lose("resigned")
         if to is None:
@@ -243,6 +214,15 @@ class CTolerant(NoLease):
     def stand(self, now: Instant) -> None:
         """Let elections consider this node again after its resignation."""
         self.point.resigned = False
+
+    HEARS: ClassVar[Hears] = (
+        hears(ViewChanged, on_view_changed)
+        | hears(MissingEstimated, on_missing_estimated)
+        | hears(RoundTripEstimated, on_round_trip_estimated)
+        | hears(Initiate, lambda self, command, now: self.initiate(now))
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+    )
 
     # Queries.
 
@@ -262,27 +242,22 @@ class CTolerant(NoLease):
     def final(self) -> bool:
         return self._told is not None and self.held is not None and self.held.final
 
-    @property
-    def shortage(self) -> CannotElect | None:
-        """Return why no election can be held now; None if one can."""
-        return self.initiator.shortage
-
     # The member's part.
 
-    def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
+    def _on_query(self, sender: NodeId, query: msg.Query, now: Instant) -> None:
         best = self.point.best
         if best is not None and best.outranks(query.election):
-            self._out.send(sender, Response(query.election, query.attempt, (), better=best))
+            self._out.send(sender, msg.Response(query.election, query.attempt, (), better=best))
             if self.held is not None and self.held.election.number > query.election.number:
-                self._out.send(sender, Leader(self.held))  # It is behind by a term: it may have missed a leader.
+                self._out.send(sender, msg.Leader(self.held))  # It is behind by a term: it may have missed a leader.
             return
         self._hear_of(query.election, now)
         self.point.hear_wishes(sender, query.without, now)
         candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
-        self._out.send(sender, Response(query.election, query.attempt, candidates, excluded, None, ranks))
+        self._out.send(sender, msg.Response(query.election, query.attempt, candidates, excluded, None, ranks))
 
-    def _on_notify(self, sender: NodeId, notify: NotifyLeader, now: Instant) -> None:
+    def _on_notify(self, sender: NodeId, notify: msg.NotifyLeader, now: Instant) -> None:
         record = Record(notify.election, notify.sequence, notify.final, self.me, self.point.incarnation)
         before = self.held
         if self.point.passes_on(now):
@@ -292,34 +267,34 @@ class CTolerant(NoLease):
             self._accept(record, now)
             if told and before is not None and record.final:
                 # Members know who leads, and need only hear that it is final; who has not acknowledged gets it all.
-                self._confirm(Confirm(record.election, before.sequence, record.sequence), now)
+                self._confirm(msg.Confirm(record.election, before.sequence, record.sequence), now)
             else:
-                self.multicast.publish(lambda number: Leader(record, number), self.point.audience(), now)
+                self.multicast.publish(lambda number: msg.Leader(record, number), self.point.audience(), now)
         elif self.held is not None and sender != self.me:
-            self._out.send(sender, Leader(self.held))  # Its LEADER was lost, or it is behind.
+            self._out.send(sender, msg.Leader(self.held))  # Its LEADER was lost, or it is behind.
 
-    def _confirm(self, confirm: Confirm, now: Instant) -> None:
-        """Multicast a confirmation as often as the LEADER had to be repeated so far: on a good network, once."""
+    def _confirm(self, confirm: msg.Confirm, now: Instant) -> None:
+        """Multicast a confirmation as often as the LEADER had to be repeated so far, without acks (decision 21)."""
         record, initiator = self.held, confirm.election.initiator
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
-        self.multicast.amend(lambda number: Leader(record, number), waiting, now)
-        self._on_confirm_again(ConfirmAgain(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
+        self.multicast.amend(lambda number: msg.Leader(record, number), waiting, now)
+        self._on_confirm_repeats(msg.ConfirmRepeats(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
 
-    def _on_confirm_again(self, timer: ConfirmAgain, now: Instant) -> None:
+    def _on_confirm_repeats(self, timer: msg.ConfirmRepeats, now: Instant) -> None:
         confirm, held = timer.confirm, self.held
         if held is not None and (held.election, held.sequence) == (confirm.election, confirm.final):
             self._out.multicast(confirm)
             if timer.left > 1:
-                again = ConfirmAgain(confirm, timer.left - 1)
+                again = msg.ConfirmRepeats(confirm, timer.left - 1)
                 self._out.set_timer(again, now + self.config.resend_interval)
 
-    def _on_leader(self, sender: NodeId, message: Leader, now: Instant) -> None:
+    def _on_leader(self, sender: NodeId, message: msg.Leader, now: Instant) -> None:
         record = message.record
         if message.number:
-            self._out.send(sender, LeaderAck(message.number))
+            self._out.send(sender, msg.LeaderAck(message.number))
         if record.leader == self.me and record.leader_incarnation != self.point.incarnation:
-            # An earlier incarnation of this node led, and that reign ended with it.
+            # An earlier incarnation of this node led, and that reign ended with it (decision 20).
             if self.accepts(record):
                 self._hear_of(record.election, now)
                 self._plan_to_begin(now, 0)
@@ -330,7 +305,7 @@ class CTolerant(NoLease):
         elif self.accepts(record):
             self._accept(record, now)
             if self.config.fan_out:
-                self.multicast.publish(lambda number: Leader(record, number), self.point.audience(), now)
+                self.multicast.publish(lambda number: msg.Leader(record, number), self.point.audience(), now)
             if record.leader == sender:
                 self._leader_heard_at = now
             self._heed_confirmation(now)
@@ -340,11 +315,7 @@ class CTolerant(NoLease):
         elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
             self._plan_to_begin(now, self.config.begin_spread)
         elif message.number and self.held != record:
-            self._out.send(sender, Leader(self.held))  # A leader that is none any more learns of it.
-
-    def _on_confirm(self, sender: NodeId, confirm: Confirm, now: Instant) -> None:
-        self._confirmed = (sender, confirm)  # It may have overtaken its LEADER.
-        self._heed_confirmation(now)
+            self._out.send(sender, msg.Leader(self.held))  # A leader that is none any more learns of it.
 
     def _heed_confirmation(self, now: Instant) -> None:
         held = self.held
@@ -354,14 +325,14 @@ class CTolerant(NoLease):
             if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
                 self._accept(replace(held, sequence=confirm.final, final=True), now)
 
-    def _on_confirm_overdue(self, timer: ConfirmOverdue, now: Instant) -> None:
+    def _ask_tentative_leader(self, timer: msg.LeaderIsAsked, now: Instant) -> None:
         """Ask a leader that has been tentative for long: perhaps its confirmation was lost."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
             self._out.send(held.leader, self._question())
             self._out.set_timer(timer, now + timer.wait)
 
-    def _on_ask(self, sender: NodeId, ask: Ask) -> None:
+    def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:
         held = self.held
         ahead = held is not None and (
             ask.election is None
@@ -369,7 +340,7 @@ class CTolerant(NoLease):
             or (held.election == ask.election and held.sequence > ask.sequence)
         )
         if held is not None and (ahead or ask.echo):
-            self._out.send(sender, Leader(held))
+            self._out.send(sender, msg.Leader(held))
         elif ask.election is not None and (
             held is None or held.election != ask.election or held.sequence < ask.sequence
         ):
@@ -378,7 +349,7 @@ class CTolerant(NoLease):
     # LEADER acceptance.
 
     def accepts(self, record: Record) -> bool:
-        return record.election.number >= self._floor and supersedes(record, self.held)
+        return record.election.number >= self._floor and record.supersedes(self.held)
 
     def ends(self, record: Record) -> bool:
         """Whether the election of a record is over, and is no longer waited for."""
@@ -399,7 +370,7 @@ class CTolerant(NoLease):
             if record.leader != self.me:
                 wait = min(ASK_AFTER * self.point.timeout, self.config.final_timeout // 4)
                 self._out.set_timer(
-                    ConfirmOverdue(record.election, record.sequence, wait), now + wait + self._some(wait)
+                    msg.LeaderIsAsked(record.election, record.sequence, wait), now + wait + self._some(wait)
                 )
         if before is not None and before.leader == self.me != record.leader:
             self.multicast.stop()
@@ -408,7 +379,7 @@ class CTolerant(NoLease):
         self._told = record.term
         if told != record.term:
             self._out.emit(LeaderElected(record.term))
-        self._out.emit(LeaderHeld(record))
+        self._out.emit(msg.LeaderHeld(record))
         self._begin_at = None
         self.initiator.on_record(record, now)
         self._ask_soon(now)
@@ -436,33 +407,29 @@ class CTolerant(NoLease):
         self._awaited = election
         if self.initiator.role is Role.IDLE or election != self.initiator.election:
             patience = self.config.final_timeout
-            self._out.set_timer(FinalOverdue(election), now + patience + self._some(patience // 2))
-
-    def _on_final_overdue(self, timer: FinalOverdue, now: Instant) -> None:
-        if self._awaited == timer.election:
-            self.initiate(now)
+            self._out.set_timer(msg.NextTermBegins(election), now + patience + self._some(patience // 2))
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
         """Plan to begin an election within `spread`, unless another node does first."""
         if self._begin_at is None and self.initiator.role is Role.IDLE:
             self._begin_at = now + self._some(spread)
-            self._out.set_timer(BeginDue(self.point.number), self._begin_at)
+            self._out.set_timer(msg.ElectionBegins(self.point.number), self._begin_at)
 
-    def _on_begin_due(self, timer: BeginDue, now: Instant) -> None:
+    def _on_election_begins(self, timer: msg.ElectionBegins, now: Instant) -> None:
         if self._begin_at is not None and now >= self._begin_at:
             self._begin_at = None
             if timer.number == self.point.number:
                 self.initiate(now)
 
     def _doubt(self, now: Instant) -> None:
-        """Ask a leader that the view holds dead: the one that passed its name on may be late, or the view may err."""
+        """Ask a leader that the view holds dead: a LEADER may be late, or the view may err (decision 22)."""
         held = self.held
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
         wait = self.point.timeout
-        self._out.set_timer(EchoOverdue(held.election, held.sequence), now + wait + self._some(wait))
+        self._out.set_timer(msg.DoubtRepeats(held.election, held.sequence), now + wait + self._some(wait))
 
-    def _on_echo_overdue(self, timer: EchoOverdue, now: Instant) -> None:
+    def _on_doubt_repeats(self, timer: msg.DoubtRepeats, now: Instant) -> None:
         held = self.held
         if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
             return
@@ -491,17 +458,17 @@ class CTolerant(NoLease):
 
     # Asking.
 
-    def _question(self, echo: bool = False) -> Ask:
-        return Ask(echo=echo) if self.held is None else Ask(self.held.election, self.held.sequence, echo)
+    def _question(self, echo: bool = False) -> msg.Ask:
+        return msg.Ask(echo=echo) if self.held is None else msg.Ask(self.held.election, self.held.sequence, echo)
 
     def _ask_soon(self, now: Instant) -> None:
         """Ask soon after news, which so spread fast, and then ever more slowly."""
         if self.config.ask_interval < FOREVER:
             self._ask_no += 1
             self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
-            self._out.set_timer(AskDue(self._ask_no), now + self._some(self._ask_wait))
+            self._out.set_timer(msg.MemberIsAsked(self._ask_no), now + self._some(self._ask_wait))
 
-    def _on_ask_due(self, timer: AskDue, now: Instant) -> None:
+    def _ask_member(self, timer: msg.MemberIsAsked, now: Instant) -> None:
         if timer.ask_no != self._ask_no:
             return
         others = self.point.others()

@@ -4,7 +4,7 @@
 
 Deviation [CTOL Alg. 1–4]: every message carries the election it belongs to, (term, initiator, incarnation); queries
   and responses also an attempt, NOTIFYLEADER and LEADER a sequence and whether it is final.  Without them a late
-  message of an earlier attempt, election or incarnation counts as news.
+  message of an earlier attempt, election or incarnation counts as news (decision 2).
 """
 
 from typing import Annotated, Any, Final, TypeAlias
@@ -80,11 +80,25 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
     sequence: int
     final: bool
     leader: Name
-    leader_incarnation: int  # The one that was notified; a later incarnation does not lead.
+    leader_incarnation: int  # The one that was notified; a later incarnation does not lead (decision 20).
 
     @property
     def term(self) -> Term:
         return Term(self.election.number, self.leader)
+
+    def supersedes(self, held: "Record | None") -> bool:
+        """Whether a node goes over from the record that it holds to this one; never back, as the order is total.
+
+        [CTOL Alg. 1, line 24, and §IV-B], decision 20.
+        Ambiguity [CTOL]: the pseudo-code overwrites, so that a late LEADER undoes a newer one; the text keeps the
+          lowest hash, so that Hybrid keeps a leader that it has rejected since.  Neither is safe.  Here the greatest
+          (term, lower initiator, later incarnation of it, sequence) counts, whatever arrives in which order.
+        """
+        if held is None:
+            return True
+        if self.election != held.election:
+            return self.election.outranks(held.election)
+        return self.sequence > held.sequence
 
 
 class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
@@ -142,14 +156,14 @@ class Memory(Struct, frozen=True):
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ResponseOverdue(Struct, frozen=True, gc=False):
+class MoreAreAsked(Struct, frozen=True, gc=False):
     """The initiator asks as many further members as have not answered."""
 
     number: int
     attempt: int
 
 
-class LeaderOverdue(Struct, frozen=True, gc=False):
+class NotifyRepeats(Struct, frozen=True, gc=False):
     """The initiator repeats its NOTIFYLEADER, or begins another attempt."""
 
     number: int
@@ -164,20 +178,20 @@ class BackOffEnds(Struct, frozen=True, gc=False):
     tries: int
 
 
-class FinalOverdue(Struct, frozen=True, gc=False):
+class NextTermBegins(Struct, frozen=True, gc=False):
     """The node begins the next term, as this election has brought no final LEADER."""
 
     election: ElectionId
 
 
-class ConfirmAgain(Struct, frozen=True, gc=False):
+class ConfirmRepeats(Struct, frozen=True, gc=False):
     """The leader repeats its confirmation."""
 
     confirm: Confirm
     left: int  # Repetitions, this one included.
 
 
-class ConfirmOverdue(Struct, frozen=True, gc=False):
+class LeaderIsAsked(Struct, frozen=True, gc=False):
     """The node asks its tentative leader whether it is final."""
 
     election: ElectionId
@@ -185,32 +199,32 @@ class ConfirmOverdue(Struct, frozen=True, gc=False):
     wait: Duration
 
 
-class BeginDue(Struct, frozen=True, gc=False):
+class ElectionBegins(Struct, frozen=True, gc=False):
     """The node begins an election, as planned."""
 
     number: int  # The greatest term known when it was set: a newer one makes it idle.
 
 
-class EchoOverdue(Struct, frozen=True, gc=False):
+class DoubtRepeats(Struct, frozen=True, gc=False):
     """The node asks a leader that its view holds dead once more, or gives it up."""
 
     election: ElectionId
     sequence: int
 
 
-class StandAgain(Struct, frozen=True, gc=False):
+class CoolDownEnds(Struct, frozen=True, gc=False):
     """The node may be elected again after its resignation."""
 
     resignation: int
 
 
-class AskDue(Struct, frozen=True, gc=False):
+class MemberIsAsked(Struct, frozen=True, gc=False):
     """The node asks another member for its leader."""
 
     ask_no: int
 
 
-class BootstrapDue(Struct, frozen=True, gc=False):
+class BootstrapBegins(Struct, frozen=True, gc=False):
     """The node begins an election, if it has heard of none and of no leader since its start."""
 
 

@@ -39,25 +39,6 @@ def suspicions(member: Member) -> int:
 class Standpoint:
     """The knowledge of one node, shared by its parts as initiator and as member."""
 
-    __slots__ = (
-        "best",
-        "confidence",
-        "config",
-        "declined_until",
-        "eligible",
-        "estimated",
-        "health",
-        "incarnation",
-        "me",
-        "number",
-        "pass_count",
-        "rank",
-        "resigned",
-        "timeout",
-        "unwilling",
-        "view",
-    )
-
     def __init__(
         self, me: NodeId, incarnation: Incarnation, config: CTolerantConfig, rank: Rank, health: Health, number: int
     ) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.core.clock import Duration, ms, seconds
 from doyen.core.config import Amount, Config, Doc, Pause, Period, Timeout, Wait, need
 
 Drift: TypeAlias = Annotated[float, Meta(ge=0, le=0.1)]
@@ -52,11 +52,6 @@ class PoleConfig(Config, frozen=True, kw_only=True):
         """
         once = 2 * self.guard + self.claim_timeout + self.retry_max + 3 * self.election_timeout
         return 2 * once + self.score_timeout
-
-    @classmethod
-    def paper(cls) -> "PoleConfig":
-        """Return the setting of [POLE §3]: no resignation.  The paper gives no T; it detects failures by ZooKeeper."""
-        return cls(resign_interval=FOREVER)
 
     @classmethod
     def lan(cls, group_size: int) -> "PoleConfig":

@@ -5,27 +5,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from doyen.core import kinds
 from doyen.core.clock import FOREVER, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    PRESET,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Network,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.pole.config import PoleConfig
 
 
-class Pole(ElectionChoice, frozen=True, kw_only=True):
+class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     """A quorum of fixed voters, by score: never two leaders at once.  [POLE]"""
 
     kind = "pole"
@@ -42,20 +31,17 @@ class Pole(ElectionChoice, frozen=True, kw_only=True):
     cool_down: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> PoleConfig:
-    match network:
-        case "local":
-            return PoleConfig(election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5))
-        case "lan":
-            return PoleConfig.lan(group_size)
-        case "wan":
-            return PoleConfig.wan(group_size)
-        case "iot":
-            return PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3))
+preset = presets(
+    PoleConfig,
+    local=lambda size: PoleConfig(
+        election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5)
+    ),
+    iot=lambda size: PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3)),
+)
 
 
 class Granted(Account):
-    """A majority grants; whoever proposed is known where the choice was made."""
+    """A majority grants the epoch; the proposers are known where the choice was made."""
 
     def note(self, fact: Any) -> Remark | None:
         from doyen.election.pole.messages import EpochPromised, NotVoting, Selected
@@ -67,7 +53,7 @@ class Granted(Account):
                 return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
             case EpochPromised():
                 return Remark("begun", f"epoch {fact.epoch} begun")
-            case NotVoting():  # Nothing but a person's word can end it.
+            case NotVoting():  # Only a person can end it.
                 return Remark("shortage", str(fact), needs_a_person=True)
         return None
 
@@ -100,8 +86,8 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
-def worst_case(config: PoleConfig, around: Around) -> WorstCase:
-    return WorstCase(
+def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
+    return kinds.WorstCase(
         detection=config.guard + around.delay,
         failover=2 * config.guard + config.election_timeout + 6 * around.delay,
         settling=config.settle_max,
@@ -110,14 +96,14 @@ def worst_case(config: PoleConfig, around: Around) -> WorstCase:
     )
 
 
-POLE = ElectionKind(
+POLE = kinds.ElectionKind(
     name="pole",
     about="A quorum of fixed voters, by score: never two leaders at once.",
-    table=Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
+    table=kinds.Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
     choice=Pole,
-    needs=Needs(voters=True, disk=True),
+    needs=kinds.Needs(voters=True, disk=True),
     build=build,
-    promise=lambda config, rank: Promise(
+    promise=lambda config, rank: kinds.Promise(
         sort="quorum",
         in_short="never two leaders at once, and never two of one term, while clocks run at the same rate within "
         "drift_max; without a majority of the voters nobody leads.",

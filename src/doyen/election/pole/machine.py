@@ -10,7 +10,7 @@ epoch; each voter grants it once, durably, and acks its heartbeats; while a majo
 Deviation [POLE Alg. 1]: proposals are ordered by epoch first; only same-epoch senders count for the quorum, voters do
   not; the timer is started once, and belongs to its epoch; joining by votes never lowers a promised epoch, the leader
   re-establishes itself above it.
-Deviation [POLE §3.1]: connections are not what keeps leaders apart: see `promise` and `lease`.
+Deviation [POLE §3.1]: connections are not what keeps leaders apart: see `promise` and `reign`.
 Extension: a heartbeat of a leader that acts settles every voter that hears it: none waits for a quorum of votes.
 Extension: resignation with margin, rounds and cool-down, and hand-over without an election (`resignation`).
 """
@@ -24,47 +24,25 @@ from doyen.core.commands import LeaveGroup, Resign
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
+from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.machine import Hears, hears
+from doyen.core.rank import OracleStanding, ScoreGiven, VectorsChanged
+from doyen.election.pole import messages as msg
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.grants import Grants
-from doyen.election.pole.lease import Lease
-from doyen.election.pole.messages import (
-    MESSAGES,
-    ComparisonDue,
-    ElectionEnds,
-    Heartbeat,
-    HeartbeatAck,
-    HeartbeatDue,
-    Message,
-    NotVoting,
-    PromiseEnds,
-    Propose,
-    QuorumProposed,
-    Resigned,
-    RetryDue,
-    ScoreOverdue,
-    ScoreQuery,
-    ScoreReply,
-    Selected,
-    Standing,
-    Vote,
-    WaitEnds,
-    epoch_of,
-)
-from doyen.election.pole.promise import Voter, VoterRecord
+from doyen.election.pole.messages import Status
+from doyen.election.pole.promise import Grants, Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
-from doyen.election.pole.status import Status
 from doyen.errors import ConfigError, LocalProtocolError
 
 
-class Pole:
+class Pole(NoLease):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
-    MESSAGES: ClassVar[Any] = MESSAGES
+    MESSAGES: ClassVar[Any] = msg.MESSAGES
     RECORD: ClassVar[Any] = VoterRecord
 
     def __init__(
@@ -96,11 +74,6 @@ class Pole:
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(VectorsChanged, self.on_vectors_changed)
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(Resign, self.resign)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -118,14 +91,6 @@ class Pole:
         return self.leader
 
     @property
-    def stage(self) -> str:
-        return ""
-
-    @property
-    def leader_count(self) -> int:
-        return 1
-
-    @property
     def is_leader(self) -> bool:
         return self.status is Status.LEADING
 
@@ -135,73 +100,69 @@ class Pole:
         return self.status is Status.LEADING and lease is not None and now < lease.until
 
     def lease_until(self) -> Instant | None:
+        """Return when the lease of the present reign ends, by which a watchdog outside must act."""
         lease = self.reign.lease
         return None if lease is None else int(lease.until)
-
-    @property
-    def lease(self) -> Lease | None:
-        """Return the lease of the present reign, by whose end a watchdog outside must act."""
-        return self.reign.lease
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
         if not self.voting:
-            self.out.emit(NotVoting())
+            self.out.emit(msg.NotVoting())
             return
         self.voter.wake(now, self.config.guard)
         self.scores.start(now)
         self._new_election(now)
 
-    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
         self._look(now)
         if self.status is Status.LEFT or sender not in self.voters or sender == self.me:
             return  # This node's own name from the network is an echo, or a namesake.
-        if epoch_of(message) - self.epoch > TERM_LEAP_MAX:
+        if msg.epoch_of(message) - self.epoch > TERM_LEAP_MAX:
             return
         if self.status is Status.OBSERVING:
-            if isinstance(message, Heartbeat):
+            if isinstance(message, msg.Heartbeat):
                 self._observe(sender, message, now)
             return
         match message:
-            case Propose():
+            case msg.Propose():
                 self._on_propose(sender, message, now)
-            case Vote():
+            case msg.Vote():
                 self._on_vote(sender, message, now)
-            case Heartbeat():
+            case msg.Heartbeat():
                 self._on_heartbeat(sender, message, now)
-            case HeartbeatAck():
+            case msg.HeartbeatAck():
                 self._on_ack(sender, message, now)
-            case Resigned():
+            case msg.Resigned():
                 self._on_resigned(sender, message, now)
-            case ScoreQuery() if sender == self.chosen:
-                self.out.send(sender, ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
-            case ScoreReply():
+            case msg.ScoreQuery() if sender == self.chosen:
+                self.out.send(sender, msg.ScoreReply(message.number, self.scores.look(self.epoch, None) or ()))
+            case msg.ScoreReply():
                 self.reign.rivals.reply(sender, message.number, message.standing)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         self._look(now)
         match timer:
-            case WaitEnds() if timer.number == self._deadline.number:
-                if self._deadline.is_over(WaitEnds(timer.number + 1), now, self.out):
+            case msg.WaitEnds() if timer.number == self._deadline.number:
+                if self._deadline.is_over(msg.WaitEnds(timer.number + 1), now, self.out):
                     self._on_overdue(now)
-            case HeartbeatDue() if timer.tenure == self.reign.tenure and self.status in (
+            case msg.HeartbeatIsSent() if timer.tenure == self.reign.tenure and self.status in (
                 Status.CLAIMING,
                 Status.LEADING,
             ):
                 self._beat(now)
                 self.out.set_timer(timer, now + self.config.heartbeat_interval)
-            case ElectionEnds() if timer.epoch == self.epoch and self.status is Status.ELECTING:
+            case msg.ElectionEnds() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 self._select(now)
-            case RetryDue() if timer.epoch == self.epoch and self.status is Status.ELECTING:
+            case msg.ProposalRepeats() if timer.epoch == self.epoch and self.status is Status.ELECTING:
                 self.out.multicast(self.ballot.proposal())
                 wait = min(2 * timer.wait, self.config.retry_max)
-                self.out.set_timer(RetryDue(timer.epoch, wait), now + wait)
-            case ScoreOverdue() if timer.epoch == self.epoch and self.status is Status.MEASURING:
+                self.out.set_timer(msg.ProposalRepeats(timer.epoch, wait), now + wait)
+            case msg.MeasuringEnds() if timer.epoch == self.epoch and self.status is Status.MEASURING:
                 self._measured((), now)
-            case PromiseEnds() if timer.epoch == self.epoch:
+            case msg.PromiseEnds() if timer.epoch == self.epoch:
                 self._on_promise_ends(now)
-            case ComparisonDue() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
+            case msg.ScoresAreCompared() if timer.tenure == self.reign.tenure and self.status is Status.LEADING:
                 self._compare(now)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
@@ -236,7 +197,7 @@ class Pole:
         self._look(now)
         if self.status is Status.LEADING:
             self._stop_leading("left")
-            self.out.multicast(Resigned(self.epoch, self.reign.rivals.best))
+            self.out.multicast(msg.Resigned(self.epoch, self.reign.rivals.best))
         self._become(Status.LEFT, None)
 
     # Elections.
@@ -245,7 +206,7 @@ class Pole:
         if self.epoch < TERM_NUMBER_MAX:
             self._begin_epoch(self.epoch + 1, now)
 
-    def _begin_epoch(self, epoch: int, now: Instant, rival: Propose | None = None) -> None:
+    def _begin_epoch(self, epoch: int, now: Instant, rival: msg.Propose | None = None) -> None:
         """[POLE Alg. 1, start-epoch] Begin with nobody chosen, both sets empty, and the greater of both proposals."""
         self._become(Status.MEASURING, None)
         self.voter.advance(epoch)
@@ -260,20 +221,20 @@ class Pole:
         if standing is not None:
             self._measured(standing, now)
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
-            self.out.set_timer(ScoreOverdue(epoch), self.scores.patient_until)
+            self.out.set_timer(msg.MeasuringEnds(epoch), self.scores.patient_until)
 
-    def _measured(self, standing: Standing, now: Instant) -> None:
+    def _measured(self, standing: OracleStanding, now: Instant) -> None:
         """Take part, as the own score is known."""
         self._become(Status.ELECTING, None)
         self.ballot.offer(standing, self.me)
         self.out.multicast(self.ballot.proposal())
         wait = self.config.election_timeout
-        self.out.set_timer(RetryDue(self.epoch, wait), now + wait)
+        self.out.set_timer(msg.ProposalRepeats(self.epoch, wait), now + wait)
         self._count_proposer(self.me, now)
 
-    def _on_propose(self, sender: NodeId, theirs: Propose, now: Instant) -> None:
+    def _on_propose(self, sender: NodeId, theirs: msg.Propose, now: Instant) -> None:
         if self.chosen is not None:
-            self.out.send(sender, Vote(self.epoch, self.chosen))
+            self.out.send(sender, msg.Vote(self.epoch, self.chosen))
             return
         if theirs.node not in self.voters:
             return
@@ -297,16 +258,16 @@ class Pole:
             self._select(now)
         elif ballot.has_quorum and not ballot.timed:
             ballot.timed = True
-            self.out.emit(QuorumProposed(self.epoch, now))
-            self.out.set_timer(ElectionEnds(self.epoch), now + self.config.election_timeout)
+            self.out.emit(msg.QuorumProposed(self.epoch, now))
+            self.out.set_timer(msg.ElectionEnds(self.epoch), now + self.config.election_timeout)
 
     def _select(self, now: Instant) -> None:
         assert self.ballot.best is not None
         leader = self.ballot.best[1]
-        self.out.emit(Selected(self.epoch, leader, tuple(sorted(self.ballot.proposers)), now))
+        self.out.emit(msg.Selected(self.epoch, leader, tuple(sorted(self.ballot.proposers)), now))
         self._choose(leader, now)
 
-    def _on_vote(self, sender: NodeId, vote: Vote, now: Instant) -> None:
+    def _on_vote(self, sender: NodeId, vote: msg.Vote, now: Instant) -> None:
         """[POLE Alg. 1, line 54] Join the established leader, for which a quorum votes."""
         leader = vote.leader
         if self.chosen is None and leader in self.voters and self.ballot.vote(sender, vote.epoch, leader):
@@ -334,7 +295,7 @@ class Pole:
         self._wait_until(now + patience)
         free_at = self.voter.free_at(self.me)
         if now < free_at:
-            self.out.set_timer(PromiseEnds(self.epoch), free_at)
+            self.out.set_timer(msg.PromiseEnds(self.epoch), free_at)
         else:
             self._grant_self(now)
 
@@ -359,7 +320,7 @@ class Pole:
         self.reign.beat(self.epoch, established, now)
         self._on_answered(self.me, now, now)
 
-    def _on_heartbeat(self, sender: NodeId, beat: Heartbeat, now: Instant) -> None:
+    def _on_heartbeat(self, sender: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
         mine = self.chosen == sender and self.status in (Status.CHOSEN, Status.FOLLOWING)
         if beat.epoch < self.epoch:
             if mine:
@@ -372,7 +333,7 @@ class Pole:
                 if not mine:
                     self._choose(sender, now)
             elif self.chosen is not None:
-                self.out.send(sender, Vote(self.epoch, self.chosen))
+                self.out.send(sender, msg.Vote(self.epoch, self.chosen))
                 return
             else:
                 self._begin_epoch(beat.epoch, now)
@@ -386,7 +347,7 @@ class Pole:
             self._choose(sender, now)
         self._heed(sender, beat, now)
 
-    def _heed(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
+    def _heed(self, leader: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
         """Follow and acknowledge a heartbeat of the chosen leader, in the promised epoch."""
         self._wait_until(now + self.config.guard)
         if beat.acting:
@@ -398,7 +359,7 @@ class Pole:
         self._gone = None
         self._name(term)
 
-    def _on_ack(self, sender: NodeId, ack: HeartbeatAck, now: Instant) -> None:
+    def _on_ack(self, sender: NodeId, ack: msg.HeartbeatAck, now: Instant) -> None:
         if self.status not in (Status.CLAIMING, Status.LEADING):
             return
         if ack.granted:
@@ -421,7 +382,7 @@ class Pole:
     def _lead(self, now: Instant) -> None:
         """Begin to act, as a majority has granted the epoch, and is bound."""
         if self.status is not Status.LEADING:
-            self.out.set_timer(ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
+            self.out.set_timer(msg.ScoresAreCompared(self.reign.tenure), now + self.config.resign_interval)
         self.reign.begin(now)
         self.term, self._gone = Term(self.epoch, self.me), None
         self._become(Status.LEADING, self.me)
@@ -429,7 +390,7 @@ class Pole:
         self._beat(now)
 
     def _establish_above(self, epoch: int, now: Instant) -> None:
-        """Claim a higher epoch, as some voter has promised more than the present one and cannot grant it."""
+        """Claim a higher epoch, as some voter has promised more, and must not go back (decision 32)."""
         if epoch < TERM_NUMBER_MAX:
             self.voter.advance(epoch + 1)
             self._grant_self(now)
@@ -453,18 +414,18 @@ class Pole:
         if winner is not None and now - self.reign.since >= self.config.cool_down:
             self._hand_over(winner, now)
             return
-        self.out.multicast(ScoreQuery(self.reign.rivals.ask()))
-        self.out.set_timer(ComparisonDue(self.reign.tenure), now + self.config.resign_interval)
+        self.out.multicast(msg.ScoreQuery(self.reign.rivals.ask()))
+        self.out.set_timer(msg.ScoresAreCompared(self.reign.tenure), now + self.config.resign_interval)
 
     def _hand_over(self, to: NodeId | None, now: Instant) -> None:
         epoch, heir = self.epoch, to or self.reign.rivals.best
         self._stop_leading("resigned")
         self.voter.advance(epoch + 1)  # The barrier: nobody hears of the end before this node's own application does.
-        self.out.multicast(Resigned(epoch, heir))
+        self.out.multicast(msg.Resigned(epoch, heir))
         self._modest_in = epoch + 1
         self._succeed(heir, now)
 
-    def _on_resigned(self, sender: NodeId, message: Resigned, now: Instant) -> None:
+    def _on_resigned(self, sender: NodeId, message: msg.Resigned, now: Instant) -> None:
         self.voter.release(sender, message.epoch)
         if self.chosen == sender and message.epoch >= self.epoch:
             self._lose("resigned")
@@ -481,13 +442,21 @@ class Pole:
     # Watching.
 
     def _wait_until(self, at: Instant) -> None:
-        self._deadline.move(at, WaitEnds(self._deadline.number + 1), self.out)
+        self._deadline.move(at, msg.WaitEnds(self._deadline.number + 1), self.out)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
         """Elect at once if the leader's process is gone.  Its lease is waited for all the same by every voter that is
         bound to it: nobody else is granted an epoch before."""
         if fact.gone and fact.member == self.chosen and self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._on_overdue(now, "gone")
+
+    HEARS: ClassVar[Hears] = (
+        hears(ScoreGiven, on_score_given)
+        | hears(VectorsChanged, on_vectors_changed)
+        | hears(LinkBroken, on_link_broken)
+        | hears(Resign, resign)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
 
     def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):
@@ -510,7 +479,7 @@ class Pole:
             term, self.term = self.term, None
             self.out.emit(LeaderLost(term, reason))
 
-    def _observe(self, sender: NodeId, beat: Heartbeat, now: Instant) -> None:
+    def _observe(self, sender: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
         """Name a leader that acts, as a node without a vote."""
         term = Term(beat.epoch, sender)
         if beat.acting and (self.term is None or term >= self.term):

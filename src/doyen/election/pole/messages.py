@@ -9,17 +9,14 @@
 Ours beside P and V: heartbeats, their acks, and everything about resignation.
 """
 
-from typing import Annotated, Any, Final, TypeAlias
+from enum import Enum
+from typing import Any, Final, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import Name, NodeId, TermNumber
-from doyen.core.rank import Finite
-
-PARTS_MAX: Final = 8  # The most numbers in a standing.
-
-Standing: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=PARTS_MAX)]  # Greater is better; () is the least.
+from doyen.core.rank import OracleStanding
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,7 +25,7 @@ class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
     """⟨P, e, (θ, i)⟩: proposes the best that the sender knows of in this epoch."""
 
     epoch: TermNumber
-    standing: Standing
+    standing: OracleStanding
     node: Name
 
 
@@ -72,7 +69,7 @@ class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     """Answers a `ScoreQuery` with its number."""
 
     number: int
-    standing: Standing
+    standing: OracleStanding
 
 
 Message: TypeAlias = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply
@@ -99,20 +96,20 @@ class ElectionEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class RetryDue(Struct, frozen=True, gc=False):
+class ProposalRepeats(Struct, frozen=True, gc=False):
     """The proposal is repeated."""
 
     epoch: int
     wait: Duration
 
 
-class ScoreOverdue(Struct, frozen=True, gc=False):
+class MeasuringEnds(Struct, frozen=True, gc=False):
     """The voter takes part without a score."""
 
     epoch: int
 
 
-class HeartbeatDue(Struct, frozen=True, gc=False):
+class HeartbeatIsSent(Struct, frozen=True, gc=False):
     """The leader, or claimant, sends a heartbeat."""
 
     tenure: int
@@ -124,7 +121,7 @@ class PromiseEnds(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class ComparisonDue(Struct, frozen=True, gc=False):
+class ScoresAreCompared(Struct, frozen=True, gc=False):
     """The leader compares the scores that it has got, and asks for new ones."""
 
     tenure: int
@@ -157,10 +154,26 @@ class Selected(Struct, frozen=True):
 
 
 class NotVoting(Struct, frozen=True):
-    """This process has lost its durable file, or never had one: it follows, and has no vote."""
+    """This process has lost its durable file, or never had one: it follows, and has no vote (decisions 31, 83)."""
 
     def __str__(self) -> str:
         return (
             "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
             "group, start it once with --newcomer; if its files are lost, it must come back under another name"
         )
+
+
+# ── States ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Status(Enum):
+    """What a process does in its epoch."""
+
+    MEASURING = "measuring"  # An election has begun, and the own score is not known yet.
+    ELECTING = "electing"
+    CHOSEN = "chosen"  # It chose another, which does not act yet, as far as it knows.
+    CLAIMING = "claiming"  # It chose itself, and waits for a majority's grants.
+    LEADING = "leading"
+    FOLLOWING = "following"
+    OBSERVING = "observing"  # No vote: its file is lost.
+    LEFT = "left"

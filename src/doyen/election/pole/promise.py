@@ -10,7 +10,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.election.pole.messages import EpochPromised
+from doyen.election.pole.messages import EpochPromised, Heartbeat, HeartbeatAck, PromiseEnds
 
 
 class VoterRecord(Struct, frozen=True):
@@ -49,8 +49,11 @@ class Voter:
                 self._out.emit(EpochPromised(epoch))
 
     def wake(self, now: Instant, guard: Duration) -> None:
-        """Wait, as an earlier incarnation may have answered its leader just now.  If it led itself, it leads no more,
-        but what it began, such as a command under a watchdog, has until the lease ends (decision 94)."""
+        """Wait, as an earlier incarnation may have answered its leader just now (decision 31).
+
+        If it led itself, it leads no more, but what it began, such as a command under a watchdog, has until the lease
+        ends (decision 94).
+        """
         self.bound_until = now if self.bound_to is None else now + guard
 
     def free_at(self, leader: NodeId) -> Instant:
@@ -66,6 +69,50 @@ class Voter:
         return self.promise.granted_epoch < epoch or self.has_granted(epoch, leader)
 
     def release(self, leader: NodeId, epoch: int) -> None:
-        """Free the voter, as that leader says that it acts no more in this epoch."""
+        """Free the voter, as that leader says that it no longer acts in this epoch."""
         if self.bound_to == leader and self.promise.granted_epoch <= epoch:
             self.bound_until = 0
+
+
+class Grants:
+    """Answers heartbeats for a voter: the first answer in an epoch is its grant, and durable first (decision 30).
+
+    A heartbeat may come too early: from a node that is not chosen here yet, or while the voter is still bound to
+    another.  The last such heartbeat is kept, and answered when its time has come.
+    """
+
+    def __init__(self, voter: Voter, guard: Duration, out: Out) -> None:
+        self._voter, self._guard, self._out = voter, guard, out
+        self._kept: tuple[NodeId, Heartbeat] | None = None
+
+    def keep(self, leader: NodeId, beat: Heartbeat) -> None:
+        self._kept = (leader, beat)
+
+    def forget(self) -> None:
+        self._kept = None
+
+    def kept(self, leader: NodeId | None, epoch: int) -> Heartbeat | None:
+        """Return the kept heartbeat if it is of that leader and epoch, and keep none any longer."""
+        kept, self._kept = self._kept, None
+        return kept[1] if kept is not None and (kept[0], kept[1].epoch) == (leader, epoch) else None
+
+    def refuse(self, leader: NodeId, beat: Heartbeat) -> None:
+        """Refuse an epoch, and name the promised one, so that the leader can take one above it."""
+        self._out.send(leader, HeartbeatAck(self._voter.promise.epoch, beat.number, False))
+
+    def acknowledge(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
+        """Acknowledge a heartbeat of the chosen leader, in the promised epoch; refuse or keep it where that must be."""
+        voter = self._voter
+        if not voter.may_grant(beat.epoch, leader):
+            self.refuse(leader, beat)
+            return
+        if not voter.has_granted(beat.epoch, leader):
+            free_at = voter.free_at(leader)
+            if now < free_at:
+                if self._kept is None or self._kept[1].epoch != beat.epoch:
+                    self._out.set_timer(PromiseEnds(beat.epoch), free_at)
+                self.keep(leader, beat)
+                return
+            voter.advance(beat.epoch, leader)
+        voter.bound_until = now + self._guard
+        self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True))

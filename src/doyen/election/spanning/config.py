@@ -41,11 +41,6 @@ class SpanningConfig(Config, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def paper(cls) -> "SpanningConfig":
-        """Return the configuration as published: no messages between elections."""
-        return cls()
-
-    @classmethod
     def lan(cls, size: int) -> "SpanningConfig":
         return cls(hop_delay=ms(50), diameter_max=max(size - 1, 1), link_wait=ms(1000), pulse_interval=ms(1000))
 

@@ -10,26 +10,10 @@ from collections.abc import Iterable
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.election.spanning import messages as msg
 from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.links import Links
-from doyen.election.spanning.messages import (
-    Ack,
-    Agm,
-    AnswersOverdue,
-    Candidate,
-    CoParentsOverdue,
-    Eim,
-    ElectionId,
-    Enquire,
-    Mqfm,
-    NotYet,
-    ParentOverdue,
-    ReportsOverdue,
-    Request,
-    RequestsOverdue,
-    State,
-    Timer,
-)
+from doyen.election.spanning.messages import Candidate, ElectionId
 from doyen.election.spanning.patience import Patience
 
 
@@ -71,23 +55,23 @@ class Gathering:
         self.pending = {peer for peer in self._links.peers if peer != self.parent}
         if self.pending:
             if self.parent is not None:
-                self._links.send(self.parent, Ack(self.election))  # A leaf's MQFM will do for one.
-            self._links.send_each(self.pending, Eim(self.election, self.depth))
+                self._links.send(self.parent, msg.Ack(self.election))  # A leaf's MQFM will do for one.
+            self._links.send_each(self.pending, msg.Eim(self.election, self.depth))
             self._await_answers(now)
             self._await_reports(now)
 
-    def on_message(self, sender: NodeId, message: Ack | Agm | NotYet | Mqfm) -> None:
+    def on_message(self, sender: NodeId, message: msg.Ack | msg.Agm | msg.NotYet | msg.Mqfm) -> None:
         match message:
-            case Ack():
+            case msg.Ack():
                 self._add_child(sender)
-            case Agm():
+            case msg.Agm():
                 self.on_co_parent(sender)
-            case NotYet():
+            case msg.NotYet():
                 self.asked.discard(sender)
-            case Mqfm(up=False):
+            case msg.Mqfm(up=False):
                 self._add_co_parent(sender)
                 self.co_parent_reports[sender] = message.best
-            case Mqfm():
+            case msg.Mqfm():
                 self._add_child(sender)
                 self.asked.discard(sender)
                 self.reports[sender] = message.best
@@ -96,23 +80,23 @@ class Gathering:
 
     def on_co_parent(self, sender: NodeId) -> None:
         if self._add_co_parent(sender) and self.co_parents_notified:
-            self._links.send(sender, Mqfm(self.election, self.best_below(), False))  # Late, but not left out.
+            self._links.send(sender, msg.Mqfm(self.election, self.best_below(), False))  # Late, but not left out.
 
-    def on_timer(self, timer: Timer, now: Instant) -> bool:
+    def on_timer(self, timer: msg.Timer, now: Instant) -> bool:
         """Return whether the timer was still of use."""
         match timer:
-            case AnswersOverdue(_, round_no) if round_no == self.answers_no:
+            case msg.AnswerWaitEnds(_, round_no) if round_no == self.answers_no:
                 self._give_up(self.pending)
-            case ReportsOverdue(_, wait_no) if wait_no == self.wait_no and self.missing:
+            case msg.ReportsAreRequested(_, wait_no) if wait_no == self.wait_no and self.missing:
                 self.asked = self.missing
-                self._links.send_each(self.asked, Request(self.election))
-                self._out.set_timer(RequestsOverdue(self.election, wait_no), now + self._patience.answer_wait)
-            case RequestsOverdue(_, wait_no) if wait_no == self.wait_no:
+                self._links.send_each(self.asked, msg.Request(self.election))
+                self._out.set_timer(msg.RequestWaitEnds(self.election, wait_no), now + self._patience.answer_wait)
+            case msg.RequestWaitEnds(_, wait_no) if wait_no == self.wait_no:
                 self._give_up(self.asked)
                 self._await_reports(now)
-            case CoParentsOverdue():
+            case msg.CoParentWaitEnds():
                 self.co_parents_overdue = True
-            case ParentOverdue(_, seek_no) if seek_no == self.seek_no and self.seeking:
+            case msg.ChildrenAreAsked(_, seek_no) if seek_no == self.seek_no and self.seeking:
                 self._ask_children()
             case _:
                 return False
@@ -129,7 +113,7 @@ class Gathering:
             self.sought.discard(node)
 
     def repair(self) -> None:
-        """Drop whoever is no neighbour, whatever memory holds."""
+        """Drop nodes that are no neighbours, as corrupted memory may hold such."""
         for node in (self.pending | self.children | self.co_parents) - set(self._links.peers):
             self.drop(node)
 
@@ -141,20 +125,20 @@ class Gathering:
             return False
         if not self.co_parents_notified:
             self.co_parents_notified = True
-            self._links.send_each(self.co_parents, Mqfm(self.election, self.best_below(), False))
+            self._links.send_each(self.co_parents, msg.Mqfm(self.election, self.best_below(), False))
             if self.co_parents:
-                self._out.set_timer(CoParentsOverdue(self.election), now + self._config.co_parent_wait)
+                self._out.set_timer(msg.CoParentWaitEnds(self.election), now + self._config.co_parent_wait)
         return self.co_parents_heard or self.co_parents_overdue
 
     def report(self, parent: NodeId) -> None:
         self.reported = self.best()
-        self._links.send(parent, Mqfm(self.election, self.reported, True))
+        self._links.send(parent, msg.Mqfm(self.election, self.reported, True))
 
-    def answer_to(self, sender: NodeId) -> Mqfm | NotYet | Agm:
+    def answer_to(self, sender: NodeId) -> msg.Mqfm | msg.NotYet | msg.Agm:
         """Return the answer to a request for this node's report."""
         if self.parent != sender:
-            return Agm(self.election)  # No child of yours: do not wait.
-        return NotYet(self.election) if self.reported is None else Mqfm(self.election, self.reported, True)
+            return msg.Agm(self.election)  # No child of yours: do not wait.
+        return msg.NotYet(self.election) if self.reported is None else msg.Mqfm(self.election, self.reported, True)
 
     @property
     def missing(self) -> set[NodeId]:
@@ -185,9 +169,9 @@ class Gathering:
             return False
         self.seek_no += 1
         self.sought = {peer for peer in self._links.peers if peer not in self.children and peer not in self.enquirers}
-        self._links.send_each(self.sought, Enquire(self.election))
+        self._links.send_each(self.sought, msg.Enquire(self.election))
         if self.sought:
-            self._out.set_timer(ParentOverdue(self.election, self.seek_no), now + self._config.answer_wait)
+            self._out.set_timer(msg.ChildrenAreAsked(self.election, self.seek_no), now + self._config.answer_wait)
         else:
             self._ask_children()
         return True
@@ -202,13 +186,13 @@ class Gathering:
             self.children.discard(sender)
         return orphaned
 
-    def consider(self, sender: NodeId, state: State) -> bool:
+    def consider(self, sender: NodeId, state: msg.State) -> bool:
         """Take this neighbour as the parent if it can be one, and return whether it can."""
         assert self.sought is not None
         if state.progress == "gathering" and state.anchored:
             self.drop(sender)
             self.parent, self.sought = sender, None
-            self._links.send(sender, Ack(self.election))
+            self._links.send(sender, msg.Ack(self.election))
             return True
         if sender in self.sought:
             self.sought.discard(sender)
@@ -216,7 +200,7 @@ class Gathering:
                 self._ask_children()
         return False
 
-    def answer_enquirers(self, state: State, now: Instant) -> None:
+    def answer_enquirers(self, state: msg.State, now: Instant) -> None:
         """Send this node's state to those that wait for it; they will be children, unless they found a better way."""
         self._links.send_each(self.enquirers, state)
         if self.enquirers:
@@ -226,7 +210,7 @@ class Gathering:
 
     def _ask_children(self) -> None:
         self.sought, self.children = self.children, set()
-        self._links.send_each(self.sought, Enquire(self.election))
+        self._links.send_each(self.sought, msg.Enquire(self.election))
 
     # Steps.
 
@@ -251,12 +235,14 @@ class Gathering:
 
     def _await_answers(self, now: Instant) -> None:
         self.answers_no += 1
-        self._out.set_timer(AnswersOverdue(self.election, self.answers_no), now + self._patience.answer_wait)
+        self._out.set_timer(msg.AnswerWaitEnds(self.election, self.answers_no), now + self._patience.answer_wait)
 
     def _await_reports(self, now: Instant) -> None:
         self.wait_no += 1
         self.asked = set()
-        self._out.set_timer(ReportsOverdue(self.election, self.wait_no), now + self._config.report_wait(self.depth))
+        self._out.set_timer(
+            msg.ReportsAreRequested(self.election, self.wait_no), now + self._config.report_wait(self.depth)
+        )
 
 
 def _best(best: Candidate, others: Iterable[Candidate]) -> Candidate:

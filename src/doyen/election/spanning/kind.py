@@ -3,24 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
 from doyen.core.ids import Term
-from doyen.core.kinds import (
-    ADVICE,
-    PRESET,
-    WEAK,
-    Around,
-    ElectionChoice,
-    ElectionKind,
-    Needs,
-    Network,
-    Place,
-    Promise,
-    Table,
-    Time,
-    WorstCase,
-)
+from doyen.core.kinds import PRESET, Place, Time, presets, weak
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Account, Reasons
 from doyen.election.spanning.config import SpanningConfig
@@ -28,7 +15,7 @@ from doyen.election.spanning.config import SpanningConfig
 LINKS: Final = "links"  # The channel of the machine that knows the neighbours.
 
 
-class Spanning(ElectionChoice, frozen=True, kw_only=True):
+class Spanning(kinds.ElectionChoice, frozen=True, kw_only=True):
     """The greatest quality of a connected graph.  [MADM]"""
 
     kind = "spanning"
@@ -40,16 +27,11 @@ class Spanning(ElectionChoice, frozen=True, kw_only=True):
     pulse_interval: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> SpanningConfig:
-    match network:
-        case "local":
-            return SpanningConfig(hop_delay=ms(20), diameter_max=max(1, min(group_size, 64)), pulse_interval=ms(500))
-        case "lan":
-            return SpanningConfig.lan(group_size)
-        case "wan":
-            return SpanningConfig.wan(group_size)
-        case "iot":
-            return SpanningConfig(hop_delay=seconds(1), diameter_max=max(1, group_size - 1), pulse_interval=seconds(10))
+preset = presets(
+    SpanningConfig,
+    local=lambda size: SpanningConfig(hop_delay=ms(20), diameter_max=max(1, min(size, 64)), pulse_interval=ms(500)),
+    iot=lambda size: SpanningConfig(hop_delay=seconds(1), diameter_max=max(1, size - 1), pulse_interval=seconds(10)),
+)
 
 
 class Measured(Account):
@@ -58,7 +40,7 @@ class Measured(Account):
     def reasons(self, machine: Any, term: Term) -> Reasons:
         best = machine.leader
         found = {} if best is None else {best.node: f"{best.quality:g}"}
-        return Reasons("greatest quality in reach", found | {machine.me: f"{machine.standing:g}"} | found)
+        return Reasons("greatest quality in reach", found | {machine.me: f"{machine.quality.value:g}"} | found)
 
 
 def build(place: Place) -> Callable[[Out], Any]:
@@ -78,9 +60,9 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
-def worst_case(config: SpanningConfig, around: Around) -> WorstCase:
+def worst_case(config: SpanningConfig, around: kinds.Around) -> kinds.WorstCase:
     found = around.detection
-    return WorstCase(
+    return kinds.WorstCase(
         detection=found.duration,
         failover=found.duration + config.declaration_wait,
         settling=found.merging + found.duration + config.stabilisation_max,
@@ -88,20 +70,17 @@ def worst_case(config: SpanningConfig, around: Around) -> WorstCase:
     )
 
 
-SPANNING = ElectionKind(
+SPANNING = kinds.ElectionKind(
     name="spanning",
     about="The greatest quality of a connected graph.",
-    table=Table(name="spanning", about="Spanning elections", config=SpanningConfig, preset=preset),
+    table=kinds.Table(name="spanning", about="Spanning elections", config=SpanningConfig, preset=preset),
     choice=Spanning,
-    needs=Needs(
+    needs=kinds.Needs(
         members=True,
         why="it speaks to its neighbours, and somebody must find them; give swim, medley or heartbeat",
     ),
     build=build,
-    promise=lambda config, rank: Promise(
-        in_short=f"{WEAK} {ADVICE}",
-        because="it has the greatest quality of those that took part (ties: the lowest name)",
-    ),
+    promise=lambda config, rank: weak("it has the greatest quality of those that took part (ties: the lowest name)"),
     worst_case=worst_case,
     account=Measured,
     stands_again=True,

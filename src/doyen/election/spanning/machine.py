@@ -33,38 +33,22 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.core.view import ViewChanged
+from doyen.election.spanning import messages as msg
 from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.links import Links, view_of
 from doyen.election.spanning.messages import (
     DEPTH_MAX,
     SEQUENCE_MAX,
-    Ack,
-    Agm,
     Candidate,
-    DeclarationOverdue,
-    Eim,
     ElectionId,
-    Enquire,
-    EnquiryEnds,
-    Ldm,
-    LeaderUnreachable,
-    Message,
-    Mqfm,
-    NotYet,
     Phase,
     Progress,
-    PulseDue,
-    ReportsOverdue,
-    Request,
-    Reset,
-    ResetEnds,
-    State,
     Status,
-    Timer,
     newer,
 )
 from doyen.election.spanning.patience import Patience
@@ -76,7 +60,7 @@ from doyen.errors import LocalProtocolError
 class Spanning(NoLease):
     """One node, which speaks to its neighbours only; `LinkChanged` says who they are."""
 
-    MESSAGES: ClassVar[Any] = Message
+    MESSAGES: ClassVar[Any] = msg.Message
     RECORD: ClassVar[Any] = int  # The highest sequence seen, where it is kept over restarts.
 
     def __init__(
@@ -98,21 +82,13 @@ class Spanning(NoLease):
         self.quality = Quality(standing, measure)
         self.links = Links(me, neighbours, out)
         self.patience = Patience(config)
-        self.answers: dict[NodeId, State | None] = {}  # While returning, by neighbour; None: not yet.
+        self.answers: dict[NodeId, msg.State | None] = {}  # While returning, by neighbour; None: not yet.
         self.gathering: Gathering | None = None  # While electing.
         self.phase = Phase.IDLE
         self.election: ElectionId | None = None  # The newest that this node joined, or whose leader it names.
         self.leader: Candidate | None = None
         self.sequence_max = restored or 0  # The highest seen anywhere.
         self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
-        self.stranger_count = 0  # Messages dropped because their senders are no neighbours.
-        out.subscribe(LeaderUnreachable, self.on_leader_unreachable)
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(LinkChanged, self.on_link_changed)
-        out.subscribe(Initiate, lambda command, now: self.initiate(now))
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     @property
     def status(self) -> Status:
@@ -128,25 +104,21 @@ class Spanning(NoLease):
     def electing(self) -> bool:
         return self.phase in (Phase.GATHERING, Phase.AWAITING)
 
-    @property
-    def standing(self) -> float:
-        return self.quality.value
-
-    def state(self, *, compare: bool = False) -> State:
+    def state(self, *, compare: bool = False) -> msg.State:
         """Return what this node says of itself to a neighbour."""
         g = self.gathering
         if self.phase is Phase.RETURNING:
-            return State(None, None, "returning", False, 0, compare)
+            return msg.State(None, None, "returning", False, 0, compare)
         progress: Progress = "idle" if g is None else "gathering" if self.phase is Phase.GATHERING else "reported"
         anchored = g is not None and (g.parent is not None or g.election.initiator == self.me)
         distance = 0 if self.status is Status.LEADER else min(max(self.links.distance, 0), DEPTH_MAX)
-        return State(self.election, self.leader, progress, anchored, distance, compare)
+        return msg.State(self.election, self.leader, progress, anchored, distance, compare)
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
         if self.config.pulse_interval < FOREVER:
-            self.out.set_timer(PulseDue(), now + self.config.pulse_interval)
+            self.out.set_timer(msg.PulseBegins(), now + self.config.pulse_interval)
         if self._returns:
             self._become_returning(now)
 
@@ -171,7 +143,7 @@ class Spanning(NoLease):
         """Enter later elections with the true quality again."""
         self.quality.resigned = False
 
-    def on_leader_unreachable(self, fact: LeaderUnreachable, now: Instant) -> None:
+    def on_leader_unreachable(self, fact: msg.LeaderUnreachable, now: Instant) -> None:
         if self.phase is Phase.IDLE and fact.leader == (self.leader and self.leader.node):
             self._begin(now)
 
@@ -189,48 +161,55 @@ class Spanning(NoLease):
         elif not fact.up and fact.peer in self.links.peers:
             self._lose(fact.peer, now)
 
-    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        if sender not in self.links.peers:
-            self.stranger_count += 1
+    HEARS: ClassVar[Hears] = (
+        hears(msg.LeaderUnreachable, on_leader_unreachable)
+        | hears(ViewChanged, on_view_changed)
+        | hears(ScoreGiven, on_score_given)
+        | hears(LinkChanged, on_link_changed)
+        | hears(Initiate, lambda self, command, now: self.initiate(now))
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+    )
+
+    def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
+        if sender not in self.links.peers or self.phase is Phase.RESETTING:
             return
-        if self.phase is Phase.RESETTING:
-            return
-        if isinstance(message, Eim | Ack | Agm | Mqfm | NotYet):
+        if isinstance(message, msg.Eim | msg.Ack | msg.Agm | msg.Mqfm | msg.NotYet):
             self.patience.hear(sender, message.election)
         match message:
-            case Eim():
+            case msg.Eim():
                 self._on_eim(sender, message, now)
-            case Ack() | Agm() | Mqfm() | NotYet():
+            case msg.Ack() | msg.Agm() | msg.Mqfm() | msg.NotYet():
                 g = self.gathering
                 if g is not None and message.election == g.election:
                     g.on_message(sender, message)
                     self._evaluate(now)
-            case Ldm():
+            case msg.Ldm():
                 self._on_ldm(sender, message, now)
-            case Request():
+            case msg.Request():
                 self._on_request(sender, message.election)
-            case Enquire():
+            case msg.Enquire():
                 self._on_enquire(sender, message.election, now)
-            case State():
+            case msg.State():
                 self._on_state(sender, message, now)
-            case Reset():
+            case msg.Reset():
                 self._become_resetting(now)
 
-    def on_timer(self, timer: Timer, now: Instant) -> None:
+    def on_timer(self, timer: msg.Timer, now: Instant) -> None:
         g = self.gathering
         match timer:
-            case PulseDue():
+            case msg.PulseBegins():
                 self._pulse(now)
-            case EnquiryEnds():
+            case msg.EnquiryEnds():
                 if self.phase is Phase.RETURNING and now >= self.deadline_at:
                     self._finish_return(now)
-            case ResetEnds():
+            case msg.ResetEnds():
                 self._on_reset_ends(timer.initiate, now)
             case _ if g is None or timer.election != g.election:
                 pass  # Of an election that is over.
-            case DeclarationOverdue():
+            case msg.ElectionRepeats():
                 self._begin(now)
-            case ReportsOverdue() if self.phase is not Phase.GATHERING:
+            case msg.ReportsAreRequested() if self.phase is not Phase.GATHERING:
                 pass
             case _:
                 if g.on_timer(timer, now):
@@ -265,7 +244,7 @@ class Spanning(NoLease):
     def _await_declaration(self, election: ElectionId, now: Instant) -> None:
         self.deadline_at = now + self.config.declaration_wait
         if election.initiator != self.me:
-            self.out.set_timer(DeclarationOverdue(election), self.deadline_at)
+            self.out.set_timer(msg.ElectionRepeats(election), self.deadline_at)
         self._evaluate(now)
 
     def _note_sequence(self, sequence: int, *, reset: bool = False) -> None:
@@ -275,12 +254,12 @@ class Spanning(NoLease):
             if self._keeps:
                 self.out.persist(sequence)
 
-    def _on_eim(self, sender: NodeId, message: Eim, now: Instant) -> None:
+    def _on_eim(self, sender: NodeId, message: msg.Eim, now: Instant) -> None:
         election = message.election
         if newer(election, self.election):
             self._become_gathering(election, sender, min(message.depth + 1, DEPTH_MAX), now)
         elif election == self.election:
-            self.out.send(sender, Agm(election))
+            self.out.send(sender, msg.Agm(election))
             if self.gathering is not None:
                 self.gathering.on_co_parent(sender)
                 self._evaluate(now)
@@ -296,7 +275,7 @@ class Spanning(NoLease):
                 self.phase = Phase.AWAITING
             elif g.election.initiator == self.me:
                 winner = g.best()
-                self.links.send_all(Ldm(g.election, winner))
+                self.links.send_all(msg.Ldm(g.election, winner))
                 self._become_settled(g.election, winner, now)
 
     def _on_request(self, sender: NodeId, election: ElectionId) -> None:
@@ -306,11 +285,11 @@ class Spanning(NoLease):
         elif self.gathering is not None:
             self.out.send(sender, self.gathering.answer_to(sender))
         elif self.leader is not None:
-            self.out.send(sender, Ldm(election, self.leader))
+            self.out.send(sender, msg.Ldm(election, self.leader))
 
     # [MADM Alg. 13] Declaration.
 
-    def _on_ldm(self, sender: NodeId, message: Ldm, now: Instant) -> None:
+    def _on_ldm(self, sender: NodeId, message: msg.Ldm, now: Instant) -> None:
         election, winner, g = message.election, message.leader, self.gathering
         if newer(self.election, election):
             self._on_older(sender, election, now)
@@ -345,7 +324,7 @@ class Spanning(NoLease):
         self.links.gain(peer, now)
         if self.phase is Phase.RETURNING:
             self.answers.setdefault(peer, None)
-            self.out.send(peer, Enquire(None))
+            self.out.send(peer, msg.Enquire(None))
             self._await_return(now + self.config.answer_wait)
         elif self.phase is not Phase.RESETTING:
             self.out.send(peer, self.state(compare=True))
@@ -379,7 +358,7 @@ class Spanning(NoLease):
 
     # Comparing: differences between neighbours are settled by an election.
 
-    def _on_state(self, sender: NodeId, state: State, now: Instant) -> None:
+    def _on_state(self, sender: NodeId, state: msg.State, now: Instant) -> None:
         self.links.hear(sender, state, now)
         if state.election is not None:
             self._note_sequence(state.election.sequence)
@@ -399,14 +378,14 @@ class Spanning(NoLease):
         ):
             self.links.agrees(sender)
             if state.progress != "idle" and self.leader is not None and self.election is not None:
-                self.out.send(sender, Ldm(self.election, self.leader))  # It has missed the declaration.
+                self.out.send(sender, msg.Ldm(self.election, self.leader))  # It has missed the declaration.
         else:
             if g is not None and sender in g.children:
                 g.drop(sender)
                 self._evaluate(now)
             self._on_difference(sender, state, now)
 
-    def _on_difference(self, sender: NodeId, state: State, now: Instant) -> None:
+    def _on_difference(self, sender: NodeId, state: msg.State, now: Instant) -> None:
         """Settle a difference that is not just a message under way."""
         if self._will_hear(sender, state.election, now):
             return
@@ -436,7 +415,7 @@ class Spanning(NoLease):
     def _become_returning(self, now: Instant) -> None:
         self.phase = Phase.RETURNING
         self.answers = dict.fromkeys(self.links.peers)
-        self.links.send_all(Enquire(None))
+        self.links.send_all(msg.Enquire(None))
         wait = self.config.answer_wait if self.links.peers else self.config.link_wait  # Decision 43.
         self._await_return(now + wait)
         if not wait:
@@ -444,7 +423,7 @@ class Spanning(NoLease):
 
     def _await_return(self, until: Instant) -> None:
         self.deadline_at = max(self.deadline_at, until)
-        self.out.set_timer(EnquiryEnds(), self.deadline_at)
+        self.out.set_timer(msg.EnquiryEnds(), self.deadline_at)
 
     def _finish_return(self, now: Instant) -> None:
         """Join, look on, adopt or initiate: all neighbours have answered, or never will."""
@@ -460,7 +439,7 @@ class Spanning(NoLease):
             self.election, self.phase = election, Phase.GATHERING if parent else Phase.AWAITING
             self.gathering = self._gather(election, parent, self.config.diameter_max, took_part=parent is not None)
             if parent is not None:
-                self.out.send(parent, Ack(election))
+                self.out.send(parent, msg.Ack(election))
             self._await_declaration(election, now)
         for peer in found.apart:
             self.out.send(peer, self.state(compare=True))
@@ -470,7 +449,7 @@ class Spanning(NoLease):
     def _pulse(self, now: Instant) -> None:
         """Repair, count the hops to the leader, and let the neighbours compare (decision 42)."""
         config = self.config
-        self.out.set_timer(PulseDue(), now + config.pulse_interval)
+        self.out.set_timer(msg.PulseBegins(), now + config.pulse_interval)
         self._repair(now)
         if self.phase is Phase.IDLE and self.leader is None:
             if not now < self.deadline_at <= now + config.reset_wait:  # Else not everybody hears yet.
@@ -509,16 +488,16 @@ class Spanning(NoLease):
     def _become_resetting(self, now: Instant) -> None:
         """Forget everything as sequences are used up, and be deaf until everybody has, and nothing old is under way."""
         self._forget_leader("election")
-        self.links.send_all(Reset())
+        self.links.send_all(msg.Reset())
         self.phase, self.election, self.gathering = Phase.RESETTING, None, None
         self._note_sequence(0, reset=True)
         self.deadline_at = now + self.config.reset_wait
-        self.out.set_timer(ResetEnds(False), self.deadline_at)
+        self.out.set_timer(msg.ResetEnds(False), self.deadline_at)
 
     def _on_reset_ends(self, initiate: bool, now: Instant) -> None:
         if self.phase is Phase.RESETTING:
             self.phase = Phase.IDLE
             self.deadline_at = now + (self.config.diameter_max + 1) * self.config.hop_delay  # By then everybody hears.
-            self.out.set_timer(ResetEnds(True), self.deadline_at)
+            self.out.set_timer(msg.ResetEnds(True), self.deadline_at)
         elif initiate and self.phase is Phase.IDLE and self.election is None:
             self._begin(now)

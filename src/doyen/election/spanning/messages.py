@@ -9,9 +9,8 @@ Deviation [MADM §6.2.2]: every message carries the election's id, EIM its sende
   fast MQFM may overtake the ACK or AGM that would say so), LDM the winner's quality.  The sender is in the envelope.
 """
 
-from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -64,50 +63,45 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Eim(Struct, frozen=True, gc=False, array_like=True, tag="E"):
-    """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
+class OfElection(Struct, frozen=True, gc=False, array_like=True):
+    """A message of one election."""
 
     election: ElectionId
+
+
+class Eim(OfElection, frozen=True, tag="E"):
+    """EIM, election-initiating message: the receiver is to join, with the sender as its parent if it has none."""
+
     depth: Hops  # The sender's, the initiator's being 0: the deeper a node, the shorter it waits for reports.
 
 
-class Ack(Struct, frozen=True, gc=False, array_like=True, tag="A"):
+class Ack(OfElection, frozen=True, tag="A"):
     """ACK: the receiver is the sender's parent."""
 
-    election: ElectionId
 
-
-class Agm(Struct, frozen=True, gc=False, array_like=True, tag="G"):
+class Agm(OfElection, frozen=True, tag="G"):
     """AGM: the sender has another parent already, so sender and receiver are co-parents."""
 
-    election: ElectionId
 
-
-class Mqfm(Struct, frozen=True, gc=False, array_like=True, tag="M"):
+class Mqfm(OfElection, frozen=True, tag="M"):
     """MQFM, maximum quality factor: the best candidate that the sender knows of."""
 
-    election: ElectionId
     best: Candidate
     up: bool  # To the parent, with what co-parents reported; else to a co-parent, without.
 
 
-class Ldm(Struct, frozen=True, gc=False, array_like=True, tag="L"):
+class Ldm(OfElection, frozen=True, tag="L"):
     """LDM, leader declaration: the election is over."""
 
-    election: ElectionId
     leader: Candidate
 
 
-class Request(Struct, frozen=True, gc=False, array_like=True, tag="R"):
+class Request(OfElection, frozen=True, tag="R"):
     """The receiver's MQFM is overdue."""
 
-    election: ElectionId
 
-
-class NotYet(Struct, frozen=True, gc=False, array_like=True, tag="N"):
+class NotYet(OfElection, frozen=True, tag="N"):
     """The sender is still gathering; the receiver is to wait on."""
-
-    election: ElectionId
 
 
 class Enquire(Struct, frozen=True, gc=False, array_like=True, tag="Q"):
@@ -135,59 +129,45 @@ class Reset(Struct, frozen=True, gc=False, array_like=True, tag="Z"):
 
 
 Message: TypeAlias = Eim | Ack | Agm | Mqfm | Ldm | Request | NotYet | Enquire | State | Reset
-NAMES: Final[Mapping[type[Any], str]] = {  # For whoever counts messages.
-    Eim: "eim",
-    Ack: "ack",
-    Agm: "agm",
-    Mqfm: "mqfm",
-    Ldm: "ldm",
-    Request: "request",
-    NotYet: "notyet",
-    Enquire: "enquire",
-    State: "state",
-    Reset: "reset",
-}
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class AnswersOverdue(Struct, frozen=True, gc=False):
-    """Neighbours that have not answered the EIM are given up for this election."""
+class ElectionTimer(Struct, frozen=True, gc=False):
+    """A timer of one election."""
 
     election: ElectionId
+
+
+class AnswerWaitEnds(ElectionTimer, frozen=True):
+    """Neighbours that have not answered the EIM are given up for this election."""
+
     round_no: int
 
 
-class ReportsOverdue(Struct, frozen=True, gc=False):
+class ReportsAreRequested(ElectionTimer, frozen=True):
     """Children that have not reported are asked."""
 
-    election: ElectionId
     wait_no: int
 
 
-class RequestsOverdue(Struct, frozen=True, gc=False):
+class RequestWaitEnds(ElectionTimer, frozen=True):
     """Children that have not answered the request are given up."""
 
-    election: ElectionId
     wait_no: int
 
 
-class CoParentsOverdue(Struct, frozen=True, gc=False):
+class CoParentWaitEnds(ElectionTimer, frozen=True):
     """Co-parents are waited for no longer."""
 
-    election: ElectionId
 
-
-class DeclarationOverdue(Struct, frozen=True, gc=False):
+class ElectionRepeats(ElectionTimer, frozen=True):
     """The node initiates another election, as this one was not declared in time."""
 
-    election: ElectionId
 
-
-class ParentOverdue(Struct, frozen=True, gc=False):
+class ChildrenAreAsked(ElectionTimer, frozen=True):
     """The node asks its own children for a parent, as no other neighbour offered to be one."""
 
-    election: ElectionId
     seek_no: int
 
 
@@ -201,20 +181,20 @@ class ResetEnds(Struct, frozen=True, gc=False):
     initiate: bool  # This is the second time.
 
 
-class PulseDue(Struct, frozen=True, gc=False):
+class PulseBegins(Struct, frozen=True, gc=False):
     """The node repairs its memory, and sends its state to every neighbour."""
 
 
 Timer: TypeAlias = (
-    AnswersOverdue
-    | ReportsOverdue
-    | RequestsOverdue
-    | CoParentsOverdue
-    | DeclarationOverdue
-    | ParentOverdue
+    AnswerWaitEnds
+    | ReportsAreRequested
+    | RequestWaitEnds
+    | CoParentWaitEnds
+    | ElectionRepeats
+    | ChildrenAreAsked
     | EnquiryEnds
     | ResetEnds
-    | PulseDue
+    | PulseBegins
 )
 
 # ── Facts ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,19 +220,8 @@ class Phase(Enum):
 
 
 class Status(Enum):
-    """What a node is outside of an election.  [MADM Def. 4]"""
+    """The states of a node outside of an election.  [MADM Def. 4]"""
 
     NULL = "null"
     LEADER = "leader"
     NON_LEADER = "non-leader"
-
-
-# ── Formulas ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def message_count(links: int, nodes: int, leaves: int) -> int:
-    """Return how many messages an election with one initiator and no failure takes: 8·links − 4·N + 4 − leaves.
-
-    Leaves have one link; the initiator is not counted among them.
-    """
-    return 8 * links - 4 * nodes + 4 - leaves

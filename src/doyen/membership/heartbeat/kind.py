@@ -5,7 +5,7 @@ from typing import Any
 
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
-from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
+from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Place, Table, Time, presets
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.swim.kind import gossiping
 
@@ -24,16 +24,11 @@ class Heartbeat(MembershipChoice, frozen=True, kw_only=True):
     unhealthy_half_life: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> HeartbeatConfig:
-    match network:
-        case "local":
-            return HeartbeatConfig(period=ms(100))
-        case "lan":
-            return HeartbeatConfig.lan(group_size)
-        case "wan":
-            return HeartbeatConfig.wan(group_size)
-        case "iot":
-            return HeartbeatConfig(period=seconds(5), fail_periods=16.0)
+preset = presets(
+    HeartbeatConfig,
+    local=lambda size: HeartbeatConfig(period=ms(100)),
+    iot=lambda size: HeartbeatConfig(period=seconds(5), fail_periods=16.0),
+)
 
 
 def build(place: Place) -> Callable[[Out], Any]:

@@ -28,13 +28,14 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.messages import Beat, Beats, PeriodBegins
 from doyen.membership.swim.dissemination import LENGTH_BYTES, PAYLOAD_MAX
-from doyen.membership.swim.messages import INCARNATION_MAX
+from doyen.membership.swim.messages import INCARNATION_MAX, host_and_port
 from doyen.membership.swim.roster import Acquaintances
 
 _encode = Encoder().encode
@@ -114,8 +115,6 @@ class Heartbeat:
         self._left = False
         self._changed: list[NodeId] = []
         self._initial = known
-        out.subscribe(SeedsChanged, self.on_seeds_changed)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -174,6 +173,10 @@ class Heartbeat:
         for name in names[:LEAVE_COUNT]:
             self._out.send(self._where(name), goodbye)
         self._report()
+
+    HEARS: ClassVar[Hears] = hears(SeedsChanged, on_seeds_changed) | hears(
+        LeaveGroup, lambda self, command, now: self.leave(now)
+    )
 
     # Queries.
 
@@ -348,8 +351,7 @@ class Heartbeat:
         self._out.send(self._where(to), Beats(tuple(beats), reply))
 
     def _own(self, *, left: bool = False) -> Beat:
-        host, port = ("", 0) if self._address is None else (self._address.host, self._address.port)
-        return Beat(self.node, self.incarnation, self._count, left, host, port)
+        return Beat(self.node, self.incarnation, self._count, left, *host_and_port(self._address))
 
     def _where(self, to: NodeId) -> NodeId | Address:
         member = self.view.members.get(to)
@@ -394,5 +396,4 @@ def _address(beat: Beat) -> Address | None:
 
 
 def _beat_of(member: Member) -> Beat:
-    host, port = ("", 0) if member.address is None else (member.address.host, member.address.port)
-    return Beat(member.node, member.incarnation, 0, False, host, port)
+    return Beat(member.node, member.incarnation, 0, False, *host_and_port(member.address))

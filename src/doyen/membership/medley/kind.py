@@ -5,7 +5,7 @@ from typing import Any
 
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
-from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
+from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Place, Table, Time, presets
 from doyen.membership.medley.config import MedleyConfig
 from doyen.membership.swim.kind import ROUND_TRIPS_MAX, gossiping
 
@@ -32,26 +32,21 @@ class Medley(MembershipChoice, frozen=True, kw_only=True):
     unhealthy_half_life: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> MedleyConfig:
-    match network:
-        case "local":
-            return MedleyConfig(
-                period=ms(200),
-                ack_timeout=ms(80),
-                suspicion_timeout=seconds(1),
-                lifeguard=True,
-                join_interval=ms(200),
-                sync_interval=seconds(5),
-                unhealthy_half_life=seconds(600),
-            )
-        case "lan":
-            return MedleyConfig.lan(group_size)
-        case "wan":
-            return MedleyConfig.wan(group_size)
-        case "iot":
-            return MedleyConfig(
-                lifeguard=True, sync_interval=seconds(60), unhealthy_half_life=seconds(600), period=seconds(2)
-            )
+preset = presets(
+    MedleyConfig,
+    local=lambda size: MedleyConfig(
+        period=ms(200),
+        ack_timeout=ms(80),
+        suspicion_timeout=seconds(1),
+        lifeguard=True,
+        join_interval=ms(200),
+        sync_interval=seconds(5),
+        unhealthy_half_life=seconds(600),
+    ),
+    iot=lambda size: MedleyConfig(
+        lifeguard=True, sync_interval=seconds(60), unhealthy_half_life=seconds(600), period=seconds(2)
+    ),
+)
 
 
 def build(place: Place) -> Callable[[Out], Any]:

@@ -13,21 +13,3 @@ neighbourhood.py   whom to watch: invitation, release
 join.py            the four phases of joining; admission.py: the other side of them
 machine.py         the machine: suspicion, recovery, leaving
 """
-
-from typing import TYPE_CHECKING
-
-from doyen.core.lazy import lazy
-
-if TYPE_CHECKING:
-    from doyen.membership.ring.config import ArbitrationConfig as ArbitrationConfig
-    from doyen.membership.ring.machine import Arbitration as Arbitration
-    from doyen.membership.ring.neighbourhood import founding as founding
-
-__getattr__ = lazy(
-    __name__,
-    {
-        "ArbitrationConfig": "config",
-        "Arbitration": "machine",
-        "founding": "neighbourhood",
-    },
-)

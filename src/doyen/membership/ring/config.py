@@ -61,14 +61,6 @@ class ArbitrationConfig(Config, frozen=True, kw_only=True):
         known = {"partition": "majority", "expected_size": expected_size} if expected_size else {}
         return cls(**(known | more))  # type: ignore[arg-type]
 
-    @classmethod
-    def lan(cls, n: int) -> "ArbitrationConfig":
-        return cls.practical(n, lease=ms(500), arbitration=ms(250))
-
-    @classmethod
-    def wan(cls, n: int) -> "ArbitrationConfig":
-        return cls.practical(n, lease=ms(3000), arbitration=ms(1500), drift=1e-4)
-
     @property
     def recent(self) -> Duration:
         """Return T_arb: how long arbitrators remember, and winners wait, each by its own clock.  [ARB Cor. 2]"""

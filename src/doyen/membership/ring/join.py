@@ -14,21 +14,11 @@ from typing import Final
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.membership.ring import messages as msg
 from doyen.membership.ring.arbitrator import Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Seat, Seats, joined_neighbours, to
 from doyen.membership.ring.lease import Leases
-from doyen.membership.ring.messages import (
-    Discover,
-    Discovered,
-    JoinAdvances,
-    JoinedRing,
-    JoinPhase,
-    Lock,
-    Locked,
-    RosterWanted,
-    Unlock,
-)
 from doyen.membership.ring.neighbourhood import Neighbourhood
 from doyen.membership.ring.pair import Pair
 
@@ -65,7 +55,7 @@ class Joiner:
     def _try_at(self, at: Instant, out: Out) -> None:
         self._attempt += 1
         self.phase, self._wanted = DISCOVERY, frozenset()
-        out.set_timer(JoinAdvances(self._attempt, DISCOVERY, WAIT), at)
+        out.set_timer(msg.JoinAdvances(self._attempt, DISCOVERY, WAIT), at)
 
     def stop(self, out: Out) -> None:
         """End the join for good, if one is under way."""
@@ -77,7 +67,7 @@ class Joiner:
     def _give_up(self, out: Out) -> None:
         """Release the neighbours-to-be of this attempt."""
         for seat in sorted(self._wanted):
-            out.send(to(seat), Unlock(seat.incarnation, self._place.seat, self._attempt))
+            out.send(to(seat), msg.Unlock(seat.incarnation, self._place.seat, self._attempt))
         if self.phase >= SECOND_LEASES:
             self._place.take_new_identity(out)
         self._place.pairs.clear()
@@ -88,7 +78,7 @@ class Joiner:
         widest = (self._config.lease // 2) << min(self._attempt_count, self._config.backoff_max)
         self._try_at(now + int((0.5 + self._rng.random()) * widest), out)
 
-    def on_step(self, timer: JoinAdvances, now: Instant, out: Out) -> None:
+    def on_step(self, timer: msg.JoinAdvances, now: Instant, out: Out) -> None:
         if timer.attempt != self._attempt or timer.phase != self.phase:
             return
         if timer.step == WAIT:
@@ -97,7 +87,7 @@ class Joiner:
             self._owner = None
             self._discover(out)
             self._set_timer(1, out)
-            out.emit(JoinPhase(self._place.seat, DISCOVERY))
+            out.emit(msg.JoinPhase(self._place.seat, DISCOVERY))
         elif timer.step == SLOT_OVER:
             self._enter_next(now, out)
         elif not self._is_done:
@@ -110,14 +100,14 @@ class Joiner:
 
     def _set_timer(self, step: int, out: Out) -> None:
         at = self._phase_at + self._config.lease * step // TRIES
-        out.set_timer(JoinAdvances(self._attempt, self.phase, step), at)
+        out.set_timer(msg.JoinAdvances(self._attempt, self.phase, step), at)
 
     def _discover(self, out: Out) -> None:
         if self.contacts:
             contact = self.contacts[int(self._rng.random() * len(self.contacts))]
-            out.send(contact, Discover(self._place.seat, self._attempt))
+            out.send(contact, msg.Discover(self._place.seat, self._attempt))
 
-    def on_discovered(self, message: Discovered, now: Instant, out: Out) -> None:
+    def on_discovered(self, message: msg.Discovered, now: Instant, out: Out) -> None:
         if not self._is_awaited(message, DISCOVERY) or self._owner is not None:
             return
         if not message.accepted:
@@ -128,7 +118,7 @@ class Joiner:
         self._wanted = joined_neighbours(me, message.owner, message.neighbours, each_side)
         self._done(now, out)
 
-    def _is_awaited(self, message: Discovered | Locked, phase: int) -> bool:
+    def _is_awaited(self, message: msg.Discovered | msg.Locked, phase: int) -> bool:
         return message.to == self._place.seat.incarnation and message.attempt == self._attempt and self.phase == phase
 
     def _done(self, now: Instant, out: Out) -> None:
@@ -137,7 +127,7 @@ class Joiner:
             return
         self._is_done = True
         if self._config.slotted_join:
-            out.set_timer(JoinAdvances(self._attempt, self.phase, SLOT_OVER), self._phase_at + self._config.lease)
+            out.set_timer(msg.JoinAdvances(self._attempt, self.phase, SLOT_OVER), self._phase_at + self._config.lease)
         else:
             self._enter_next(now, out)
 
@@ -145,7 +135,7 @@ class Joiner:
         place = self._place
         self.phase += 1
         self._phase_at, self._is_done = now, False
-        out.emit(JoinPhase(place.seat, self.phase))
+        out.emit(msg.JoinPhase(place.seat, self.phase))
         if self.phase == LOCKS:
             self._granted = set()
             self._lock(out)
@@ -164,17 +154,17 @@ class Joiner:
             self.phase = 0
             assert self._owner is not None
             place.become_member({self._owner, *self._wanted}, now, out)
-            out.emit(JoinedRing(place.seat, now - self._began_at, self._attempt_count))
-            out.send(to(self._owner), RosterWanted(place.seat.incarnation, self._owner.incarnation, -1))
+            out.emit(msg.JoinedRing(place.seat, now - self._began_at, self._attempt_count))
+            out.send(to(self._owner), msg.RosterWanted(place.seat.incarnation, self._owner.incarnation, -1))
             place.reconcile(now, out)
 
     def _lock(self, out: Out) -> None:
         wanted = tuple(sorted(self._wanted))
         for seat in wanted:
             if seat.name not in self._granted:
-                out.send(to(seat), Lock(seat.incarnation, self._place.seat, self._attempt, wanted))
+                out.send(to(seat), msg.Lock(seat.incarnation, self._place.seat, self._attempt, wanted))
 
-    def on_locked(self, sender: NodeId, message: Locked, now: Instant, out: Out) -> None:
+    def on_locked(self, sender: NodeId, message: msg.Locked, now: Instant, out: Out) -> None:
         if not self._is_awaited(message, LOCKS):
             return
         if not message.granted:

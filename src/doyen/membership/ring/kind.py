@@ -7,6 +7,7 @@ from doyen.core.clock import Duration, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
 from doyen.membership.ring.config import Arbiters, ArbitrationConfig, Partition
+from doyen.membership.ring.geometry import hop_bound
 
 
 class Ring(MembershipChoice, frozen=True, kw_only=True):
@@ -44,18 +45,14 @@ def preset(network: Network, group_size: int) -> ArbitrationConfig:
 
 def build(place: Place) -> Callable[[Out], Any]:
     """A node that knows of nobody founds the ring; every other joins it."""
-    from doyen.membership.ring import Arbitration, founding
     from doyen.membership.ring.geometry import seat
+    from doyen.membership.ring.machine import Arbitration
+    from doyen.membership.ring.neighbourhood import founding
 
     mine = seat(place.node, place.incarnation, str(place.address or ""))
     begun = None if place.seeds else founding([mine], place.config.neighbours)
     rng = place.rng(place.channel)
     return lambda out: Arbitration(mine, place.config, out, rng, founding=begun, contacts=place.seeds)
-
-
-def hops(config: ArbitrationConfig, group_size: int) -> int:
-    """Return how many hops news take: they ride on leases, to k neighbours on either side at a time."""
-    return -(-group_size // (2 * config.neighbours))
 
 
 def voted_out(config: ArbitrationConfig) -> Duration:
@@ -64,7 +61,7 @@ def voted_out(config: ArbitrationConfig) -> Duration:
 
 
 def detection(config: ArbitrationConfig, group_size: int) -> Detection:
-    known = voted_out(config) + config.lease * hops(config, group_size)
+    known = voted_out(config) + config.lease * hop_bound(group_size, config.neighbours)  # News ride on leases.
     backoff = int(config.lease * 2**config.backoff_max)  # Who was forced out tries again, ever later, and is let in.
     joining = (group_size - 1) * (backoff + config.lease)  # One is let in at a time.
     return Detection(

@@ -21,51 +21,15 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.core.machine import Hears, hears
+from doyen.membership.ring import messages as msg
 from doyen.membership.ring.admission import Admission
 from doyen.membership.ring.arbitrator import Arbitrator
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Roster, Seat, Seats, to
 from doyen.membership.ring.join import SECOND_LEASES, Joiner
 from doyen.membership.ring.lease import Leases
-from doyen.membership.ring.messages import (
-    Arb,
-    ArbitrationAdvances,
-    ArbUpgrd,
-    Discover,
-    Discovered,
-    Dropped,
-    JoinAdvances,
-    LeaseAck,
-    LeaseRequest,
-    Leave,
-    LeaveIsAnnounced,
-    LeftRing,
-    Lock,
-    Locked,
-    Messages,
-    News,
-    NewsKind,
-    ProposalAdvances,
-    Propose,
-    ProposeReply,
-    ReconciliationRepeats,
-    RecoveryStarted,
-    RecoveryStarts,
-    Reflected,
-    ReignBegan,
-    ReignHeard,
-    Release,
-    Released,
-    RosterPart,
-    RosterWanted,
-    Said,
-    SessionAdvances,
-    Unlock,
-    UpgradeBegins,
-    Vote,
-    Why,
-    Withdraw,
-)
+from doyen.membership.ring.messages import Dropped, NewsKind, Why
 from doyen.membership.ring.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
 from doyen.membership.ring.pair import Electorate, Pair, Stage
 from doyen.membership.ring.request import Requests
@@ -77,7 +41,7 @@ from doyen.membership.ring.view import RosterView
 class Arbitration:
     """One member.  With `founding` it is there from the start; otherwise it joins through its contacts."""
 
-    MESSAGES: ClassVar[Any] = Messages
+    MESSAGES: ClassVar[Any] = msg.Messages
 
     # The parts that a deliberately broken variant replaces.
     ARBITRATOR: ClassVar[type[Arbitrator]] = Arbitrator
@@ -102,7 +66,7 @@ class Arbitration:
         self._founding, self._grace = founding, grace
         self._heard_at: Instant = 0  # The last input: a long gap means that this node slept.
         self._left_for_good = self._forced_for_good = False
-        self._farewell: tuple[Leave, list[NodeId | Address]] = (Leave(seat), [])
+        self._farewell: tuple[msg.Leave, list[NodeId | Address]] = (msg.Leave(seat), [])
         seats = founding.seats if founding is not None else ()
         self._spread = spread = Spread(Roster(seats), is_whole=founding is not None)
         self._arbitrator = self.ARBITRATOR(config)
@@ -117,8 +81,6 @@ class Arbitration:
         self.pairs = self._place.pairs
         self._joiner = Joiner(config, rng, self._leases, self._place)
         self._joiner.contacts += contacts
-        out.subscribe(ReignBegan, self.on_reign_began)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -175,101 +137,101 @@ class Arbitration:
             self._joiner.contacts = [to(seat) for seat in self._founding.seats if seat.name != self.seat.name]
         self._place.found(self._founding, self._grace, now, self._out)
 
-    def on_message(self, sender: NodeId, message: Messages, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: msg.Messages, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if type(message) is LeaseRequest:
+        if type(message) is msg.LeaseRequest:
             if message.to == self._place.seat.incarnation and not self._left_for_good:
                 self._on_lease_request(sender, message, now)
             elif self._says_that_it_left:
-                self._out.send(sender, Leave(Seat(self.seat.point, self.seat.node, message.to)))
-        elif type(message) is LeaseAck:
+                self._out.send(sender, msg.Leave(Seat(self.seat.point, self.seat.node, message.to)))
+        elif type(message) is msg.LeaseAck:
             if message.to == self._place.seat.incarnation:
                 self._on_lease_ack(sender, message, now)
         else:
             self._on_rare(sender, message, now)
 
-    def _on_rare(self, sender: NodeId, message: Messages, now: Instant) -> None:
+    def _on_rare(self, sender: NodeId, message: msg.Messages, now: Instant) -> None:
         place, me, out = self._place, self._place.seat, self._out
         match message:
-            case Leave():
-                self._learn(News(NewsKind.LEFT, message.seat), now)
-            case Discover():
+            case msg.Leave():
+                self._learn(msg.News(NewsKind.LEFT, message.seat), now)
+            case msg.Discover():
                 if place.is_member:
                     self._admission.on_discover(message, me, place.current, self.pairs, now, out)
-            case Discovered():
+            case msg.Discovered():
                 self._joiner.on_discovered(message, now, out)
-            case Lock():
+            case msg.Lock():
                 if place.is_member and message.to == me.incarnation:
                     self._admission.on_lock(sender, message, me, place.current, now, out)
-            case Locked():
+            case msg.Locked():
                 self._joiner.on_locked(sender, message, now, out)
-            case Unlock():
+            case msg.Unlock():
                 self._on_unlock(message)
             case _ if message.to != me.incarnation or self._left_for_good:
                 return
-            case Arb():
+            case msg.Arb():
                 if self._may_vote:
                     out.send(sender, self._arbitrator.vote(sender, message, me, now))
-            case Vote():
+            case msg.Vote():
                 decided = self._requests.on_vote(sender, message, self.pairs.values(), me, now, out)
                 if decided is not None:
                     self._decide(decided, now)
-            case Propose():
+            case msg.Propose():
                 if self._may_vote:
                     out.send(sender, self._arbitrator.reply(sender, message, me, now))
-            case Withdraw():
+            case msg.Withdraw():
                 self._arbitrator.withdraw((sender, message.incarnation), message.peer.name, message.version)
-            case ProposeReply():
+            case msg.ProposeReply():
                 for pair in self._upgrades.on_reply(sender, message, self.pairs.values(), now):
                     self._decide_upgrade(pair, now)
-            case ArbUpgrd():
+            case msg.ArbUpgrd():
                 upgraded = self.pairs.get((sender, message.incarnation))
                 if upgraded is not None and upgraded.watching:
                     self.reflect(upgraded, message.version, message.members)
-            case Release():
+            case msg.Release():
                 place.on_release(sender, message, now, out)
-            case Released():
+            case msg.Released():
                 self._on_released(sender, message, now)
-            case RosterWanted():
+            case msg.RosterWanted():
                 out.send(sender, self._spread.part(message, me))
-            case RosterPart():
+            case msg.RosterPart():
                 place.learn_list(message.seats, message.gone, now, out, whole=not message.more)
                 if message.more and message.seats:
-                    out.send(sender, RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
+                    out.send(sender, msg.RosterWanted(me.incarnation, message.incarnation, message.seats[-1].point))
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if now - self._heard_at > self.config.lease:
             self._catch_up(now)
         self._heard_at = now
-        if type(timer) is SessionAdvances:
+        if type(timer) is msg.SessionAdvances:
             self._advance_session(timer, now)
             return
         place, out = self._place, self._out
         match timer:
-            case ArbitrationAdvances():
+            case msg.ArbitrationAdvances():
                 self._advance_arbitration(timer, now)
-            case RecoveryStarts():
+            case msg.RecoveryStarts():
                 self._recover(timer, now)
-            case UpgradeBegins():
+            case msg.UpgradeBegins():
                 if timer.name in self.pairs and self.pairs[timer.name].upgrade_at >= 0:
                     self._upgrades.begin(self.pairs.values(), place.current, place.seat, now, out)
-            case ProposalAdvances():
+            case msg.ProposalAdvances():
                 pair = self.pairs.get(timer.name)
                 if pair is not None and self._upgrades.is_over(pair, timer, place.seat, now, out):
                     self._decide_upgrade(pair, now)
-            case JoinAdvances():
+            case msg.JoinAdvances():
                 self._joiner.on_step(timer, now, out)
-            case ReconciliationRepeats():
+            case msg.ReconciliationRepeats():
                 place.on_reconciliation_repeats(timer, now, out)
-            case LeaveIsAnnounced():
+            case msg.LeaveIsAnnounced():
                 leave, receivers = self._farewell
                 for receiver in receivers:
                     out.send(receiver, leave)
 
-    def on_reign_began(self, fact: ReignBegan, now: Instant) -> None:
-        self._learn(News(NewsKind.REIGN, self.seat, fact.number, fact.key), now)
+    def on_reign_began(self, fact: msg.ReignBegan, now: Instant) -> None:
+        self._learn(msg.News(NewsKind.REIGN, self.seat, fact.number, fact.key), now)
 
     def leave(self, now: Instant) -> None:
         """Leave for good, by command, and announce it, so that nobody has to find out."""
@@ -278,9 +240,13 @@ class Arbitration:
         self._left_for_good = True
         self._joiner.stop(self._out)
 
+    HEARS: ClassVar[Hears] = hears(msg.ReignBegan, on_reign_began) | hears(
+        LeaveGroup, lambda self, command, now: self.leave(now)
+    )
+
     # Leases.
 
-    def _advance_session(self, timer: SessionAdvances, now: Instant) -> None:
+    def _advance_session(self, timer: msg.SessionAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is None or pair.session != timer.session or pair.suspected_at is not None:
             return
@@ -294,7 +260,7 @@ class Arbitration:
         elif not self._leases.begin(pair, ends_at, self._place.seat, now, self._out):
             self._suspect(pair, ends_at + self.config.lease, now)
 
-    def _on_lease_request(self, sender: NodeId, message: LeaseRequest, now: Instant) -> None:
+    def _on_lease_request(self, sender: NodeId, message: msg.LeaseRequest, now: Instant) -> None:
         place, out = self._place, self._out
         pair = self.pairs.get((sender, message.incarnation))
         if message.seat is not None and pair is not None and pair.release and pair.watching:
@@ -324,7 +290,7 @@ class Arbitration:
         """Whether to ack a request of the other: after this side's own lease has expired, never again.  [ARB Rule 1]"""
         return pair.suspected_at is None
 
-    def _on_lease_ack(self, sender: NodeId, message: LeaseAck, now: Instant) -> None:
+    def _on_lease_ack(self, sender: NodeId, message: msg.LeaseAck, now: Instant) -> None:
         pair = self.pairs.get((sender, message.incarnation))
         if pair is None or pair.suspected_at is not None:
             return
@@ -347,7 +313,7 @@ class Arbitration:
             else:
                 self._place.become_active(pair, now, self._out)
 
-    def _read(self, pair: Pair, said: Said, now: Instant) -> None:
+    def _read(self, pair: Pair, said: msg.Said, now: Instant) -> None:
         """Take in what rides on a lease message."""
         if said.members is not None:
             self.reflect(pair, said.version, said.members)
@@ -357,9 +323,9 @@ class Arbitration:
     def reflect(self, pair: Pair, version: int, members: tuple[Seat, ...]) -> None:
         """Take N_Q as Q said it."""
         if pair.reflect(version, members):
-            self._out.emit(Reflected(pair.seat, version))
+            self._out.emit(msg.Reflected(pair.seat, version))
 
-    def _on_released(self, sender: NodeId, message: Released, now: Instant) -> None:
+    def _on_released(self, sender: NodeId, message: msg.Released, now: Instant) -> None:
         pair = self.pairs.get((sender, message.incarnation))
         if pair is not None and not pair.certain:
             self._on_ended(pair, "released", now, retry_at=now + self.config.lease)
@@ -377,12 +343,12 @@ class Arbitration:
         lease = self.config.lease
         for pair in list(self.pairs.values()):
             if pair.watching and now >= pair.session_ends_at(lease):
-                self._advance_session(SessionAdvances(pair.name, pair.session, self.config.resends + 1), now)
+                self._advance_session(msg.SessionAdvances(pair.name, pair.session, self.config.resends + 1), now)
             if not self.is_member:
                 return
             request = pair.request
             if request is not None and now >= request.deadline:
-                self._advance_arbitration(ArbitrationAdvances(pair.name, request.number, 0), now)
+                self._advance_arbitration(msg.ArbitrationAdvances(pair.name, request.number, 0), now)
 
     # Suspicion and upgrades.
 
@@ -402,7 +368,7 @@ class Arbitration:
                 self._learn(line, now)
             place.reconcile(now, out)
 
-    def _advance_arbitration(self, timer: ArbitrationAdvances, now: Instant) -> None:
+    def _advance_arbitration(self, timer: msg.ArbitrationAdvances, now: Instant) -> None:
         pair = self.pairs.get(timer.name)
         if pair is not None and self._requests.is_over(pair, timer, self.seat, now, self._out):
             self._decide(pair, now)
@@ -415,13 +381,13 @@ class Arbitration:
             self._place.drop(pair, "uncertain", self._out, retry_at=now + self.config.recent)
             self._place.reconcile(now, self._out)
 
-    def _recover(self, timer: RecoveryStarts, now: Instant) -> None:
+    def _recover(self, timer: msg.RecoveryStarts, now: Instant) -> None:
         """Act on the end of the wait: the condemned has left, wherever it was.  [ARB Cor. 3]"""
         pair = self.pairs.get(timer.name)
         if pair is not None and pair.condemned:
             self._place.remove(pair)
-            self._out.emit(RecoveryStarted(pair.seat))
-            self._learn(News(NewsKind.DEAD, pair.seat), now)
+            self._out.emit(msg.RecoveryStarted(pair.seat))
+            self._learn(msg.News(NewsKind.DEAD, pair.seat), now)
             self._place.reconcile(now, self._out)
 
     def _decide_upgrade(self, pair: Pair, now: Instant) -> None:
@@ -437,7 +403,7 @@ class Arbitration:
 
     # The member list.
 
-    def _learn(self, line: News, now: Instant) -> None:
+    def _learn(self, line: msg.News, now: Instant) -> None:
         """Take a line from anybody or from this node itself, and act on it if it is news."""
         place = self._place
         if line.kind is NewsKind.DEAD and line.seat.name == place.seat.name:
@@ -446,7 +412,7 @@ class Arbitration:
         if not self._spread.learn(line, place.seat.name, now):
             return
         if line.kind is NewsKind.REIGN:
-            self._out.emit(ReignHeard(line.key, line.number, line.seat))
+            self._out.emit(msg.ReignHeard(line.key, line.number, line.seat))
             return
         if line.kind is NewsKind.LEFT and line.seat.name in self.pairs:
             self._on_ended(self.pairs[line.seat.name], "left", now)
@@ -462,7 +428,7 @@ class Arbitration:
             return False
         return 2 * (len(self.roster) - len(self._spread.lost)) <= self.config.expected_size
 
-    def _on_unlock(self, message: Unlock) -> None:
+    def _on_unlock(self, message: msg.Unlock) -> None:
         self._admission.unlock(message.joiner.name, message.attempt)
         pair = self.pairs.get(message.joiner.name)
         if pair is not None and pair.stage is Stage.DORMANT and not pair.initiator:
@@ -487,11 +453,11 @@ class Arbitration:
     def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
         self._place.is_member = False
         if announced:
-            self._farewell = Leave(self.seat), [pair.to for pair in self.pairs.values()]
+            self._farewell = msg.Leave(self.seat), [pair.to for pair in self.pairs.values()]
             # After this step: the other machines of this node are notified first.
-            self._out.set_timer(LeaveIsAnnounced(self.seat.incarnation), now)
+            self._out.set_timer(msg.LeaveIsAnnounced(self.seat.incarnation), now)
         self.pairs.clear()
-        self._out.emit(LeftRing(self.seat, why, detail, tuple(sorted(group))))
+        self._out.emit(msg.LeftRing(self.seat, why, detail, tuple(sorted(group))))
 
     @property
     def _announces_force(self) -> bool:

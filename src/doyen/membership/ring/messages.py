@@ -48,7 +48,7 @@ class Said(Struct, frozen=True, array_like=True):
 
 
 class Addressed(Struct, frozen=True, array_like=True):
-    """A message from one incarnation to another."""
+    """A message from one incarnation to another (decision 2)."""
 
     incarnation: int  # The sender's.
     to: int  # The receiver's.

@@ -4,7 +4,7 @@ A new pair begins dormant.  Its initiator sends LR(1) with N_P, the other acks w
 LR(2) the initiator is committed, and on hearing it the other is active; on ACK(2) both are.  A member that is committed
 but not yet active arbitrates on a timeout like anyone, and leaves if it loses; but a victory convicts nobody, for the
 other may have let the pair go.  The same holds for a pair that one side has asked to end.  So no victory is ever
-counted against somebody who would not know that it lost.
+counted against a member that would not know that it lost (decision 50).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,23 +16,13 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.membership.ring import messages as msg
 from doyen.membership.ring.admission import Admission
 from doyen.membership.ring.arbitrator import Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Seat, Seats, around, neighbours, to
 from doyen.membership.ring.lease import Leases
-from doyen.membership.ring.messages import (
-    Dropped,
-    LeaseRequest,
-    Leave,
-    NeighboursChanged,
-    News,
-    NewsKind,
-    PairDropped,
-    ReconciliationRepeats,
-    Release,
-    Released,
-)
+from doyen.membership.ring.messages import Dropped, NewsKind
 from doyen.membership.ring.pair import Pair, Stage
 from doyen.membership.ring.spread import Spread
 from doyen.membership.ring.upgrade import Upgrades
@@ -128,14 +118,14 @@ class Neighbourhood:
         old = self.seat
         if self._config.announced and not self.is_member:
             for pair in self.pairs.values():
-                out.send(pair.to, Leave(old))
+                out.send(pair.to, msg.Leave(old))
         self.pairs.clear()
         self._spread.roster.remove(old, left=True)
         self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address)
 
     # What this member learns.
 
-    def learn(self, line: News, now: Instant, out: Out) -> None:
+    def learn(self, line: msg.News, now: Instant, out: Out) -> None:
         """Take a line about another member that no pair depends on, and act on it if it is news."""
         if self._spread.learn(line, self.seat.name, now):
             self.show_node(line.seat, out)
@@ -183,7 +173,7 @@ class Neighbourhood:
             self._plan_upgrades(now, out)
         self._publish(members, out)
 
-    def on_reconciliation_repeats(self, timer: ReconciliationRepeats, now: Instant, out: Out) -> None:
+    def on_reconciliation_repeats(self, timer: msg.ReconciliationRepeats, now: Instant, out: Out) -> None:
         if timer.incarnation == self.seat.incarnation:
             self._repeats.fired()
             self.reconcile(now, out)
@@ -208,7 +198,7 @@ class Neighbourhood:
                         self.invite(seat, now, out)
                     waits.append(due)
         if waits:
-            self._repeats.move(min(waits), ReconciliationRepeats(self.seat.incarnation), out, now=now)
+            self._repeats.move(min(waits), msg.ReconciliationRepeats(self.seat.incarnation), out, now=now)
 
     def invite(self, seat: Seat, now: Instant, out: Out, *, join: int = 0) -> None:
         """Begin a pair; `join` is the attempt, if this node is a joiner."""
@@ -228,22 +218,23 @@ class Neighbourhood:
         for pair in pairs.values():
             if pair.certain and pair.watching and pair.seat not in desired:
                 pair.release = True
-                out.send(pair.to, Release(self.seat.incarnation, pair.seat.incarnation))
+                out.send(pair.to, msg.Release(self.seat.incarnation, pair.seat.incarnation))
 
     def _plan_upgrades(self, now: Instant, out: Out) -> None:
         if self._upgrades is not None:
             self._upgrades.plan_all(self.pairs.values(), self.current, now, out)
 
     def _publish(self, members: Seats, out: Out) -> None:
+        # Members out of reach are among them: nobody takes their keys (decision 52).
         nearest = around(self.seat, self._spread.roster.near(self.seat, 1))
         before, after = (nearest[-1], nearest[0]) if nearest else (None, None)
         if (before, after, members) != self._published:
             self._published = (before, after, members)
-            out.emit(NeighboursChanged(self.seat, before, after, tuple(sorted(members))))
+            out.emit(msg.NeighboursChanged(self.seat, before, after, tuple(sorted(members))))
 
     # Pairs.
 
-    def on_invitation(self, pair: Pair | None, message: LeaseRequest, now: Instant, out: Out) -> Pair | None:
+    def on_invitation(self, pair: Pair | None, message: msg.LeaseRequest, now: Instant, out: Out) -> Pair | None:
         """Take LR(1) of a member or joiner that would watch this one; return the pair, if it may be one."""
         seat, spread = message.seat, self._spread
         assert seat is not None
@@ -260,11 +251,11 @@ class Neighbourhood:
             welcome = self._admission.admits(seat.name, message.join, now)
         else:
             if seat not in spread.roster:
-                self.learn(News(NewsKind.JOINED, seat), now, out)
+                self.learn(msg.News(NewsKind.JOINED, seat), now, out)
             self.learn_found(seat, now, out)
             welcome = seat in self.desired()
         if not welcome:
-            out.send(to(seat), Released(self.seat.incarnation, seat.incarnation))
+            out.send(to(seat), msg.Released(self.seat.incarnation, seat.incarnation))
             return None
         if pair is not None:
             self.remove(pair)  # Of an attempt that the joiner has given up.
@@ -277,7 +268,7 @@ class Neighbourhood:
         pair.stage = Stage.ACTIVE
         if pair.join:
             self._admission.close(pair.name)
-            self.learn(News(NewsKind.JOINED, pair.seat), now, out)
+            self.learn(msg.News(NewsKind.JOINED, pair.seat), now, out)
         self.learn_found(pair.seat, now, out)
         self.reconcile(now, out)
 
@@ -289,9 +280,9 @@ class Neighbourhood:
     def refuse(self, sender: NodeId, incarnation: int, out: Out) -> None:
         """Answer a node that believes that the two watch each other, which they do not."""
         if self.is_member and (sender, incarnation) not in self._spread.roster.gone:
-            out.send(sender, Released(self.seat.incarnation, incarnation))
+            out.send(sender, msg.Released(self.seat.incarnation, incarnation))
 
-    def on_release(self, sender: NodeId, message: Release, now: Instant, out: Out) -> None:
+    def on_release(self, sender: NodeId, message: msg.Release, now: Instant, out: Out) -> None:
         pair = self.pairs.get((sender, message.incarnation))
         if not self.is_member or (pair is not None and (not pair.watching or pair.seat in self.desired())):
             return
@@ -303,7 +294,7 @@ class Neighbourhood:
     def drop(self, pair: Pair, why: Dropped, out: Out, *, retry_at: Instant | None = None) -> None:
         """Stop watching the other, which may be invited again from `retry_at` on."""
         self.remove(pair)
-        out.emit(PairDropped(pair.seat, why))
+        out.emit(msg.PairDropped(pair.seat, why))
         if retry_at is not None:
             self._not_before[pair.name] = retry_at
 

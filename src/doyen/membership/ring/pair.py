@@ -107,7 +107,7 @@ class Pair:
 
     @property
     def certain(self) -> bool:
-        """Whether the other would arbitrate, and leave if it lost: only then does a victory say that it is gone."""
+        """Whether the other would arbitrate, and leave if it lost; only then does a victory count (decision 50)."""
         return self.stage is Stage.ACTIVE and not self.release
 
     @property
@@ -141,8 +141,8 @@ class Electorate:
     def of(self, group: Seats, now: Instant) -> Seats:
         """Return the members of a group of whom a majority is needed.
 
-        Deviation: a member that has been gone for T_arb no longer counts, unless as printed.  Of those who are left,
-        any two majorities still meet: an asker that counts more of the gone needs more of the living.
+        Deviation: a member that has been gone for T_arb no longer counts, unless as printed (decision 51).  Of
+        the others, any two majorities still meet: an asker that counts more of the gone needs more of the living.
         """
         if not self._config.abort_silent:
             return group

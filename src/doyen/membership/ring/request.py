@@ -8,20 +8,11 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.membership.ring import messages as msg
 from doyen.membership.ring.arbitrator import Arbitrator, Judgement, Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, Seat, Seats, group, to
-from doyen.membership.ring.messages import (
-    Arb,
-    ArbitrationAdvances,
-    Condemned,
-    RecoveryStarts,
-    Requested,
-    Suspected,
-    Verdict,
-    Vote,
-    Why,
-)
+from doyen.membership.ring.messages import Verdict, Why
 from doyen.membership.ring.pair import Electorate, Pair, Request
 
 ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.
@@ -47,12 +38,12 @@ class Requests:
     def open(self, pair: Pair, at: Instant, me: Seat, now: Instant, out: Out) -> bool:
         """Ask the group about a lease that expired at `at`; return False if this node slept past the answer."""
         pair.suspected_at, pair.proposal = at, None
-        out.emit(Suspected(pair.seat, pair.certain))
+        out.emit(msg.Suspected(pair.seat, pair.certain))
         self._number += 1
         version = 0 if pair.theirs is None else pair.theirs.number
         deadline = at + self._config.arbitration
         pair.request = request = Request(self._number, self._central or pair.group(me), version, deadline)
-        out.emit(Requested(pair.seat, tuple(sorted(request.group))))
+        out.emit(msg.Requested(pair.seat, tuple(sorted(request.group))))
         if now >= deadline:
             return False
         self._ask(pair, request, me, now, out)
@@ -62,7 +53,7 @@ class Requests:
     def _set_timer(self, pair: Pair, request: Request, step: int, out: Out) -> None:
         times = ASKED_TIMES if self._config.resends else 1
         at = request.deadline - self._config.arbitration * (times - step) // times
-        out.set_timer(ArbitrationAdvances(pair.name, request.number, step), at)
+        out.set_timer(msg.ArbitrationAdvances(pair.name, request.number, step), at)
 
     def _ask(self, pair: Pair, request: Request, me: Seat, now: Instant, out: Out) -> None:
         for seat in sorted(request.everyone):
@@ -73,7 +64,7 @@ class Requests:
                 self._count(pair, request, me.name, judged, me, now, out)
             else:
                 out.send(
-                    to(seat), Arb(me.incarnation, seat.incarnation, request.number, pair.seat, request.version, me)
+                    to(seat), msg.Arb(me.incarnation, seat.incarnation, request.number, pair.seat, request.version, me)
                 )
 
     def _count(
@@ -92,7 +83,7 @@ class Requests:
             self._ask(pair, request, me, now, out)
 
     def on_vote(
-        self, sender: NodeId, message: Vote, pairs: Iterable[Pair], me: Seat, now: Instant, out: Out
+        self, sender: NodeId, message: msg.Vote, pairs: Iterable[Pair], me: Seat, now: Instant, out: Out
     ) -> Pair | None:
         """Count a vote; return the pair whose arbitration it completes."""
         for pair in pairs:
@@ -104,7 +95,7 @@ class Requests:
                 return pair if request.complete else None
         return None
 
-    def is_over(self, pair: Pair, timer: ArbitrationAdvances, me: Seat, now: Instant, out: Out) -> bool:
+    def is_over(self, pair: Pair, timer: msg.ArbitrationAdvances, me: Seat, now: Instant, out: Out) -> bool:
         """Whether the time of this arbitration is over; otherwise ask again those who have not voted."""
         request = pair.request
         if request is None or request.number != timer.number:
@@ -128,7 +119,7 @@ class Requests:
                 return Shortfall("outvoted" if rejects else "no majority", detail, asked)
         if pair.certain:
             pair.condemned = True
-            out.emit(Condemned(pair.seat))
+            out.emit(msg.Condemned(pair.seat))
             # The loser leaves before the wait is over, so after it, not at its very end.
-            out.set_timer(RecoveryStarts(pair.name), pair.suspected_at + self._config.recent + 1)
+            out.set_timer(msg.RecoveryStarts(pair.name), pair.suspected_at + self._config.recent + 1)
         return None

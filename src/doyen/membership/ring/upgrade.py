@@ -14,20 +14,10 @@ from typing import Final
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.membership.ring import messages as msg
 from doyen.membership.ring.arbitrator import Arbitrator, Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Seat, to
-from doyen.membership.ring.messages import (
-    ArbUpgrd,
-    ProposalAdvances,
-    Propose,
-    Proposed,
-    ProposeReply,
-    UpgradeAborted,
-    UpgradeBegins,
-    Upgraded,
-    Withdraw,
-)
 from doyen.membership.ring.pair import Electorate, Pair, Proposal, Stage
 
 ASKED_TIMES: Final = 3
@@ -56,9 +46,9 @@ class Upgrades:
         for pair in pairs:
             if pair.upgrade_at >= 0 or not _wanted(pair, current):
                 continue
-            if config.early_upgrades:  # At one moment, for what goes to one arbitrator then goes together.
+            if config.early_upgrades:  # At one moment: what goes to one arbitrator goes together (decision 53).
                 pair.upgrade_at = together
-                out.set_timer(UpgradeBegins(pair.name), together)
+                out.set_timer(msg.UpgradeBegins(pair.name), together)
             else:
                 # Ambiguity [ARB §IV.B]: when a changed neighbourhood is proposed is left open.  After T_arb, for while
                 # arbitrators remember what the other asked or proposed they reject.
@@ -68,7 +58,7 @@ class Upgrades:
         """Plan an upgrade within `patience`, at random, so that the two sides seldom collide."""
         if pair.upgrade_at < 0:
             pair.upgrade_at = now + int(self._rng.random() * patience)
-            out.set_timer(UpgradeBegins(pair.name), pair.upgrade_at)
+            out.set_timer(msg.UpgradeBegins(pair.name), pair.upgrade_at)
 
     def begin(self, pairs: Collection[Pair], current: Version, me: Seat, now: Instant, out: Out) -> None:
         """Propose the current neighbourhood for every pair whose upgrade is due."""
@@ -91,11 +81,13 @@ class Upgrades:
                 self._set_timer(pair, pair.proposal, 1, now, out)
 
     def _set_timer(self, pair: Pair, proposal: Proposal, step: int, now: Instant, out: Out) -> None:
-        out.set_timer(ProposalAdvances(pair.name, proposal.number, step), now + self._config.arbitration // ASKED_TIMES)
+        out.set_timer(
+            msg.ProposalAdvances(pair.name, proposal.number, step), now + self._config.arbitration // ASKED_TIMES
+        )
 
     def _propose(self, pairs: Sequence[Pair], me: Seat, now: Instant, out: Out) -> None:
         """Ask everybody who has not voted; all proposals are about one version of this node's neighbourhood."""
-        asked: dict[Seat, list[Proposed]] = {}
+        asked: dict[Seat, list[msg.Proposed]] = {}
         for pair in pairs:
             proposal, theirs = pair.proposal, pair.theirs
             assert proposal is not None and theirs is not None
@@ -104,15 +96,15 @@ class Upgrades:
                     accepted = self._arbitrator.consider(me.name, pair.name, proposal.version, theirs.number, now)
                     proposal.votes.setdefault(seat.name, accepted)
                 elif seat.name not in proposal.votes:
-                    asked.setdefault(seat, []).append(Proposed(proposal.number, pair.name, theirs.number))
+                    asked.setdefault(seat, []).append(msg.Proposed(proposal.number, pair.name, theirs.number))
         for seat in sorted(asked):
             version = pairs[0].proposal.version  # type: ignore[union-attr]
             members = tuple(sorted(version.members))
             for i in range(0, len(asked[seat]), PAIRS_MAX):
                 some = tuple(asked[seat][i : i + PAIRS_MAX])
-                out.send(to(seat), Propose(me.incarnation, seat.incarnation, version.number, members, some))
+                out.send(to(seat), msg.Propose(me.incarnation, seat.incarnation, version.number, members, some))
 
-    def on_reply(self, sender: NodeId, message: ProposeReply, pairs: Iterable[Pair], now: Instant) -> list[Pair]:
+    def on_reply(self, sender: NodeId, message: msg.ProposeReply, pairs: Iterable[Pair], now: Instant) -> list[Pair]:
         """Count the votes of an arbitrator; return the pairs whose proposals can be decided now."""
         votes, settled = dict(message.votes), []
         for pair in pairs:
@@ -126,8 +118,9 @@ class Upgrades:
     def _is_settled(self, proposal: Proposal, now: Instant) -> bool:
         """Whether all have answered; unless as printed, whether the votes still to come cannot change the outcome.
 
-        A member that died stays in a group until it is upgraded, and never answers: a proposer that waited for
-        everybody would need T_a for each upgrade after a failure, would collide with its neighbours' and begin again.
+        A member that died stays in a group until it is upgraded, and never answers: a proposer that waited for all
+        votes would need T_a for each upgrade after a failure, collide with its neighbours' and begin anew.
+        Decision 53 has the figures.
         """
         electorate = self._electorate
         asked = electorate.of(proposal.group, now)
@@ -136,7 +129,7 @@ class Upgrades:
             return not silent
         return electorate.is_majority(accepts, len(asked)) or not electorate.is_majority(accepts + silent, len(asked))
 
-    def is_over(self, pair: Pair, timer: ProposalAdvances, me: Seat, now: Instant, out: Out) -> bool:
+    def is_over(self, pair: Pair, timer: msg.ProposalAdvances, me: Seat, now: Instant, out: Out) -> bool:
         """Whether the time of this proposal is over; otherwise ask again those who have not voted."""
         if pair.proposal is None or pair.proposal.number != timer.number:
             return False
@@ -155,15 +148,15 @@ class Upgrades:
         asked = electorate.of(proposal.group, now)
         if electorate.is_majority(proposal.accepted(asked), len(asked)):
             pair.mine = proposal.version
-            out.emit(Upgraded(pair.seat, proposal.version.number))
+            out.emit(msg.Upgraded(pair.seat, proposal.version.number))
             members = tuple(sorted(proposal.version.members))
-            out.send(pair.to, ArbUpgrd(me.incarnation, pair.seat.incarnation, proposal.version.number, members))
+            out.send(pair.to, msg.ArbUpgrd(me.incarnation, pair.seat.incarnation, proposal.version.number, members))
             if _wanted(pair, current):
                 self._plan(pair, now, config.lease, out)
             return Outcome.TAKEN
         if electorate.is_majority(proposal.silent(asked), len(asked)) and not config.abort_silent:
             return Outcome.SILENT
-        out.emit(UpgradeAborted(pair.seat, proposal.version.number))
+        out.emit(msg.UpgradeAborted(pair.seat, proposal.version.number))
         if config.abort_silent:
             self._withdraw(pair, proposal, me, out)
         self._plan(pair, now, config.recent, out)
@@ -178,7 +171,7 @@ class Upgrades:
         self._arbitrator.withdraw(me.name, pair.name, number)
         for seat in sorted(proposal.group):
             if seat.name != me.name:
-                out.send(to(seat), Withdraw(me.incarnation, seat.incarnation, pair.seat, number))
+                out.send(to(seat), msg.Withdraw(me.incarnation, seat.incarnation, pair.seat, number))
 
 
 def _wanted(pair: Pair, current: Version) -> bool:

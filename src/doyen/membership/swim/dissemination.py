@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec.msgpack import Encoder
 
 from doyen.core.codec import payload_max as payload_max
+from doyen.core.codec import pieces
 from doyen.core.effects import Out
 from doyen.core.ids import NAME_MAX, Address, NodeId
 from doyen.membership.swim.config import SwimConfig
@@ -123,7 +124,7 @@ class Post:
             self._out.send(to, kind(*head, self.load(kind, head, first)))
 
     def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
-        """Send a message to an address, whoever is there."""
+        """Send a message to an address, where any node may be."""
         self._out.send(address, kind(*head, self.load(kind, head, None)))
 
     def load(self, kind: Callable[..., Any], head: tuple[Any, ...], first: Update | None) -> Updates:
@@ -137,20 +138,7 @@ class Post:
 
     def pieces(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> list[Updates]:
         """Return the updates in as many parts as datagrams are needed."""
-        room = self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES
-        parts: list[Updates] = []
-        part: list[Update] = []
-        left = room
-        for update in updates:
-            size = len(_encode(update))
-            if size > left and part:
-                parts.append(tuple(part))
-                part, left = [], room
-            part.append(update)
-            left -= size
-        if part:
-            parts.append(tuple(part))
-        return parts
+        return list(pieces(updates, self._payload_max - len(_encode(kind(*head))) - LENGTH_BYTES))
 
     def fits(self, kind: Callable[..., Any], head: tuple[Any, ...], updates: list[Update]) -> bool:
         return len(_encode(kind(*head, tuple(updates)))) <= self._payload_max

@@ -5,7 +5,7 @@ from typing import Any
 
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
-from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Network, Place, Table, Time
+from doyen.core.kinds import PRESET, Detection, MembershipChoice, MembershipKind, Place, Table, Time, presets
 from doyen.membership.swim.config import SwimConfig
 
 ROUND_TRIPS_MAX = 4096  # Members whose own round trip is remembered.
@@ -37,16 +37,11 @@ class Swim(MembershipChoice, frozen=True, kw_only=True):
     unhealthy_half_life: Time = PRESET
 
 
-def preset(network: Network, group_size: int) -> SwimConfig:
-    match network:
-        case "local":
-            return SwimConfig(period=ms(200), ack_timeout=ms(80), join_interval=ms(200), sync_interval=seconds(5))
-        case "lan":
-            return SwimConfig.lan(group_size)
-        case "wan":
-            return SwimConfig.wan(group_size)
-        case "iot":
-            return SwimConfig(period=seconds(5), ack_timeout=seconds(1), suspicion_mult=5.0)
+preset = presets(
+    SwimConfig,
+    local=lambda size: SwimConfig(period=ms(200), ack_timeout=ms(80), join_interval=ms(200), sync_interval=seconds(5)),
+    iot=lambda size: SwimConfig(period=seconds(5), ack_timeout=seconds(1), suspicion_mult=5.0),
+)
 
 
 def gossiping(place: Place, machine: Callable[..., Any], **more: Any) -> Callable[[Out], Any]:

@@ -56,9 +56,11 @@ Updates = tuple[Update, ...]
 
 
 def update_of(member: Member, by: NodeId = NOBODY) -> Update:
-    address = member.address
-    host, port = ("", 0) if address is None else (address.host, address.port)
-    return Update(member.node, member.incarnation, WORD[member.status], by, host, port)
+    return Update(member.node, member.incarnation, WORD[member.status], by, *host_and_port(member.address))
+
+
+def host_and_port(address: Address | None) -> tuple[str, int]:
+    return ("", 0) if address is None else (address.host, address.port)
 
 
 # ── Probing ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from doyen.membership.swim.messages import (
     Ping,
     PingRequest,
     RelayFails,
+    host_and_port,
 )
 from doyen.membership.swim.patience import Patience
 from doyen.membership.swim.roster import Roster
@@ -183,8 +184,7 @@ class Prober:
         self._asked = helpers
         if helpers:
             member = self._roster.view.members.get(target)
-            address = None if member is None else member.address
-            host, port = ("", 0) if address is None else (address.host, address.port)
+            host, port = host_and_port(None if member is None else member.address)
             for helper in helpers:
                 self._post.send(helper, PingRequest, self._probe_no, target, host, port, self._config.lifeguard)
 

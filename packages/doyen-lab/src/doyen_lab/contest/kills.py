@@ -17,7 +17,7 @@ from random import Random
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, ms, to_seconds
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.testing.processes import config_flags, multicast_on_loopback
 from doyen_lab.contest.figures import median_of

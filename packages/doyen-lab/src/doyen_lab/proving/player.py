@@ -29,15 +29,16 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.config import field_types, is_duration
 from doyen.core.rank import Standing
 from doyen.errors import ConfigError
-from doyen.sim.churn import Churn, World
+from doyen.sim.churn import Churn
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.scenario import Scenario
+from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.schema import RunConfig
 from doyen.sim.scenario.text import exact_duration
-from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.streams import Streams
 from doyen.sim.topology import build
+from doyen.sim.world import World
 from doyen_lab.graph import Edge
 from doyen_lab.netns import NODES_MAX
 from doyen_lab.proving.combination import Combination
@@ -182,7 +183,7 @@ class Stage:
         ground.voters = list(ground.labels)
         ground.durable = bool(scenario.config().state)
         self.streams = Streams(seed)
-        made_up = ScenarioWorld(scenario, seed).world  # Never started: it knows what each node is worth.
+        made_up = world_of(scenario, seed)  # Never started: it knows what each node is worth.
         self.nodes = [
             StagedNode(i, scenario.group.name_of(i), made_up.standings[i]) for i in range(scenario.group.nodes)
         ]
@@ -324,9 +325,6 @@ class Stage:
     @property
     def network(self) -> "Stage":
         return self
-
-    def clog_names(self) -> set[str]:
-        return set()
 
     def partition(self, name: str, *sides: Iterable[StagedNode]) -> None:
         groups = [list(side) for side in sides]

@@ -5,7 +5,7 @@ from typing import Any
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.host import Host
 from doyen.core.leadership import LeaderElected
-from doyen.election.announce import Announce
+from doyen.election.announce.machine import Announce
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import SimNode

@@ -19,7 +19,7 @@ from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.machine import Machine
-from doyen.election.announce import Announce
+from doyen.election.announce.machine import Announce
 from doyen.sim.streams import Streams
 from doyen_lab.simulators.ping import MemberSilent, Pinger
 from doyen_lab.simulators.workloads import Detected, Detection, Elected, Election, names

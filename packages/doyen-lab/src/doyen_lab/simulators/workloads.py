@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from doyen.core.clock import Duration, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen_lab.simulators.ping import PingConfig
 
 

@@ -13,8 +13,10 @@ from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears
 from doyen.core.rank import Claim, Standing
-from doyen.election.announce import AnnounceConfig, Announcement, AnnouncementOverdue, WakeUp
+from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.messages import Announcement, SilenceIsNoticed, WakeUp
 from doyen.election.announce.sup_al import IntervalBegins, wake_after
 
 
@@ -23,6 +25,7 @@ class Suppression:
 
     __slots__ = ("_out", "_rng", "config", "done", "me")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random) -> None:
         self.me, self.config, self.done = me, config, False
@@ -45,6 +48,7 @@ class AnnounceListen:
 
     __slots__ = ("_best", "_heard", "_listening", "_out", "config", "me", "standing")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, standing: Standing = 0) -> None:
         self.me, self.config, self.standing = me, config, standing
@@ -69,7 +73,7 @@ class AnnounceListen:
         if not self._listening:
             self._listen(now)
 
-    def on_timer(self, timer: IntervalBegins | AnnouncementOverdue, now: Instant) -> None:
+    def on_timer(self, timer: IntervalBegins | SilenceIsNoticed, now: Instant) -> None:
         if isinstance(timer, IntervalBegins):
             self._announce(now)
             return
@@ -92,7 +96,7 @@ class AnnounceListen:
         if self._heard and self.config.listen_timeout < FOREVER:
             self._listening = True
             earliest = min(at for _, at in self._heard.values())
-            self._out.set_timer(AnnouncementOverdue(), max(earliest + self.config.listen_timeout, now + 1))
+            self._out.set_timer(SilenceIsNoticed(), max(earliest + self.config.listen_timeout, now + 1))
 
     def _name(self, claim: Claim) -> None:
         self._best = claim

@@ -26,14 +26,16 @@ from doyen.core.ids import NodeId, node_id
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.order import order
-from doyen.election.spanning import ElectionId, LeaderUnreachable, Phase, Spanning, SpanningConfig
-from doyen.election.spanning.messages import NAMES, Ack, Eim, Mqfm
+from doyen.election.spanning.config import SpanningConfig
+from doyen.election.spanning.machine import Spanning
+from doyen.election.spanning.messages import Ack, Eim, ElectionId, LeaderUnreachable, Mqfm, Phase
 from doyen.errors import ConfigError, InvariantViolated
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Trace
 from doyen_papers.score.graph import distances, regions
 from doyen_papers.studies.frame import simulation
+from doyen_papers.studies.spanning_counts import NAMES
 
 Edge = tuple[str, str]
 What = Literal["fail-link", "heal-link", "fail-node", "recover"]

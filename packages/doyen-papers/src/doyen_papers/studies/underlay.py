@@ -7,10 +7,16 @@ from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Member
 from doyen.election.churn.standpoint import hash_rank
-from doyen.membership.heartbeat import Heartbeat, HeartbeatConfig
-from doyen.membership.medley import Distance, Medley, MedleyConfig
-from doyen.membership.swim import Acquaintances, Swim, SwimConfig, payload_max
+from doyen.membership.heartbeat.config import HeartbeatConfig
+from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.medley.machine import Medley
+from doyen.membership.medley.targets import Distance
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.dissemination import payload_max
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, HelperAck
+from doyen.membership.swim.roster import Acquaintances
 from doyen.sim.node import SimNode
 
 Protocol = Literal["swim", "medley", "heartbeat"]
@@ -83,7 +89,7 @@ class HandicapOut:
         self._every = form == "traffic" or protocol == "heartbeat"  # Heartbeats have no acks: all of them count.
         self._worse = worse  # By node: the share of what survives the network that survives the handicap, per hop.
         self._rng = node.rng("handicap")
-        self.subscribe, self.multicast, self.set_timer = out.subscribe, out.multicast, out.set_timer
+        self.multicast, self.set_timer = out.multicast, out.set_timer
         self.emit, self.persist = out.emit, out.persist
 
     def send(self, to: NodeId | Address, message: Any) -> None:

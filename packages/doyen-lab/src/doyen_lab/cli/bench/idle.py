@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from doyen.cli.output import progress
 from doyen.core.clock import seconds
-from doyen.election.announce import AnnounceConfig
+from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import InvariantViolated
 from doyen.net.driver import boot_time_ns
 from doyen.testing.processes import config_flags

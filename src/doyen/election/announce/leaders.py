@@ -1,0 +1,79 @@
+"""The leaders that a process names: at most k of them, the best first."""
+
+from typing import Final
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId, Term
+from doyen.core.rank import STANDING_MAX, Claim
+from doyen.election.announce.messages import Announcement
+
+NOBODY: Final[Claim] = (-STANDING_MAX - 1, NodeId(""))
+UNBEATABLE: Final[Claim] = (STANDING_MAX + 1, NodeId(""))
+
+
+class Heard:
+    """A leader that this process names, other than itself."""
+
+    __slots__ = ("at", "node", "said", "told")
+
+    def __init__(self, node: NodeId, said: Announcement, at: Instant, told: Term) -> None:
+        self.node = node
+        self.said, self.at = said, at  # Its last announcement, and when that was heard.
+        self.told = told  # The term of the last `LeaderElected` that named it.
+
+
+NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
+
+
+class Leaders:
+    """The claims that a process names, its own included while it contends, and the others as they were heard."""
+
+    __slots__ = ("_count_max", "bar", "claims", "heard", "latest")
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max  # k.
+        self.claims: list[Claim] = []  # The best first.
+        self.bar: Claim = UNBEATABLE  # What a claim must beat to enter.
+        self.heard: dict[NodeId, Heard] = {}  # The others among them.
+        self.latest: Heard = NOTHING  # The one of them that was heard last.
+
+    @property
+    def full(self) -> bool:
+        return len(self.claims) == self._count_max
+
+    def enter(self, claim: Claim) -> None:
+        claims = self.claims
+        claims.append(claim)
+        if len(claims) > 1:
+            claims.sort(reverse=True)
+        self.bar = claims[-1] if self.full else NOBODY
+
+    def remove(self, node: NodeId) -> None:
+        self.claims = [held for held in self.claims if held[1] != node]
+        self.bar = NOBODY
+
+    def forget(self, node: NodeId) -> Heard:
+        """Remove a leader other than this process; return how it was heard."""
+        self.remove(node)
+        self.latest = NOTHING
+        return self.heard.pop(node)
+
+    def clear(self) -> None:
+        """Name nobody, and let nobody enter."""
+        self.claims, self.bar, self.heard, self.latest = [], UNBEATABLE, {}, NOTHING
+
+    def contradiction(self, mine: Claim | None) -> str | None:
+        """Return what contradicts itself here, given this process's own claim; None if nothing does."""
+        claims, heard = self.claims, self.heard
+        if len(claims) > self._count_max:
+            return f"{len(claims)} leaders in its table, at most {self._count_max} may be"
+        if len(claims) > 1 and claims != sorted(claims, reverse=True):
+            return "its table is not in order"
+        if mine is not None and mine not in claims:
+            return "it contends, and its claim is not in its own table"
+        others = [node for _, node in claims if mine is None or node != mine[1]]
+        if len(others) != len(heard) or any(node not in heard for node in others):
+            return "the others in its table are not those it heard"
+        if self.latest.node and self.latest is not heard.get(self.latest.node):
+            return "whom it heard last is nobody whom it names"
+        return None
