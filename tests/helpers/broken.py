@@ -14,6 +14,9 @@ def as_mutant(mutant: type[Any]) -> Tamper:
     its own, for the machine has been made already.
     """
 
+    # Its table of facts and commands has what it overrides.
+    mutant.HEARS = {kind: getattr(mutant, handle.__name__, handle) for kind, handle in mutant.HEARS.items()}
+
     def tamper(node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if issubclass(mutant, type(machine)):
             machine.__class__ = mutant

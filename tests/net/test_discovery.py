@@ -17,8 +17,8 @@ from doyen.core.clock import ms
 from doyen.core.codec import Codec
 from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import FollowsFacts, hears
 from doyen.core.seeds import PeerHeard, SeedsChanged
-from doyen.election.announce.machine import Announce
 from doyen.errors import ConfigError
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.machine import Heartbeat
@@ -56,11 +56,14 @@ def running(check: Callable[[Driver], Any]) -> Driver:
     return node.driver
 
 
-def test_addresses_are_used_as_they_are_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_used_as_they_are_and_told_once() -> None:
     told: list[SeedsChanged] = []
-    monkeypatch.setitem(Announce.HEARS, SeedsChanged, lambda machine, fact, now: told.append(fact))
+
+    class Told(FollowsFacts):
+        HEARS = hears(SeedsChanged, lambda self, fact, now: told.append(fact))
 
     async def check(driver: Driver) -> None:
+        driver.add("told", lambda port: Told())
         found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
         assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
         await asyncio.sleep(0.05)

@@ -178,8 +178,14 @@ class LeaderLink:
         address = self.driver.transport.address
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Link(self, None), address.host, address.port, backlog=128, reuse_address=True
+                lambda: Link(self, None),
+                address.host,
+                address.port,
+                backlog=128,
+                reuse_address=True,
+                start_serving=False,
             )
+            await self._server.start_serving()  # Apart, so that a start that is cancelled here leaves nothing open.
         except OSError as error:
             self.driver.complain(
                 "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"

@@ -75,12 +75,15 @@ class Control:
             control = cls(node, path)
             if len(os.fsencode(path)) > PATH_MAX:
                 raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
-            control._server = await asyncio.start_unix_server(control._accept, path, limit=REQUEST_MAX)
+            control._server = await asyncio.start_unix_server(
+                control._accept, path, limit=REQUEST_MAX, start_serving=False
+            )
             os.chmod(path, 0o600)
+            node.agent.driver.on_close(control.close)  # Before the pause below, in which a join may be cancelled.
+            await control._server.start_serving()
         except OSError as error:
             node.agent.driver.complain("control", f"no control socket at {path}: {error.strerror or error}")
             return None
-        node.agent.driver.on_close(control.close)
         return control
 
     def close(self) -> None:
@@ -138,7 +141,7 @@ class Control:
                 await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
                 return self._leader(election) | {"resigned": was}
             case "leave":
-                asyncio.get_running_loop().call_soon(lambda: node._spawn(node.leave()))
+                asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
             case "join":
                 return {"seeds": self._join([str(seed) for seed in request.get("seeds", ())])}

@@ -85,7 +85,12 @@ class Http:
         try:
             if isinstance(place, Address):
                 http._server = await asyncio.start_server(
-                    http._accept, place.host, place.port, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                    http._accept,
+                    place.host,
+                    place.port,
+                    limit=REQUEST_BYTES_MAX,
+                    backlog=CONNECTIONS_MAX,
+                    start_serving=False,
                 )
                 host, port, *_ = http._server.sockets[0].getsockname()
                 http.url = f"http://{Address(host, port)}"
@@ -96,14 +101,15 @@ class Http:
                         raise TransportError(f"cannot serve HTTP on {where}: another process does")
                     place.unlink()
                 http._server = await asyncio.start_unix_server(
-                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX, start_serving=False
                 )
                 os.chmod(place, 0o600)
                 http.url = f"unix:{place}"
+            driver.on_close(http.close)  # Before the pause below, in which a start may be cancelled.
+            await http._server.start_serving()
         except OSError as error:
             raise TransportError(f"cannot serve HTTP on {where}: {advice_on(error)}") from None
         driver.watch(http._on_fact)
-        driver.on_close(http.close)
         http._beat()
         return http
 
