@@ -87,7 +87,7 @@ LAYERS = {
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # The wheel `doyen-papers`.
-    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec"),
+    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
     "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
