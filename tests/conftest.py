@@ -1,10 +1,14 @@
 """For all tests."""
 
 import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))  # What tests of several folders share.
 
 # A shell that runs the suite in the background has made it deaf to Ctrl-C, and the processes that tests start and
 # interrupt would inherit that.

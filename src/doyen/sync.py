@@ -37,7 +37,7 @@ SIGTERM_PATIENCE_S: Final = 8.0  # What the interrupted thread holds may be what
 
 
 def _in_threads(join: Callable[P, _node.Node]) -> "Callable[P, Node]":
-    """With the very arguments of the other."""
+    """Return a `join` for threads, with the very arguments of the other."""
 
     @wraps(join)
     def joined(*group: P.args, **fields: P.kwargs) -> "Node":
@@ -62,7 +62,7 @@ class _Loop:
         self._thread.start()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
-        """Waits for it; whoever is interrupted meanwhile takes it back."""
+        """Run a coroutine on the loop and return its result; a caller that is interrupted meanwhile cancels it."""
         future = self.begin(work)
         try:
             return future.result(timeout_s)
@@ -100,7 +100,7 @@ class _Loop:
         return self.loop is not None and self.loop.is_closed()
 
     def stop(self) -> None:
-        """Whoever waits for something hears that it will not come; then the thread ends."""
+        """Let waiting callers know that nothing will come, then end the thread."""
         loop = self.loop
         assert loop is not None
         asyncio.run_coroutine_threadsafe(_settled(), loop).result()
@@ -139,7 +139,7 @@ class Term:
 
     @property
     def lost(self) -> bool:
-        """By the clock alone, where there is a lease."""
+        """Whether leadership is over; where there is a lease, the clock alone decides."""
         return self._term.lost
 
     @property
@@ -147,11 +147,11 @@ class Term:
         return self._term.reason
 
     def check(self) -> None:
-        """Raises `LeadershipLost` if it is; call it before every step that only a leader may take."""
+        """Raise `LeadershipLost` if leadership is over; call it before every step that only a leader may take."""
         self._term.check()
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:
-        """Waits until leadership is lost, at most so long; says whether it is."""
+        """Wait until leadership is lost, or for `timeout_s`; return whether it is lost."""
         self._over.wait(timeout_s)
         return self.lost
 
@@ -188,11 +188,11 @@ class Campaign:
         return self._campaign.leader()
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
-        """Waits until this node is elected, or raises `TimeoutError`."""
+        """Wait until this node is elected, or raise `TimeoutError`."""
         return _Leading(self._campaign, self._loop, timeout)
 
     def terms(self) -> Iterator[Term]:
-        """Campaigns for ever; each pass is one leadership.  Ends when the node leaves."""
+        """Yield one leadership after another, until the node leaves."""
         for term in _iterate(self._campaign.terms(), self._loop):
             yield Term(term, self._loop)
 
@@ -273,14 +273,14 @@ class Node(Campaign):
 
     @property
     def failure(self) -> BaseException | None:
-        """What stopped this node, if something did: a bug, or its disk."""
+        """Return what stopped this node, if something did: a bug, or its disk."""
         return self._node.failure
 
     def members(self) -> list[MemberInfo]:
         return self._ask(self._node.members)
 
     def explain(self, election: str = "") -> Explanation:
-        """Why this one leads, in words."""
+        """Explain in words why the present leader leads."""
         return self._ask(lambda: self._node.explain(election))
 
     def tell(self, meta: Mapping[str, str]) -> None:
@@ -297,7 +297,7 @@ class Node(Campaign):
             self._loop.call(self._node.leave)
 
     def _ask(self, what: Callable[[], T]) -> T:
-        """On the loop, where nothing changes meanwhile; a node that has left does not change any more."""
+        """Ask on the loop, where nothing changes meanwhile; a node that has left does not change any more."""
 
         async def ask() -> T:
             return what()
@@ -305,7 +305,7 @@ class Node(Campaign):
         return what() if self._loop.over or self._loop.here else self._loop.call(ask)
 
     def _on_sigterm(self, left: Callable[[], None]) -> None:
-        """The interrupted thread stands still until the others are told."""
+        """Leave while the interrupted thread stands still."""
         try:
             if self._loop.running:
                 self._loop.call(self._node.leave, SIGTERM_PATIENCE_S)
@@ -314,7 +314,7 @@ class Node(Campaign):
 
 
 def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:
-    """One at a time; a reader that stops early ends the source too."""
+    """Yield what an asynchronous source yields; a reader that stops early ends the source too."""
     try:
         while True:
             if loop.over:

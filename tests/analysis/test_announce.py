@@ -565,11 +565,11 @@ def test_advice_warns_of_the_chapters_own_setting() -> None:
 @pytest.mark.parametrize(
     ("given", "culprit"),
     [
-        ({"loss": 1.0}, "loss 1.0"),
+        ({"loss": 1.0}, "loss 1 "),
         ({"nodes": 0}, "nodes 0"),
-        ({"delay_s": -1.0}, "delay_s -1.0"),
+        ({"delay_s": -1.0}, "delay_s -1 "),
         ({"false_departures_per_hour": 0.0}, "false_departures_per_hour 0.0"),
-        ({"announce_s": 0.0}, "announce_s 0.0"),
+        ({"announce_s": 0.0}, "announce_s 0 "),
         ({"suppress_s": inf}, "suppress_s inf"),
     ],
 )

@@ -40,3 +40,10 @@ def test_a_timer_that_is_overdue_does_not_count_where_the_time_is_given() -> Non
     assert out.take() == [SetTimer("timer", at=10)]
     deadline.move(20, "timer", out, now=10)
     assert out.take() == [SetTimer("timer", at=20)]
+
+
+def test_a_clock_before_its_zero_needs_no_more_timers_than_any_other() -> None:
+    deadline, out = Deadline(), RecordingOut()
+    for at in (-30, -20, -10):
+        deadline.move(at, "timer", out)
+    assert out.take() == [SetTimer("timer", at=-30)]

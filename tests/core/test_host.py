@@ -11,6 +11,7 @@ from doyen.core.commands import Command, Resign, Stand
 from doyen.core.host import Verbs
 from doyen.core.ids import Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
@@ -36,6 +37,7 @@ class Greeter:
     """Greets everybody once, and tells its node whom it heard."""
 
     MESSAGES: ClassVar[Any] = Note
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -57,7 +59,6 @@ class Diary:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.pages: list[tuple[NodeId, Instant]] = []
-        out.subscribe(NeighbourHeard, self.on_neighbour_heard)
         self.got: list[str] = []
 
     def start(self, now: Instant) -> None: ...
@@ -71,11 +72,14 @@ class Diary:
         self.pages.append((fact.node, now))
         self._out.send(fact.node, Note("dear"))
 
+    HEARS: ClassVar[Hears] = hears(NeighbourHeard, on_neighbour_heard)
+
 
 class Voter:
     """Promises to one candidate, durably, before it says so."""
 
     MESSAGES: ClassVar[Any] = Note
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, out: Out, restored: str | None) -> None:
         self._out = out
@@ -104,7 +108,6 @@ class Candidate:
     def __init__(self, out: Out) -> None:
         self._out = out
         self.score: float | None = None
-        out.subscribe(ScoreGiven, self.on_score_given)
         self.waiting = False
 
     def start(self, now: Instant) -> None:
@@ -121,6 +124,8 @@ class Candidate:
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         if fact.number == 1 and self.waiting:
             self.waiting, self.score = False, fact.value
+
+    HEARS: ClassVar[Hears] = hears(ScoreGiven, on_score_given)
 
 
 def simulation(*, disk_delay: int = 0) -> Simulation:
@@ -309,13 +314,22 @@ def test_unknown_channels_are_counted_and_taken_ones_refused() -> None:
         host.add("x", Greeter)
 
 
+class Officer(Greeter):
+    def __init__(self, out: Out) -> None:
+        super().__init__(out)
+        self.taken: list[tuple[Command, Instant]] = []
+
+    def resign(self, command: Resign, now: Instant) -> None:
+        self.taken.append((command, now))
+
+    HEARS: ClassVar[Hears] = hears(Resign, resign)
+
+
 def test_a_command_reaches_a_machine_that_takes_it_or_is_refused() -> None:
     host = Host(A, FakeWorld())
-    port = host.add("x", Greeter)
-    taken: list[tuple[Command, Instant]] = []
-    port.subscribe(Resign, lambda command, now: taken.append((command, now)))
+    officer: Any = host.add("x", Officer).machine
     host.tell(Resign(B), 3, channel="x")
-    assert taken == [(Resign(B), 3)]
+    assert officer.taken == [(Resign(B), 3)]
     with pytest.raises(LocalProtocolError, match=r"on channel 'x' of a cannot take Stand\(\)"):
         host.tell(Stand(), 4, channel="x")
     with pytest.raises(LocalProtocolError, match="no machine on channel 'y': one of x"):

@@ -5,19 +5,23 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from broken import as_mutant
 from msgspec.structs import replace
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Instant, ms, seconds
+from doyen.core.ids import NodeId
 from doyen.core.view import Member, Status
 from doyen.election.churn.config import Variant
 from doyen.election.churn.initiator import Initiator
 from doyen.election.churn.machine import CTolerant
 from doyen.election.churn.messages import Record, Response
 from doyen.election.churn.standpoint import Standpoint
+from doyen.sim.churn import ChurnConfig, ChurnEvent
+from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
 from doyen.sim.scenario.run import configured_faults
-from doyen.testing.mutants import as_mutant
+from doyen.sim.scenario.schema import Group, RunConfig
 from doyen_papers.studies.weakviews import elect
 
 VARIANTS: tuple[Variant, ...] = ("base", "optimistic", "preferred", "hybrid")
@@ -121,6 +125,37 @@ def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str
             assert violations[0].check == killer
             return
     pytest.fail(f"{mutant.__name__} survived {MUTANT_SEEDS} seeds")
+
+
+class _AsksOneMore(Initiator):
+    __slots__ = ()
+
+    def _ask(self, known: list[NodeId], count: int) -> None:
+        super()._ask(known, count + 1)
+
+
+class AsksOneMore(CTolerant):
+    def start(self, now: Instant) -> None:
+        super().start(now)
+        self.initiator.__class__ = _AsksOneMore
+
+
+def test_ctol_lemma_1_bounds_the_messages_of_a_calm_election_and_of_no_resignation() -> None:
+    """Whoever resigns tells more members than it needs answers from that it does not wish to lead."""
+    node = {"election": "base", "preset": "local", "ctolerant": {"missing_max": 1, "failure_max": 1}}
+    resigns = ChurnEvent(do="resign", at=seconds(20), who=("leader",), lasting=seconds(5))
+    scenario = Scenario(
+        group=Group(nodes=8),
+        node=node,
+        network=NetworkConfig(delay=Delay(mean=ms(1))),
+        churn=ChurnConfig(events=(resigns,)),
+        run=RunConfig(length=seconds(70), quiet=seconds(45)),
+    )
+    results = [simulate(scenario, seed) for seed in range(4)]
+    assert all(not result.violations and result.faults["resign"] for result in results)
+    assert sum(result.looked["messages"] for result in results) > 1
+    broken = [simulate(scenario, seed, tamper=as_mutant(AsksOneMore)).violations for seed in range(4)]
+    assert {violation.check for violations in broken for violation in violations} == {"messages"}
 
 
 # ── Theorems ────────────────────────────────────────────────────────────────────────────────────────────────

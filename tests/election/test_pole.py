@@ -16,7 +16,7 @@ from doyen.core.effects import Emit, Multicast, Persist, Send, SetTimer
 from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.core.rank import OracleStanding, ScoreGiven, ScoreWanted
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.machine import Pole
@@ -36,7 +36,6 @@ from doyen.election.pole.messages import (
     ScoreQuery,
     ScoreReply,
     Selected,
-    Standing,
     Status,
     Vote,
     WaitEnds,
@@ -121,7 +120,7 @@ def test_alg_1_a_tie_goes_to_the_highest_id_and_names_count_as_numbers() -> None
 def test_alg_1_a_greater_epoch_is_adopted_with_the_score_of_that_epoch_and_one_broadcast() -> None:
     out, asked = RecordingOut(), list[int]()
 
-    def score(epoch: int, gone: NodeId | None) -> Standing:
+    def score(epoch: int, gone: NodeId | None) -> OracleStanding:
         asked.append(epoch)
         return (1.0,)
 
@@ -326,7 +325,7 @@ def test_the_world_can_be_asked_for_a_score() -> None:
 
 
 def test_a_score_that_becomes_known_is_used_at_once() -> None:
-    out, known = RecordingOut(), list[Standing]()
+    out, known = RecordingOut(), list[OracleStanding]()
     machine = voter(out, score=lambda epoch, gone: known[0] if known else None)
     machine.start(0)
     known.append((3.0,))
@@ -450,7 +449,7 @@ def test_a_challenger_must_be_better_several_times_in_a_row() -> None:
 def test_only_its_leader_is_told_a_score_and_the_leader_is_counted_in() -> None:
     out, asked = RecordingOut(), list[NodeId | None]()
 
-    def score(epoch: int, gone: NodeId | None) -> Standing:
+    def score(epoch: int, gone: NodeId | None) -> OracleStanding:
         asked.append(gone)
         return (2.0,)
 
@@ -472,7 +471,7 @@ def test_hand_over_is_to_another_voter() -> None:
 
 # Groups, in made-up time.
 
-Scoring = Callable[[NodeId, int, Instant], Standing | None]
+Scoring = Callable[[NodeId, int, Instant], OracleStanding | None]
 
 
 class Group:
@@ -568,7 +567,7 @@ def test_score_errors_never_cost_liveness(size: int) -> None:
     """Scores at random, other at every question, and missing half of the time."""
     rng = Random(size)
 
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing | None:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding | None:
         return (rng.random(),) if rng.random() < 0.5 else None
 
     for seed in range(10):
@@ -622,7 +621,7 @@ FLAPPING = replace(CONFIG, resign_interval=ms(300), resign_rounds=2, cool_down=s
 
 
 def test_pole_5_a_leader_resigns_to_a_clearly_better_one_after_its_cool_down() -> None:
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding:
         return (2.0 if name == "p1" and now > seconds(3) else 1.0,)
 
     group = Group(3, scoring, FLAPPING).start().run(9.9)
@@ -631,7 +630,7 @@ def test_pole_5_a_leader_resigns_to_a_clearly_better_one_after_its_cool_down() -
 
 
 def test_a_flapping_better_node_leads_at_most_once_per_cool_down() -> None:
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding:
         flaps = name == "p1" and (now // seconds(2)) % 2
         return (9.0 if flaps else 1.0 if name == "p1" else 5.0,)
 
@@ -650,7 +649,7 @@ def test_a_quality_factor_elects() -> None:
     attributes = (Attribute(name="cpu", min=0, max=10, weight=1.0),)
     cpu = {"p1": 2.0, "p2": 9.0, "p3": 4.0}
 
-    def scoring(name: NodeId, epoch: int, now: Instant) -> Standing | None:
+    def scoring(name: NodeId, epoch: int, now: Instant) -> OracleStanding | None:
         return (quality({"cpu": cpu[name]}, attributes).value,)
 
     assert Group(3, scoring).start().run(1).leader() == "p2"

@@ -6,6 +6,7 @@ the machine itself passes on the very same seeds.  `pytest -s` prints how many i
 
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import ClassVar
 
 import pytest
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from doyen.core.clock import Instant, seconds
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.election.spanning import links, machine, returning
@@ -202,6 +204,8 @@ class ForgetsToFreeze(Spanning):
         if self.gathering is not None:
             self.gathering.mine = Candidate(self.quality.value, self.me)
 
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(ScoreGiven, on_score_given)
+
 
 class NeverGivesUp(Spanning):
     """No re-initiation when no LDM comes."""
@@ -271,6 +275,8 @@ class IgnoresNewLinks(Spanning):
         else:
             super().on_link_changed(fact, now)
 
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(LinkChanged, on_link_changed)
+
 
 class DropsNobody(Spanning):
     """Waits for children that are gone."""
@@ -280,6 +286,8 @@ class DropsNobody(Spanning):
             self.links.lose(fact.peer)
         else:
             super().on_link_changed(fact, now)
+
+    HEARS: ClassVar[Hears] = Spanning.HEARS | hears(LinkChanged, on_link_changed)
 
     def on_timer(self, timer: Timer, now: Instant) -> None:
         if self.gathering is None or isinstance(timer, ElectionRepeats | PulseBegins):

@@ -3,8 +3,7 @@
 `studies.json` has one line for each command line of `studies.py`: its exit code, its JSON, and for each channel a
 digest of the tapes of all nodes (see `test_machines.py`).  A study that moves to another world gets a new trace hash
 and other tapes on purpose; its figures are then compared by hand, old against new, and the line is written anew.
-Figures are kept to 12 digits: the mean of `sim arbitration --joins` sums over a set, so that its last digit depends on
-the hashes of names.
+Figures are kept to 12 digits: a sum in another order may differ in the last ones.
 
     pytest tests/holds/test_studies.py                         compare with what is kept
     pytest -m soak tests/holds/test_studies.py                 the slow ones too: do it before changing the ring

@@ -6,10 +6,10 @@ import pytest
 
 from doyen.core.clock import ms
 from doyen_lab.proving.history import Life, Record
-from doyen_lab.proving.judge import CHECKS, Promise, Truth, Verdict, judge, together
+from doyen_lab.proving.judge import CHECKS, Expectation, Truth, Verdict, judge, together
 
-QUORUM = Promise(strong=True, voter_count=3, lease=ms(1000))
-WEAK = Promise(strong=False, voter_count=3)
+QUORUM = Expectation(strong=True, voter_count=3, lease=ms(1000))
+WEAK = Expectation(strong=False, voter_count=3)
 
 
 def life(label: str, *, number: int = 1, durable: bool = True, name: str | None = None) -> Life:
@@ -37,7 +37,7 @@ def truth(at: int, *regions: str, bound: int = 500, settled: int | None = None, 
 
 
 def judged(
-    promise: Promise,
+    promise: Expectation,
     *lives: Life,
     truths: tuple[Truth, ...] = (),
     end: int = 10_000,
@@ -139,7 +139,7 @@ def test_a_region_that_was_seen_to_settle_must_stay_so() -> None:
 
 
 @pytest.mark.parametrize("promise", [QUORUM, WEAK])
-def test_a_region_in_which_nobody_acts_after_the_bound_is_a_failure(promise: Promise) -> None:
+def test_a_region_in_which_nobody_acts_after_the_bound_is_a_failure(promise: Expectation) -> None:
     truths = (truth(0, "n0 n1 n2", bound=500),)
     verdict = judged(promise, acts(life("n0"), 1, 0, 400), truths=truths, end=4000)
     assert verdict.violations == ("nobody acted in {n0#1, n1#1, n2#1} for 3.5 s, after a fault",)
@@ -148,7 +148,9 @@ def test_a_region_in_which_nobody_acts_after_the_bound_is_a_failure(promise: Pro
 def test_a_minority_need_not_have_a_leader_where_a_quorum_is_needed() -> None:
     truths = (truth(0, "n0", bound=500),)
     assert judged(QUORUM, life("n0"), truths=truths, end=4000).holds
-    assert judged(Promise(strong=False, voter_count=3, majority_only=True), life("n0"), truths=truths, end=4000).holds
+    assert judged(
+        Expectation(strong=False, voter_count=3, majority_only=True), life("n0"), truths=truths, end=4000
+    ).holds
     assert not judged(WEAK, life("n0"), truths=truths, end=4000).holds
 
 

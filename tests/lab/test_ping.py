@@ -88,5 +88,5 @@ def test_a_late_ack_says_nothing_about_this_probe_nor_does_one_of_another_member
 
 @pytest.mark.parametrize(("period", "ack_timeout"), [(1000, 1000), (1000, 0), (300, 1000)])
 def test_an_ack_has_to_come_within_the_period(period: int, ack_timeout: int) -> None:
-    with pytest.raises(ConfigError, match="0 < ack_timeout < period"):
+    with pytest.raises(ConfigError, match="ack_timeout"):
         PingConfig(period=ms(period), ack_timeout=ms(ack_timeout))

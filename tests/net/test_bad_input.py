@@ -21,6 +21,7 @@ from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
+from doyen.core.machine import Hears, hears
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement, Bye, Query
@@ -315,7 +316,6 @@ class Writer:
 
     def __init__(self, out: Out) -> None:
         self._out = out
-        out.subscribe(Write, self.write)
 
     def start(self, now: Instant) -> None: ...
 
@@ -325,6 +325,8 @@ class Writer:
 
     def write(self, command: Write, now: Instant) -> None:
         self._out.multicast(Letter(command.text))
+
+    HEARS: ClassVar[Hears] = hears(Write, write)
 
 
 def test_a_message_above_the_limit_is_a_clear_error_for_its_sender() -> None:

@@ -59,14 +59,10 @@ def test_addresses_are_used_as_they_are_and_told_once() -> None:
     told: list[SeedsChanged] = []
 
     async def check(driver: Driver) -> None:
-        machine = driver.host.ports["election"].machine
-        type(machine).on_seeds_changed = lambda self, fact, now: told.append(fact)  # type: ignore[attr-defined]
-        try:
-            found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
-            assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
-            await asyncio.sleep(0.05)
-        finally:
-            del type(machine).on_seeds_changed  # type: ignore[attr-defined]
+        driver.host.ports["election"].subscribe(SeedsChanged, lambda fact, now: told.append(fact))
+        found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
+        assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
+        await asyncio.sleep(0.05)
 
     driver = running(check)
     assert told == [SeedsChanged((ONE, TWO))] and driver.addresses.seeds == (ONE, TWO)

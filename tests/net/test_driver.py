@@ -11,6 +11,7 @@ from doyen.core.codec import Codec
 from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
@@ -39,8 +40,6 @@ class Speaker:
 
     def __init__(self, out: Out) -> None:
         self.out = out
-        out.subscribe(Hold, self.hold)
-        out.subscribe(Say, self.say)
 
     def start(self, now: int) -> None: ...
 
@@ -52,6 +51,8 @@ class Speaker:
             self.out.multicast(Word(1))
         else:
             self.out.send(command.to, Word(1))
+
+    HEARS: ClassVar[Hears] = hears(Hold, hold) | hears(Say, say)
 
     def on_message(self, sender: NodeId, message: Word, now: int) -> None: ...
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from net_nodes import PATIENT, Node, until
@@ -19,6 +19,7 @@ from doyen.core.effects import Emit, Multicast, Out, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
@@ -45,7 +46,6 @@ class Told:
 
     def __init__(self, out: Out) -> None:
         self.facts: list[LinkBroken] = []
-        out.subscribe(LinkBroken, self.on_link_broken)
 
     def start(self, now: int) -> None: ...
     def on_message(self, sender: NodeId, message: Any, now: int) -> None: ...
@@ -53,6 +53,8 @@ class Told:
 
     def on_link_broken(self, fact: LinkBroken, now: int) -> None:
         self.facts.append(fact)
+
+    HEARS: ClassVar[Hears] = hears(LinkBroken, on_link_broken)
 
 
 async def pair(
@@ -144,7 +146,7 @@ def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
 def test_the_leader_hears_of_a_member_that_dies_and_not_of_one_that_goes() -> None:
     async def main() -> None:
         leader, its, member, link, _ = await pair()
-        told: Told = leader.driver.add("told", lambda port: Told())
+        told: Told = leader.driver.add("told", Told)
         await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
         link.linked[LEADER].abort()
         await until(lambda: bool(told.facts))

@@ -10,7 +10,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from doyen.cli import main
 from doyen.core.clock import ms
 from doyen.core.commands import Command, Resign
 from doyen.core.ids import Address
+from doyen.core.machine import Hears
 from doyen.core.rank import ScoreWanted
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
@@ -418,10 +419,11 @@ class Wave(Command, frozen=True): ...
 
 @pytest.mark.parametrize("what", ["fact", "command", "machine"])
 def test_what_is_not_declared_ends_the_recording_and_not_the_node(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Beacon:
         MESSAGES = ScoreWanted
+        HEARS: ClassVar[Hears] = {}
 
         def start(self, now: int) -> None: ...
         def on_message(self, sender: str, message: Any, now: int) -> None: ...
@@ -434,7 +436,7 @@ def test_what_is_not_declared_ends_the_recording_and_not_the_node(
         if what == "fact":
             driver.tell(ScoreWanted(1))
         elif what == "command":
-            driver.host.ports["election"].subscribe(Wave, lambda command, now: None)
+            monkeypatch.setitem(Announce.HEARS, Wave, lambda machine, command, now: None)
             driver.tell(Wave(), channel="election")
         else:
             driver.add("other", lambda port: Beacon())  # type: ignore[arg-type, return-value]

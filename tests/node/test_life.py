@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import doyen
+from doyen.core.machine import Hears
 from doyen.election.announce.messages import Bye
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError, TransportError
 from doyen.node import scoring
@@ -92,6 +93,7 @@ class Failing:
     """A machine whose first step fails."""
 
     MESSAGES = Bye
+    HEARS: ClassVar[Hears] = {}
 
     def on_message(self, sender: str, message: Any, now: int) -> None: ...
 

@@ -99,13 +99,14 @@ def test_a_machine_is_measured_when_asked_and_what_was_given_is_kept_fresh(monke
         )
         await agent.start()
         election: Any = agent.driver.host.ports["election"].machine
-        on_score_given = election.on_score_given
+        tell = agent.driver.tell
 
-        def listen(fact: ScoreGiven, now: int) -> None:
-            given.append((fact.number, fact.value))
-            on_score_given(fact, now)
+        def listen(fact: Any, *, channel: str | None = None) -> None:
+            if isinstance(fact, ScoreGiven):
+                given.append((fact.number, fact.value))
+            tell(fact, channel=channel)
 
-        election.on_score_given = listen
+        monkeypatch.setattr(agent.driver, "tell", listen)
         assert election.scores.look(1, None) == (0.5,)  # It was asked at the start.
         agent.give_score("election", 0, 99.0)  # The oracle alone decides.
         await asyncio.sleep(0.06)

@@ -18,7 +18,7 @@ PACKAGES = {
 PURE = frozenset(
     """
     abc base64 bisect collections contextlib csv difflib enum errno fnmatch fractions functools hashlib heapq hmac html
-    io ipaddress itertools json math re shlex stat statistics struct tomllib types typing weakref zlib
+    io ipaddress itertools json math operator re shlex stat statistics struct tomllib types typing weakref zlib
     """.split()  # noqa: SIM905
 )  #: Modules of the standard library that compute, and touch nothing: every folder may import them.
 
@@ -65,7 +65,7 @@ LAYERS = {
         "asyncio ctypes msgspec os pathlib select signal sys time",
         "clock console environment files",
     ),
-    "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node", "gc msgspec"),
+    "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
     "doyen.testing": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
         "asyncio msgspec os pathlib pytest signal sys",
@@ -87,7 +87,7 @@ LAYERS = {
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # The wheel `doyen-papers`.
-    "doyen_papers.analysis": Layer("doyen.errors", "msgspec"),
+    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
     "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
@@ -110,7 +110,7 @@ LAYERS = {
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.node doyen.testing "
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
         "doyen_lab.contest doyen_papers.score",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
@@ -127,7 +127,7 @@ LAYERS = {
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
-        "doyen.core doyen.election doyen.errors doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
+        "doyen.core doyen.election doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
         "gc msgspec os platform simpy time",
     ),
     "doyen_lab.cli": Layer(
@@ -142,7 +142,6 @@ FILES = {
     "doyen/core/hashes.py": Extra(
         Layer(outside="_blake2 _sha3"), "hashlib loads OpenSSL, which costs a node megabytes"
     ),
-    "doyen/core/config.py": Extra(Layer(outside="sys", world="files"), "a field's help is the comment beside it"),
     "doyen/score/probes.py": Extra(
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
@@ -154,7 +153,6 @@ FILES = {
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
     "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),
-    "doyen_papers/score/files.py": Extra(Layer(outside="pathlib", world="files"), "it reads tables of scores"),
     "doyen_papers/papers/arb/cells.py": Extra(
         Layer("doyen_lab", typing="doyen_lab"), "figures of real processes, where the lab is installed"
     ),

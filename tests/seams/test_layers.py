@@ -109,7 +109,8 @@ def test_a_folder_that_the_table_does_not_know_is_refused(tmp_path: Path) -> Non
 def test_an_allowance_of_one_file_is_not_its_neighbours(tmp_path: Path) -> None:
     text = "def f(path): return path.read_text()"
     roots = plant(tmp_path, core__config=text, core__codec=text)
-    assert [use.path for use in check(uses(roots), LAYERS, FILES)[0]] == ["doyen/core/codec.py"]
+    files = {"doyen/core/config.py": Extra(Layer(world="files"), "made up")}
+    assert [use.path for use in check(uses(roots), LAYERS, files)[0]] == ["doyen/core/codec.py"]
 
 
 def test_an_allowance_that_nothing_uses_is_refused(tmp_path: Path) -> None:

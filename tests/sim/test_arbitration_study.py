@@ -1,5 +1,9 @@
 """Arbitrated membership by simulation: reference values and scenarios."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from doyen.core.clock import ms, seconds
@@ -106,3 +110,13 @@ def test_the_owner_of_the_key_leads_and_its_successor_waits() -> None:
     assert second != first
     assert 3.5 <= (since - crashed_at) / ring.config.lease <= 5
     assert not any(ring.watch.violations.values())
+
+
+def test_figures_do_not_depend_on_the_hashes_of_names() -> None:
+    flags = ("--runs=2", "--jobs=1", "--nodes=10", "--crash=2", "--joins=2", "--json")
+    called = [sys.executable, "-c", "from doyen.cli import main; main()", "sim", "arbitration", *flags]
+    found = {
+        subprocess.run(called, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

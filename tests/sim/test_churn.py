@@ -11,6 +11,7 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
 from doyen.errors import ConfigError
 from doyen.sim.churn import ChurnConfig, ChurnEvent, RandomChurn
 from doyen.sim.engine import Simulation
@@ -219,6 +220,7 @@ class Clockwatcher:
     """Sets timers at all distances, and keeps how late each was by its own clock."""
 
     MESSAGES: ClassVar[Any] = None
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, out: Out, rng: Random) -> None:
         self._out, self._rng = out, rng

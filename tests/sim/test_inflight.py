@@ -10,6 +10,7 @@ from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears, hears
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Network, NetworkConfig
 from doyen.sim.node import SimNode
@@ -32,7 +33,6 @@ class Speaker:
 
     def __init__(self, out: Out) -> None:
         self.out, self.heard = out, list[int]()
-        out.subscribe(Say, self.say)
 
     def start(self, now: Instant) -> None: ...
 
@@ -43,6 +43,8 @@ class Speaker:
 
     def say(self, command: Say, now: Instant) -> None:
         self.out.multicast(Word(command.number))
+
+    HEARS: ClassVar[Hears] = hears(Say, say)
 
 
 def setup(node: SimNode, host: Host) -> None:

@@ -11,6 +11,7 @@ from doyen.core.clock import Instant, ms, seconds
 from doyen.core.effects import Out
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, LossModel, Network, NetworkConfig
@@ -252,6 +253,7 @@ class Talker:
     """Multicasts a number every 10 ms, and keeps what it hears."""
 
     MESSAGES: ClassVar[Any] = Said
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, out: Out) -> None:
         self._out, self.number = out, 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.cli import main
@@ -33,7 +34,6 @@ from doyen.sim.scenario import Scenario, from_line, read_file, simulate, to_line
 from doyen.sim.scenario.defaults import completed
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.shrink import shrink
-from doyen.testing.mutants import as_mutant
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {
@@ -213,12 +213,14 @@ def test_the_same_arguments_give_the_same_output_in_any_process_and_without_nump
         (["--election", "none"], ["election", "none leaves nothing"]),
         (["--election", "none", "--membership", "swim"], ["election", "none leaves nothing to look at"]),
         (["--election", "pole", "--node", "voters="], ["--node voters", "must name all members that vote"]),
-        (["--election", "pole", "--nodes", "0"], ["nodes"]),
+        (["--election", "pole", "--nodes", "0"], ["doyen: --nodes 0 is out of range: give 1 to"]),
+        (["--election", "pole", "--seed", "-1"], ["doyen: --seed -1"]),
         (["--election", "pole", "--node", "swim.perod=1s"], ["--node", "swim.period"]),
         (["--election", "pole", "--node", "swim.period=often"], ["--node swim.period"]),
         (["--election", "local", "--group-observer-count", "1"], ["eligible", "local goes by names alone"]),
         (["--node", "election"], ["--node", "FIELD=VALUE"]),
         (["--election", "hybrid", "--group-durable-terms"], ["--group-durable-terms", "[node]"]),
+        (["--election", "hybrid", "--run-checks", "foo"], ["--run-checks", "foo", "is no check: one of terms"]),
         (["--election", "hybrid", "--run-quiet", "1s"], ["--run-quiet", "too short to agree in"]),
     ],
 )

@@ -17,9 +17,9 @@ from msgspec.msgpack import Decoder
 
 from doyen.core.config import choices, load, options
 from doyen.sim import engine
+from doyen.sim.checkers import CHECKERS
 from doyen.sim.churn import ChurnEvent
 from doyen.sim.scenario import Result, Scenario, simulate
-from doyen.sim.scenario.schema import CHECKS
 from doyen.sim.trace import Trace
 
 
@@ -245,7 +245,7 @@ ROWS: dict[str, Row] = {
     "run.seed": Row("", [1, 2, 3], of("converged_at")),
     "run.checks": Row(
         "[group]\nrank = 'wake-up'\n",
-        [[], *([check] for check in CHECKS if check in ANNOUNCING)],
+        [[], *([check] for check in CHECKERS if check in ANNOUNCING)],
         lambda s: str(s.result.looked),
         watches_only=True,
     ),
@@ -423,7 +423,7 @@ def test_every_check_looks_at_some_stack() -> None:
     results = [simulate(load(Scenario, tomllib.loads(text), "test")) for text in texts]
     assert results[-1].faults["corrupt"]
     looked = {name for result in results for name, count in result.looked.items() if count}
-    assert looked == {*CHECKS}
+    assert looked == {*CHECKERS}
     assert not any(result.violations for result in results)
 
 

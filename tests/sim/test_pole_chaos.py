@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
@@ -17,7 +18,6 @@ from doyen.election.pole.promise import VoterRecord
 from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
-from doyen.testing.mutants import as_mutant
 from doyen_papers.studies.pole_chaos import FAULTS, STORM, scenario, study
 
 STORM_FILE = Path(__file__).parents[2] / "scenarios/pole_storm.toml"
@@ -159,8 +159,7 @@ BROKEN = [
 ]
 
 
-def tamper_with(kind: type[Pole]) -> Callable[[SimNode, str, Any, Any], Any]:
-    mutate = as_mutant(kind)
+def tamper_with(mutate: Callable[..., Any]) -> Callable[[SimNode, str, Any, Any], Any]:
 
     def tamper(node: SimNode, channel: str, port: Any, machine: Any) -> Any:
         machine = mutate(node, channel, port, machine)
@@ -174,7 +173,7 @@ def tamper_with(kind: type[Pole]) -> Callable[[SimNode, str, Any, Any], Any]:
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None]) -> None:
     for seed in range(SEEDS_MAX):
-        violations = simulate(STORM, seed, tamper=tamper_with(kind)).violations
+        violations = simulate(STORM, seed, tamper=tamper_with(as_mutant(kind))).violations
         if violations:
             tell(f"mutant {kind.__name__}: caught by {violations[0].check} after {seed + 1} seeds")
             return

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from io import StringIO
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from doyen.core import Host, Instant, NodeId, ms, seconds
 from doyen.core.commands import Command
 from doyen.core.effects import Out
+from doyen.core.machine import Hears, hears
 from doyen.errors import LocalProtocolError
 from doyen.sim.channel import size_max
 from doyen.sim.engine import Simulation
@@ -101,6 +102,7 @@ class Big(Struct, frozen=True, array_like=True, tag=True):
 
 class Shouter:
     MESSAGES = Big
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, out: Out, size: int) -> None:
         self._out, self._size = out, size
@@ -169,7 +171,6 @@ class Listener:
 
     def __init__(self, out: Any) -> None:
         self.out, self.heard = out, list[int]()
-        out.subscribe(Say, self.say)
 
     def start(self, now: int) -> None: ...
 
@@ -180,6 +181,8 @@ class Listener:
 
     def say(self, command: Say, now: int) -> None:
         self.out.send(command.to, command.message)
+
+    HEARS: ClassVar[Hears] = hears(Say, say)
 
 
 @pytest.mark.parametrize("paused", [False, True])

@@ -65,12 +65,17 @@ def test_the_number_of_links_is_that_of_the_shape(shape: Shape, size: int, links
     assert len(graph(shape, size).links()) == links
 
 
+def distances(topology: Topology, start: int) -> list[int]:
+    paths = (topology.path(start, other) for other in range(topology.size))
+    return [len(path) for path in paths if path is not None]
+
+
 def test_distances_are_those_of_the_shapes() -> None:
-    assert max(graph("ring", 13).distances(0).values()) == 6
-    assert max(graph("bus", 13).distances(0).values()) == 12
-    assert sorted(graph("star", 5).distances(3).values()) == [0, 1, 2, 2, 2]
-    assert max(graph("tree", 13, arity=3).distances(0).values()) == 2
-    assert max(graph("torus", 16).distances(0).values()) == 4 and max(graph("grid", 16).distances(0).values()) == 6
+    assert max(distances(graph("ring", 13), 0)) == 6
+    assert max(distances(graph("bus", 13), 0)) == 12
+    assert sorted(distances(graph("star", 5), 3)) == [0, 1, 2, 2, 2]
+    assert max(distances(graph("tree", 13, arity=3), 0)) == 2
+    assert max(distances(graph("torus", 16), 0)) == 4 and max(distances(graph("grid", 16), 0)) == 6
 
 
 @pytest.mark.parametrize("shape", ["geometric", "clusters"])
@@ -111,7 +116,7 @@ def test_two_down_nodes_are_both_avoided_in_any_order() -> None:
 def test_distances_asked_during_a_cut_leave_routes_alone() -> None:
     topology, cut = graph("ring", 6), frozenset({(0, 1), (1, 0)})
     topology.forget_routes()
-    assert topology.distances(0, cut)[1] == 5
+    assert len(topology.path(0, 1, cut) or ()) == 5
     assert topology.path(0, 1, cut) == [(0, 5), (5, 4), (4, 3), (3, 2), (2, 1)]
 
 

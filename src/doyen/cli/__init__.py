@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Exit codes: 0 done; 2 bad input, with one line that names it; 1 anything else."""
+    """Run a command line.  Exit codes: 0 done; 2 bad input, with one line that names it; 1 anything else."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # Not every terminal has a "·".

@@ -149,7 +149,7 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
 
 
 def _others(config: NodeConfig) -> Iterator[Finding]:
-    """Whether they can be found, and whether they know this one."""
+    """Find out whether other members can be found, and whether they know this one."""
     if not config.looks_for_others():
         yield Finding(
             "note",

@@ -20,7 +20,7 @@ click.version_option(package_name="doyen")(app)
 
 
 def invoke(arguments: list[str] | None) -> Any:
-    """What the command returned; it ends here where click has something to say."""
+    """Return what the command returned; exit where click has something to say."""
     try:
         return app.main(arguments, prog_name="doyen", standalone_mode=False)
     except click.exceptions.Exit as error:

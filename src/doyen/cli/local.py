@@ -1,4 +1,4 @@
-"""What commands share that ask a node running on this machine."""
+"""Flags and formats of the commands that ask a node running on this machine."""
 
 from collections.abc import Callable
 from typing import Any

@@ -10,13 +10,13 @@ from doyen.errors import ConfigError
 
 
 def flag_of(option: Option) -> str:
-    """`network.loss.prob` → `--network-loss-prob`; `listen_s` → `--listen`."""
+    """Return the flag of an option: `network.loss.prob` → `--network-loss-prob`; `listen_s` → `--listen`."""
     return "--" + "-".join(option.path).removesuffix("_s").replace("_", "-")
 
 
 @contextmanager
 def named_by_flag(*kinds: type[Struct]) -> Iterator[None]:
-    """Complaints about a field name its flag."""
+    """Let complaints about a field name its flag."""
     by_field = {option.path[-1]: flag_of(option) for kind in kinds for option in options(kind)}
     try:
         yield

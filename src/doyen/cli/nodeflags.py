@@ -18,7 +18,7 @@ REPEATED: Final = ("seeds", "elections", "meta", "hops", "attributes", "measures
 
 
 def flag_name(option: Option) -> str:
-    """`swim.period` → `--swim-period`; `announce.listen_timeout` → `--listen-timeout`."""
+    """Return the flag of an option: `swim.period` → `--swim-period`; `announce.listen_timeout` → `--listen-timeout`."""
     return "--" + variable_name(option).removeprefix("DOYEN_").lower().replace("_", "-")
 
 

@@ -20,7 +20,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class DurationText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """`200ms`, `1.5s`, `inf`: nanoseconds, or seconds as a float for fields that end in `_s`."""
+    """Reads `200ms`, `1.5s`, `inf` as nanoseconds, or as seconds for fields that end in `_s`."""
 
     name = "duration"
 
@@ -38,7 +38,7 @@ class DurationText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A file to be written: its folder must be there before anything runs."""
+    """Takes a file to be written: its folder must be there before anything runs."""
 
     name = "file"
 
@@ -50,7 +50,7 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
-    """One flag per field of the Struct; what is not given keeps the Struct's default."""
+    """Add one flag per field of the Struct; what is not given keeps the Struct's default."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options(kind)):

@@ -24,7 +24,7 @@ MODULES: Final = {"agent": "doyen.node.process", "run": "doyen.runner.runner"}
 
 
 class Resident:
-    """What a command line came to: which process stays, the configuration of its node, and further arguments."""
+    """The process that a command line asks for: its command, the configuration of its node, and further arguments."""
 
     def __init__(self, command: str, config: "NodeConfig", **arguments: Any) -> None:
         self.command, self.config, self.arguments = command, config, arguments
@@ -81,7 +81,7 @@ def unpacked(data: bytes) -> Resident:
 
 
 class _Without:
-    """Lets the imports of a few modules fail, while it is among the finders."""
+    """Lets the imports of a few modules fail while it is among the finders."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         if name in UNUSED:

@@ -11,7 +11,7 @@ from doyen.cli.output import print_json
 from doyen.errors import LocalProtocolError, TransportError
 from doyen.node.control import ask, find_nodes
 
-NEXT_S: Final = 2.0  # For so long the next leader is waited for, to be told.
+NEXT_S: Final = 2.0  # How long the command waits for the next leader, to print it.
 
 
 @click.command("resign", help="The leader, if it runs here, hands over; it does not contend for a while.")

@@ -29,7 +29,9 @@ from doyen.core.ids import parse_address as parse_address
 from doyen.core.kinds import NoLease as NoLease
 from doyen.core.leadership import LeaderElected as LeaderElected
 from doyen.core.leadership import LeaderLost as LeaderLost
+from doyen.core.machine import Hears as Hears
 from doyen.core.machine import Machine as Machine
+from doyen.core.machine import hears as hears
 from doyen.core.rank import Claim as Claim
 from doyen.core.rank import ScoreGiven as ScoreGiven
 from doyen.core.rank import ScoreWanted as ScoreWanted

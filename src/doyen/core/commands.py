@@ -1,6 +1,6 @@
 """What the world may order a machine to do: values that are told like facts, so that they are recorded and replayed.
 
-A machine subscribes to the commands that it takes; to give it another one is an error.
+The `HEARS` of a machine has the commands that it takes; to give it another one is an error.
 """
 
 from msgspec import Struct

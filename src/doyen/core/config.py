@@ -8,7 +8,6 @@ beside it is its help.  Every complaint names the field, and says what to give.
 """
 
 import operator
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType, UnionType
@@ -18,12 +17,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
+from doyen.core.rank import FLOAT_MAX
 from doyen.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
 
 SHOWN_MAX: Final = 60
-FINITE: Final = sys.float_info.max
 
 # ── What a field may say of itself ──────────────────────────────────────────────────────────────────────────
 
@@ -46,9 +45,8 @@ Several: TypeAlias = Annotated[int, Meta(ge=1, le=64)]
 Probability: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
 Fraction: TypeAlias = Annotated[float, Meta(gt=0, lt=1)]
-Real: TypeAlias = Annotated[float, Meta(ge=-FINITE, le=FINITE)]
-Amount: TypeAlias = Annotated[float, Meta(ge=0, le=FINITE)]
-Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FINITE)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=FLOAT_MAX)]
+Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FLOAT_MAX)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
@@ -105,13 +103,16 @@ class _Limited(Struct, frozen=True):
     def _wanted(self) -> str:
         """`1 to 64`, `more than 0s, and finite`."""
         said = {"gt": "more than {}", "ge": "{} or more", "le": "at most {}", "lt": "less than {}"}
-        if self.limits.keys() == {"ge", "le"} and self.limits["le"] != FINITE:
-            return f"{self._shown(self.limits['ge'])} to {self._shown(self.limits['le'])}"
-        return ", and ".join(
-            "finite" if self.limits[name] in (FINITE, FOREVER) else text.format(self._shown(self.limits[name]))
+        words = [
+            text.format(self._shown(limit))
             for name, text in said.items()
-            if name in self.limits
-        )
+            if (limit := self.limits.get(name)) is not None and abs(limit) not in (FLOAT_MAX, FOREVER)
+        ]
+        if len(words) < len(self.limits):
+            return ", and ".join([*words, "finite"]) if words else "a finite number"
+        if self.limits.keys() == {"ge", "le"}:
+            return f"{self._shown(self.limits['ge'])} to {self._shown(self.limits['le'])}"
+        return ", and ".join(words)
 
     def _shown(self, value: Any) -> str:
         if self.is_duration and isinstance(value, int):

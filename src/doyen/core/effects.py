@@ -2,23 +2,19 @@
 
     machine ──send/multicast──▶ network     ──▶ on_message
             ──set_timer──────▶ clock        ──▶ on_timer
-            ──emit───────────▶ its node     ──▶ other machines that subscribed to it, and the application
+            ──emit───────────▶ its node     ──▶ other machines that hear it, and the application
             ──persist────────▶ disk         ──▶ nothing: a barrier; what tells of the record waits
 
 A machine writes its effects, in order, to the `Out` it was given.  Drivers and the simulator supply a direct
 one (`core.host.Port`); tests a recording one (`doyen.testing.RecordingOut`), which keeps the values below.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.core.ids import Address, NodeId
-
-Fact = TypeVar("Fact")
-Handler: TypeAlias = Callable[[Fact, Instant], None]
 
 
 class UrgentFact(Struct, frozen=True):
@@ -29,9 +25,6 @@ class Out(Protocol):
     """The whole doorway.  Call it as `out.send(...)` each time: while a record is being made durable the verbs
     are other functions, so a verb kept aside would slip past the barrier."""
 
-    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
-        """Hear facts of other machines, and facts and commands of the world; called in a machine's constructor."""
-
     def send(self, to: NodeId | Address, message: Any) -> None: ...
 
     def multicast(self, message: Any) -> None:
@@ -41,7 +34,7 @@ class Out(Protocol):
         """`on_timer(timer, now)` with now >= at.  None is cancelled: it carries what it was set for."""
 
     def emit(self, fact: Any) -> None:
-        """Notify the node: after this step, at the same `now`, the handlers of the subscribers are called."""
+        """Notify the node: after this step, at the same `now`, the handlers of the machines that hear it are called."""
 
     def persist(self, record: Any) -> None:
         """Messages and facts written after this leave only once the record is durable; a crash before loses both."""

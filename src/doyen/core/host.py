@@ -5,10 +5,10 @@ envelope of its messages, and a `Port`: its `Out`, bound to that channel.  The h
 machine it is meant for, and carries facts between machines, which never call each other:
 
     input ─▶ machine step ─▶ effects leave through the port
-                   └─ emit ─▶ queue ─▶ after the step, same `now`: the handlers of every other subscriber ─▶ …
+                   └─ emit ─▶ queue ─▶ after the step, same `now`: the handlers of every other that hears it ─▶ …
 
-A machine subscribes to facts in its constructor: `out.subscribe(ViewChanged, self.on_view_changed)`.  Whatever the
-world tells it (an answer, news, a command) while facts are being carried waits until they all are.
+A machine's class says which facts it hears (decision 4): `HEARS = hears(ViewChanged, on_view_changed)`.  Whatever
+the world tells it (an answer, news, a command) while facts are being carried waits until they all are.
 
 `persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
 messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
@@ -24,13 +24,15 @@ from typing import Any, NamedTuple, Protocol
 
 from doyen.core.clock import Instant
 from doyen.core.commands import Command
-from doyen.core.effects import Fact, Handler, UrgentFact
+from doyen.core.effects import UrgentFact
 from doyen.core.ids import Address, NodeId
 from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
 FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
+
+Handler = Callable[[Any, Instant], None]
 
 
 class Verbs(NamedTuple):
@@ -62,7 +64,6 @@ class Port:
         "emit",
         "fire",
         "follows",
-        "handlers",
         "hear",
         "host",
         "machine",
@@ -85,14 +86,9 @@ class Port:
     def __init__(self, host: "Host", channel: str, follows: Iterable[str] | None) -> None:
         self.host, self.channel = host, channel
         self.follows = None if follows is None else frozenset(follows)  # Whose facts it hears; None: everybody's.
-        self.handlers: dict[type[Any], Handler[Any]] = {}  # By the facts and commands that the machine hears.
         self.machine: Machine
         self._held: list[Callable[[], None]]  # While closed.
         self._open()
-
-    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
-        """Have facts or commands of that class handled; for the machine's constructor."""
-        self.handlers[kind] = handle
 
     def _open(self) -> None:
         """The verbs go straight to the world."""
@@ -107,7 +103,7 @@ class Port:
         host.facts.append((self, fact))
 
     def _emit_urgent(self, fact: Any) -> None:
-        if isinstance(fact, UrgentFact):
+        if isinstance(fact, UrgentFact):  # Decision 1.
             self._emit(fact)
         self._held.append(lambda: self.emit(fact))
 
@@ -163,7 +159,7 @@ class Host:
         # Hosts that have facts: the simulator shares one list, to see at a glance whether a step told anything.
         self.unsettled: list[Host] = [] if unsettled is None else unsettled
         self.unknown_channel_count = 0
-        self._subscribers: dict[tuple[type, str], list[Handler[Any]]] = {}
+        self._subscribers: dict[tuple[type, str], list[Handler]] = {}
         self._later: list[Callable[[Instant], None]] = []
         self._settling = False
 
@@ -232,9 +228,9 @@ class Host:
                 f"{self.node} has no machine on channel {channel!r}: one of {', '.join(self.ports)}"
             )
         for port in list(self.ports.values()) if channel is None else [self.ports[channel]]:
-            handle = port.handlers.get(fact.__class__)
+            handle = port.machine.HEARS.get(fact.__class__)
             if handle is not None:
-                self._input(partial(handle, fact), now)
+                self._input(partial(handle, port.machine, fact), now)
             elif channel is not None and isinstance(fact, Command):
                 raise LocalProtocolError(f"the machine on channel {channel!r} of {self.node} cannot take {fact}")
 
@@ -274,14 +270,14 @@ class Host:
             self._settling = False
             self.unsettled.remove(self)
 
-    def _subscribers_of(self, kind: type, teller: Port) -> list[Handler[Any]]:
+    def _subscribers_of(self, kind: type, teller: Port) -> list[Handler]:
         found = self._subscribers.get((kind, teller.channel))
         if found is None:
             found = self._subscribers[kind, teller.channel] = [
-                port.handlers[kind]
+                partial(port.machine.HEARS[kind], port.machine)
                 for port in self.ports.values()
                 if port is not teller
-                and kind in port.handlers
+                and kind in port.machine.HEARS
                 and (port.follows is None or teller.channel in port.follows)
             ]
         return found

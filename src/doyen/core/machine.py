@@ -1,22 +1,32 @@
 """The shape every protocol has."""
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 
+Fact = TypeVar("Fact")
+Hears: TypeAlias = dict[type[Any], Callable[[Any, Any, Instant], None]]  # By class: (machine, fact, now).
+
+
+def hears(kind: type[Fact], handle: Callable[[Any, Fact, Instant], None]) -> Hears:
+    """Return the table of one handler, for facts or commands of exactly that class; `|` joins tables."""
+    return {kind: handle}
+
 
 class Machine(Protocol):
     """Driven by its host, the network and its timers; each input runs to completion and writes to an `Out`.
 
     No clock, socket, thread or global chance inside: `now` is an argument, `rng` a constructor argument.
-    Further inputs are facts (`ViewChanged`) and commands (`Resign`): its constructor subscribes to those that it takes,
-    `out.subscribe(ViewChanged, self.on_view_changed)`, and a handler is called as `handle(fact, now)`.
+    Further inputs are facts (`ViewChanged`) and commands (`Resign`): `HEARS` has the handlers of those that it takes
+    (decision 4).
     """
 
     MESSAGES: ClassVar[Any]  # The union of the message types this machine sends and understands.
+    HEARS: ClassVar[Hears]  # hears(ViewChanged, on_view_changed) | hears(Resign, resign)
     # A machine that persists also has RECORD, the type of what it keeps, and takes `restored` by constructor.
     # What must be told apart between two lives of one sender (its incarnation) the messages carry themselves.
 

@@ -14,8 +14,10 @@ from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
 STANDING_MAX: Final = 2**62
-FLOAT_MAX: Final = 1.7976931348623157e308
+FLOAT_MAX: Final = 1.7976931348623157e308  # No float is greater but infinity.
 Finite: TypeAlias = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # In a message: no nan either.
+ORACLE_PARTS_MAX: Final = 8
+OracleStanding: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=ORACLE_PARTS_MAX)]  # () is the least.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 
@@ -50,7 +52,7 @@ class VectorsChanged(Struct, frozen=True):
     peer_count: int
 
 
-#: [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
+# [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).
 RANKS: Final[dict[str, Callable[[Vitals], Standing]]] = {
     "address": lambda vitals: 0,  # All alike: the greatest name wins.
     "load": lambda vitals: -vitals.load,

@@ -24,6 +24,7 @@ from doyen.core.config import Config, Doc, Fraction, Period, Several, need
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.view import MembershipView, ViewChanged
 
 ENTRY_BYTES: Final = 4
@@ -87,7 +88,6 @@ class MissingEstimator:
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
         self._out, self._rng = out, rng
-        out.subscribe(ViewChanged, self.on_view_changed)
         self._view: MembershipView | None = None
         self._fresh: dict[NodeId, tuple[Instant, ViewDigest]] = {}  # The last digest of each member.
         self._observed: deque[int] = deque(maxlen=config.window)
@@ -101,6 +101,8 @@ class MissingEstimator:
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self._view = fact.view
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
     def on_message(self, sender: NodeId, message: ViewDigest, now: Instant) -> None:
         if self._view is not None and sender in self._view:  # Else strangers could fill the table.

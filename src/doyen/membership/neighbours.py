@@ -6,11 +6,13 @@ links.  A link that only one end knows of, while views differ, does no harm: eac
 linked with itself.
 """
 
+from typing import ClassVar
+
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.link import LinkChanged
-from doyen.core.machine import FollowsFacts
+from doyen.core.machine import FollowsFacts, Hears, hears
 from doyen.core.order import order
 from doyen.core.view import ViewChanged
 
@@ -23,7 +25,6 @@ class Neighbours(FollowsFacts):
     def __init__(self, me: NodeId, out: Out, *, each_side: int) -> None:
         self.me, self._out, self._each_side = me, out, each_side
         self.links: frozenset[NodeId] = frozenset()
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         wanted = neighbours({member.node for member in fact.view.present()}, self.me, self._each_side)
@@ -32,6 +33,8 @@ class Neighbours(FollowsFacts):
             self._out.emit(LinkChanged(peer, False))
         for peer in sorted(wanted - before):
             self._out.emit(LinkChanged(peer, True))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
 
 def neighbours(present: set[NodeId], me: NodeId, each_side: int) -> frozenset[NodeId]:

@@ -22,6 +22,7 @@ from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Count, Incarnation, Name, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.errors import ConfigError
 
@@ -102,8 +103,6 @@ class Notes:
         self._sum = 0
         self._view: MembershipView | None = None
         self._keep(own)
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(ChangeNote, self.on_change_note)
 
     @property
     def own(self) -> Note:
@@ -142,6 +141,8 @@ class Notes:
         if alone and others:  # A newcomer sends its own note, and asks for those of the others.
             self._pass_on((self.own,))
             self._out.send(self._rng.choice(others), Sum(self._sum))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed) | hears(ChangeNote, on_change_note)
 
     def on_message(self, sender: NodeId, message: News | Sum, now: Instant) -> None:
         if isinstance(message, Sum):

@@ -1,0 +1,1 @@
+"""Real sockets, files and clocks: `driver` runs a node's machines on them."""

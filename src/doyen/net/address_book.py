@@ -1,4 +1,4 @@
-"""Where each member was last heard, and in which incarnation; and who gets a message for all without multicast."""
+"""Addresses: where each member was last heard, in which incarnation, and where a message for all goes."""
 
 from collections import OrderedDict
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ Crypt: TypeAlias = Callable[[bytes, bytes, bytes, bytes], bytes]  # (text, assoc
 
 
 class Unsealable(Exception):
-    """What was to be opened is damaged, forged, or sealed with another key."""
+    """A sealed text is damaged, forged, or sealed with another key."""
 
 
 def load() -> tuple[Crypt, Crypt]:

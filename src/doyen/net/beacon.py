@@ -7,6 +7,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.core.machine import Hears
 from doyen.core.seeds import PeerHeard
 from doyen.net.discovery import DiscoveryConfig
 
@@ -33,6 +34,7 @@ class Beacon:
     """Calls out where its node listens, often at first; a node that hears a newcomer answers that one alone."""
 
     MESSAGES: ClassVar[Any] = Here
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
         self.node, self.config = node, config

@@ -1,4 +1,4 @@
-"""Where the others are: addresses given, names looked up, a file that may change, and whoever calls out by multicast.
+"""Finds the others: by addresses given, by names looked up, by a file that may change, and by calls over multicast.
 
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
@@ -40,7 +40,7 @@ Lookup = Callable[[str, int, socket.AddressFamily], list[str]]
 
 
 class DiscoveryConfig(Config, frozen=True, kw_only=True):
-    """How often seeds are looked for."""
+    """Says how often seeds are looked for."""
 
     resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
     retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)
@@ -64,7 +64,7 @@ class Discovery:
         self._found: dict[str, tuple[Address, ...]] = {}  # By name as written.
         self._heard: OrderedDict[Address, None] = OrderedDict()
         self._watched: dict[str, asyncio.TimerHandle | None] = {}  # Names; None: being looked up now.
-        self._timers: list[asyncio.TimerHandle] = []
+        self._file_watch: asyncio.TimerHandle | None = None
         self._file: Path | None = None
         self._file_stamp: Any = ()
         self._told: tuple[Address, ...] = ()
@@ -122,7 +122,7 @@ class Discovery:
         assert self._file is not None
         if self._closed:
             return
-        self._later(to_seconds(self.config.file_every), self._look_at_file)
+        self._file_watch = _later(self.config.file_every, self._look_at_file)
         stamp = _stamp(self._file)
         if stamp == self._file_stamp:
             return
@@ -191,7 +191,7 @@ class Discovery:
             self._found[name] = tuple(Address(host, port) for host in found[:ADDRESSES_MAX])
             wait, after = self.config.resolve_every, self.config.retry_first
             self._refresh()
-        self._watched[name] = self._later(to_seconds(wait), lambda: self._ask(name, after))
+        self._watched[name] = _later(wait, lambda: self._ask(name, after))
 
     def _refresh(self) -> None:
         """Watch exactly the names wanted, and notify the machines of the seeds if they changed."""
@@ -227,17 +227,15 @@ class Discovery:
             return False
         return address != self.driver.transport.address
 
-    def _later(self, wait_s: float, then: Callable[[], None]) -> asyncio.TimerHandle:
-        handle = asyncio.get_running_loop().call_later(wait_s, then)
-        now = asyncio.get_running_loop().time()
-        self._timers = [timer for timer in self._timers if not timer.cancelled() and timer.when() > now]
-        self._timers.append(handle)
-        return handle
-
     def _close(self) -> None:
         self._closed = True
-        for timer in self._timers:
-            timer.cancel()
+        for timer in (self._file_watch, *self._watched.values()):
+            if timer is not None:
+                timer.cancel()
+
+
+def _later(wait: Duration, then: Callable[[], None]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(to_seconds(wait), then)
 
 
 def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:

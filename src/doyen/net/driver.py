@@ -355,7 +355,7 @@ class Driver:
         self.failure = error
         try:
             if self._on_failure is not None:
-                self._on_failure(error)  # First of all: whoever acts as leader because of this node must stop.
+                self._on_failure(error)  # First of all: a body that acts as leader must stop.
         finally:
             self.close()
 
@@ -376,8 +376,7 @@ class Driver:
 
     def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
         self.refused[error.reason] += 1
-        # Whoever is new here is unproven for a moment, and whoever has a new name is sent what was for the one before
-        # it; that is no reason to worry anybody.
+        # A newcomer is unproven for a moment, and a member with a new name gets what was for its old one: no news.
         level = logging.DEBUG if error.reason in ("unproven", "addressee") else logging.WARNING
         self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)
 

@@ -44,7 +44,7 @@ _KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, s
 
 
 class LinkConfig(Config, frozen=True, kw_only=True):
-    """How members hold on to their leader."""
+    """Says how members hold on to their leader."""
 
     settle: Annotated[Wait, Doc("How long somebody leads before members connect. Short: more connections.")] = ms(200)
     hello_timeout: Annotated[Timeout, Doc("The wait for a connection and its hello.")] = seconds(2)
@@ -369,7 +369,7 @@ class Link(asyncio.Protocol):
         self._over = True
         if not self.greeted.done():
             self.greeted.set_exception(ConnectionResetError("dropped before its hello"))
-            self.greeted.exception()  # Whoever waits gets it; if nobody does, that is no news.
+            self.greeted.exception()  # A waiting task gets it; without one, that is no news.
         if not self.ended.done():
             self.ended.set_result(broken)
         if self._leader is None and self._established:

@@ -43,7 +43,7 @@ class Namesake(Struct, frozen=True, array_like=True, tag="N"):
 
 
 class Arrival(NamedTuple):
-    """Where and when a datagram came."""
+    """The source of a datagram, our own address, and the instant at which it came."""
 
     source: Address
     ours: Address
@@ -51,7 +51,7 @@ class Arrival(NamedTuple):
 
 
 class Judgement(Struct, frozen=True):
-    """What is to be done with a datagram, and about it."""
+    """Says whether a datagram is heard, and what is done about the process that sent it."""
 
     heard: bool
     reason: str = ""  # Why it is not heard: the name under which that is counted.
@@ -90,7 +90,7 @@ class Namesakes:
         self._rivalries: OrderedDict[NodeId, _Rivalry] = OrderedDict()
 
     def is_settled(self, name: NodeId, incarnation: Incarnation, known: Incarnation | None) -> bool:
-        """Whether that name has one incarnation as far as is known, and is not ours: nearly all datagrams."""
+        """Whether a name is not ours and has one known incarnation; that holds for nearly all datagrams."""
         return known in (None, incarnation) and name != self._me and name not in self._rivalries
 
     def judge(self, name: NodeId, incarnation: Incarnation, known: Incarnation | None, came: Arrival) -> Judgement:

@@ -67,7 +67,7 @@ _NEVER_SAID: Final[_Said] = (-AGAIN_S, b"", None)
 
 
 class Opened(NamedTuple):
-    """What came of a packet: a datagram for the codec, or packets to be sent back where it came from, or nothing."""
+    """The content of a packet: a datagram for the codec, or packets to be sent back to its source, or nothing."""
 
     datagram: bytes | None
     answers: tuple[bytes, ...] = ()

@@ -1,4 +1,4 @@
-"""What must survive a crash: who this node is, and what its machines promised.
+"""Keeps on the disk what must survive a crash: the identity of a node, and what its machines promised.
 
     directory = identity.state   who it is, how often it has started, which records there must be
                 CHANNEL.state    one per machine that promises
@@ -32,7 +32,7 @@ _RECORD_MAX: Final = 1 << 20
 
 
 class Identity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who a node is, in its own directory."""
+    """The identity of a node, kept in its own directory."""
 
     name: str
     incarnation: int = 0  # The last one; each is greater than the one before, whatever the wall clock says.

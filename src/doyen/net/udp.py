@@ -18,9 +18,10 @@ import errno
 import ipaddress
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, Final, TypeAlias, cast
 
 from msgspec import Meta
 
@@ -155,13 +156,23 @@ class _Ear(asyncio.DatagramProtocol):
         self._owner.refused_count += 1
 
 
-def _unicast_socket(config: UdpConfig) -> socket.socket:
-    family = _family(config.bind.host)
-    index = 0 if config.multicast is None else _interface_index(config)
+@contextmanager
+def _opened(family: socket.AddressFamily, purpose: str) -> Iterator[socket.socket]:
+    """Make a socket, and close it again if it cannot be prepared for its purpose."""
     made = socket.socket(family, socket.SOCK_DGRAM)
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        yield made
+    except OSError as error:
+        made.close()
+        raise TransportError(f"{purpose}: {advice_on(error)}") from None
+
+
+def _unicast_socket(config: UdpConfig) -> socket.socket:
+    family = _family(config.bind.host)
+    index = 0 if config.multicast is None else _interface_index(config)
+    with _opened(family, f"cannot listen on {config.bind}") as made:
         _bind(made, config.bind)
         if config.multicast is not None:
             if family == socket.AF_INET:
@@ -172,9 +183,6 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, config.ttl)
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-    except OSError as error:
-        made.close()
-        raise TransportError(f"cannot listen on {config.bind}: {advice_on(error)}") from None
     return made
 
 
@@ -195,11 +203,8 @@ def _bind(made: socket.socket, address: Address) -> None:
 def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
     family = _family(group.host)
     index = _interface_index(config)
-    made = socket.socket(family, socket.SOCK_DGRAM)
-    try:
-        made.setblocking(False)
+    with _opened(family, f"cannot join multicast {group} on {config.interface or config.bind.host}") as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         # Bound to the group: nothing else at this port reaches us.
         made.bind((group.host, group.port) if family == socket.AF_INET else (group.host, group.port, 0, index))
         if family == socket.AF_INET:
@@ -210,11 +215,6 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
             with socket.socket(family, socket.SOCK_DGRAM) as probe:  # Sends nothing, but asks for the route.
                 probe.connect((group.host, group.port, 0, index))
-    except OSError as error:
-        made.close()
-        raise TransportError(
-            f"cannot join multicast {group} on {config.interface or config.bind.host}: {advice_on(error)}"
-        ) from None
     return made
 
 
@@ -276,18 +276,17 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
+_ADVICE: Final = {
+    errno.EADDRNOTAVAIL: "this machine has no such address (see `ip address`)",
+    errno.EADDRINUSE: "the port is taken: choose another, or 0 for any free one",
+    errno.EACCES: "not permitted: choose a port above 1023",
+    errno.ENODEV: "no interface there can multicast: name one that can (see `ip maddress`)",
+    errno.ENETUNREACH: (
+        "no route: Linux has no IPv6 multicast on loopback; name an interface that can (see `ip maddress`)"
+    ),
+}
+
+
 def advice_on(error: OSError) -> str:
     """Return why an address cannot be listened on, and what to do."""
-    match error.errno:
-        case errno.EADDRNOTAVAIL:
-            return "this machine has no such address (see `ip address`)"
-        case errno.EADDRINUSE:
-            return "the port is taken: choose another, or 0 for any free one"
-        case errno.EACCES:
-            return "not permitted: choose a port above 1023"
-        case errno.ENODEV:
-            return "no interface there can multicast: name one that can (see `ip maddress`)"
-        case errno.ENETUNREACH:
-            return "no route: Linux has no IPv6 multicast on loopback; name an interface that can (see `ip maddress`)"
-        case _:
-            return str(error)
+    return _ADVICE.get(error.errno or 0, str(error))

@@ -61,7 +61,7 @@ class Agent:
             self.udp.check_peer(seed)
         check(config)
         self.attached = Attachments()
-        #: Asked for a score, by channel and number; None: the configured standing is the answer.
+        # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
@@ -118,7 +118,7 @@ class Agent:
 
     @property
     def address(self) -> Address | None:
-        """Where others reach this process, once it listens; None where only they can tell."""
+        """Return where others reach this process, once it listens; None where only they can know."""
         heard = self.driver.transport.address
         if self.config.advertise:
             given = parse_address(self.config.advertise, default_port=heard.port)
@@ -130,7 +130,7 @@ class Agent:
 
     @property
     def reign(self) -> Reign | None:
-        """The group's own election, if it has one."""
+        """Return the group's own election, if it has one."""
         return self.stack.reigns.get("")
 
     def add_election(self, name: str, kind: ElectionKind) -> Reign:
@@ -149,12 +149,12 @@ class Agent:
             self.driver.tell(ScoreGiven(number, value), channel=channel)
 
     async def leave(self) -> None:
-        """In order: whoever leads says so, then the membership, then silence; what waits for the disk gets its time."""
+        """Leave in order: first the elections, then the membership; records on their way to the disk get time."""
         driver = self.driver
         try:
             if driver.running:
                 for channel, port in driver.host.ports.items():
-                    if channel != MEMBERSHIP and LeaveGroup in port.handlers:
+                    if channel != MEMBERSHIP and LeaveGroup in port.machine.HEARS:
                         driver.tell(LeaveGroup(), channel=channel)
                 if self.stack.membership is not None:
                     driver.tell(LeaveGroup(), channel=MEMBERSHIP)
@@ -247,12 +247,12 @@ def udp_config(config: NodeConfig) -> UdpConfig:
 
 
 def default_name() -> str:
-    """An identity per process."""
+    """Return a name that no other process of this network has."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}"
 
 
 def _address_towards(seed: Address) -> str | None:
-    """This machine's address on the way to the seed; nothing is sent."""
+    """Return this machine's address on the way to the seed; nothing is sent."""
     family = socket.AF_INET6 if ":" in seed.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

@@ -1,4 +1,4 @@
-"""What is given to `join`, looked at before it is taken for a configuration."""
+"""Checks the arguments of `join` before they become a configuration."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

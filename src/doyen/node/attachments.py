@@ -1,4 +1,4 @@
-"""What a running node has besides its machines: a seal, a hold on its leader, ways to find others, HTTP."""
+"""The parts of a running node besides its machines: a seal, a link to its leader, discovery, HTTP."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Attachments(Struct):
-    """What is attached, for whoever wants to look at it; all of it ends with the driver."""
+    """The parts that are attached to a running driver; all of them end with it."""
 
     link: Any = None
     discovery: Any = None
@@ -29,7 +29,7 @@ class Attachments(Struct):
 
 
 def check(config: NodeConfig) -> None:
-    """Raises `ConfigError` for what could not be attached later."""
+    """Raise `ConfigError` for what could not be attached later."""
     if config.http:
         from doyen.node.http import http_place
 
@@ -42,7 +42,7 @@ def check(config: NodeConfig) -> None:
 
 
 def seal_of(config: NodeConfig) -> Seal | None:
-    """Before the driver is made; PyNaCl is loaded only where there is a key."""
+    """Return the seal of a node with a key, before its driver is made; PyNaCl is loaded only then."""
     if not config.key_file:
         return None
     from doyen.net.keys import load_keyring
@@ -70,7 +70,7 @@ def grown(recorder: "Recorder | None", what: Mapping[str, str], build: Callable[
 async def attach(
     driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None" = None
 ) -> Attachments:
-    """Once the driver runs."""
+    """Attach what the configuration asks for, once the driver runs."""
     made = Attachments()
     # Before anything is awaited: others call already.
     made.discovery = _discovery(driver, stack, config, address, recorder)
@@ -92,7 +92,7 @@ async def attach(
 
 
 def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: Sequence[str]) -> list[str]:
-    """All seeds of a running node, with these among them from now on: names are looked up, nothing forgets them."""
+    """Give a running node further seeds, which it keeps until it ends; return all that it has."""
     if made.discovery is None:
         made.discovery = _discover(driver, config)
     made.discovery.add(seeds)
@@ -102,7 +102,7 @@ def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: S
 def _discovery(
     driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None"
 ) -> Any:
-    """Only where there is something to find: names, a file, or members that do not multicast themselves."""
+    """Begin discovery where there is something to find: names, a file, or members that do not multicast themselves."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
         return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
-BODY_PATIENCE_S: Final = 5.0  # Bodies that were cancelled get so long to end before the others are told.
+BODY_PATIENCE_S: Final = 5.0  # How long cancelled bodies may take to end before the others are notified.
 
 
 class Term:
@@ -41,7 +41,7 @@ class Term:
 
     @property
     def number(self) -> int:
-        """Of this reign.  A fence only with a quorum election (Pole) or an engine."""
+        """Return the number of this reign; it is a fence only with a quorum election (Pole) or an engine."""
         return self._term.number
 
     @property
@@ -50,7 +50,7 @@ class Term:
 
     @property
     def lost(self) -> bool:
-        """By the clock alone, where there is a lease: true at once when it lapses, whatever the timers do."""
+        """Whether leadership is over; where there is a lease, the clock alone decides, whatever the timers do."""
         return bool(self._lost) or not self._campaign.holds(self._term)
 
     @property
@@ -58,7 +58,7 @@ class Term:
         return self._lost or ("lease over" if self.lost else "")
 
     def check(self) -> None:
-        """Raises `LeadershipLost` if it is; call it before every step that only a leader may take."""
+        """Raise `LeadershipLost` if leadership is over; call it before every step that only a leader may take."""
         if self.lost:
             raise LeadershipLost(self._term.number, self.reason)
 
@@ -98,7 +98,7 @@ class Term:
         return stopped
 
     def end(self, reason: str) -> None:
-        """The reign is over: whoever acts on it is stopped."""
+        """End this leadership, and stop its body."""
         if not self._lost:
             self._lost = reason
             if not self._campaign.awaits(self._task):
@@ -107,7 +107,7 @@ class Term:
                 self.on_end()
 
     def release(self) -> None:
-        """Its body is done, wherever that ran."""
+        """Note that its body is done, wherever that ran."""
         self._campaign.ended(self)
 
     def _stop(self, reason: str) -> None:
@@ -117,14 +117,14 @@ class Term:
 
 
 class Leading:
-    """`node.lead()`: waits on entering, raises `LeadershipLost` if it ends before its body does."""
+    """Waits to be elected on entering, and raises `LeadershipLost` if leadership ends before its body."""
 
     def __init__(self, campaign: "Campaign", timeout_s: float | None) -> None:
         self._campaign, self._timeout_s = campaign, timeout_s
         self._term: Term | None = None
 
     async def win(self) -> Term:
-        """Waits, and no more."""
+        """Wait until this node is elected; raise `TimeoutError` if that takes too long."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._campaign.won()
@@ -154,7 +154,7 @@ class Campaign:
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
         self._askers: set[asyncio.Task[object] | None] = set()  # Who wait for bodies to end.
-        #: Awaited before others are told: who acts on this leadership stops before the next one begins (decision 72).
+        # Awaited before others are notified: what acts on this leadership stops before the next begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 
@@ -168,7 +168,7 @@ class Campaign:
         return self._node.running and self._reign.is_leader(self._node.clock())
 
     def leader(self) -> str | None:
-        """Whom this node names."""
+        """Return the leader that this node names."""
         return self._reign.leader
 
     @property
@@ -176,15 +176,15 @@ class Campaign:
         return self._reign.term
 
     def lease_until(self) -> Instant | None:
-        """Until when this node may act without hearing anything further, on `CLOCK_BOOTTIME`; None: no lease."""
+        """Return the end of the lease on `CLOCK_BOOTTIME`, if nothing further is heard; None: there is no lease."""
         return self._reign.lease_until()
 
     def lead(self, timeout: str | float | None = None) -> Leading:
-        """Waits until this node is elected (or `TimeoutError`); its body is cancelled when leadership is lost."""
+        """Wait until this node is elected (or `TimeoutError`); the body is cancelled when leadership is lost."""
         return Leading(self, None if timeout is None else to_seconds(parse_duration(timeout)))
 
     async def terms(self) -> AsyncGenerator[Term, None]:
-        """Campaigns for ever; each pass is one leadership.  Ends when the node leaves."""
+        """Yield one leadership after another, until the node leaves."""
         done: TermId | None = None
         while True:
             try:
@@ -197,7 +197,7 @@ class Campaign:
             done = term._term if not term.lost else None  # Who comes back while it still leads waits for the next.
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
-        """Gives leadership up, to the best of the others or to `to`, and does not contend for so long.
+        """Give leadership up, to the best of the others or to `to`, and do not contend again before `cooldown` is over.
 
         Returns once this node no longer leads; nothing happens if it did not.
         """
@@ -211,7 +211,7 @@ class Campaign:
             return
         machine.check_heir(target)
         with self.asked():
-            if self._handover is None:  # A task of its own, for whoever asks may be stopped by it.
+            if self._handover is None:  # A task of its own, for it may stop the one that asks.
                 self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
             await asyncio.shield(self._handover)
 
@@ -231,7 +231,7 @@ class Campaign:
             self.wake()
 
     async def stop_acting(self) -> None:
-        """Before others are told: whoever acts on this leadership has stopped when this returns, and nobody begins."""
+        """Stop all bodies of this leadership and let none begin, before others are notified."""
         self._handing_over = True
         if self.before_handing_over is not None:
             await self.before_handing_over()
@@ -281,7 +281,7 @@ class Campaign:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """To end its bodies: one that asks itself is not waited for, and stopped once it has its answer."""
+        """Note that the present task asks for an end: its own body is stopped last, and not waited for."""
         asking = asyncio.current_task()
         self._askers.add(asking)
         self.wake()
@@ -297,7 +297,7 @@ class Campaign:
         return task in self._askers
 
     async def bodies_ended(self) -> None:
-        """Those that run in tasks; not for ever."""
+        """Wait for the bodies that run in tasks, for `BODY_PATIENCE_S` at most."""
         try:
             async with asyncio.timeout(BODY_PATIENCE_S):
                 while any(term._task is not None and not self.awaits(term._task) for term in self._active):
@@ -311,7 +311,7 @@ class Campaign:
                 timer.cancel()
 
     def stir(self, reason: str = "") -> None:
-        """Something was told: terms that are over end, whoever waits looks again."""
+        """End the terms that are over, and wake the tasks that wait for a change."""
         if self._active and not self.is_leader:
             why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
             for term in tuple(self._active):
@@ -320,13 +320,13 @@ class Campaign:
         self._watch_lease()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Wake the tasks that wait for a change."""
         for waiting in tuple(self._waiting):
             if not waiting.done():
                 waiting.set_result(None)
 
     def _watch_lease(self) -> None:
-        """Looks again when the lease would end: a body must stop by then, heard or not heard."""
+        """Set a timer for the end of the lease: a body must stop by then, whatever is heard."""
         if self._lease_watch is not None:
             self._lease_watch.cancel()
             self._lease_watch = None

@@ -1,4 +1,4 @@
-"""What one node is: its group, how it hears others, who is here, who leads.  One Struct for all ways to say it."""
+"""The configuration of a node: one Struct for Python, TOML, the environment and flags."""
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -150,7 +150,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             raise ConfigError(error.complaint, field="elections") from None
 
     def named_elections(self) -> dict[str, str]:
-        """`mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
+        """Return the kinds of named elections: `mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
         own = "hybrid" if self.election == "none" else self.election
         return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
 
@@ -193,15 +193,15 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         return tuple(parse_address(seed, default_port=DEFAULT_PORT) for seed in self.seeds)
 
     def numeric_seeds(self) -> tuple[Address, ...]:
-        """Those that need no looking up."""
+        """Return the seeds that need no looking up."""
         return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
 
     def looks_for_others(self) -> bool:
-        """Otherwise it is alone, unless others have it as a seed."""
+        """Whether this node looks for others; if not, it is alone unless others have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self) -> Address:
-        """As given; else loopback, unless there are seeds elsewhere: then every interface, at the usual port."""
+        """Return the address given; else loopback, or every interface at the usual port if seeds are elsewhere."""
         if self.bind:
             return parse_address(self.bind)
         seeds = self.seed_addresses()
@@ -219,7 +219,7 @@ def _check_address(field: str, text: str) -> None:
 
 
 def meta_of(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`zone=eu` → {"zone": "eu"}."""
+    """Return pairs as a mapping: `zone=eu` → {"zone": "eu"}."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -39,7 +39,7 @@ def runtime_dir() -> Path:
 
 
 def runtime_dirs() -> list[Path]:
-    """Where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
+    """Return where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
     if os.environ.get("DOYEN_RUNTIME_DIR"):
         return [runtime_dir()]
     user = os.getuid()
@@ -56,7 +56,7 @@ def _safe(text: str) -> str:
 
 
 class Control:
-    """The server; it ends with the node's driver."""
+    """The server's end; it closes with the node's driver."""
 
     def __init__(self, node: "Node", path: Path) -> None:
         self._node, self.path = node, path
@@ -65,7 +65,7 @@ class Control:
 
     @classmethod
     async def attach(cls, node: "Node") -> "Control | None":
-        """None where there is no place for a socket: a node must run without it, too."""
+        """Open a node's socket; return None where there is no place for one, for a node must run without it, too."""
         path = socket_path(node.config.group, node.agent.name)
         try:
             _make_private(path.parent)
@@ -195,7 +195,7 @@ class Control:
 
 
 def _make_private(directory: Path) -> None:
-    """Ours alone: whoever could replace the socket could pretend to be the node."""
+    """Make a directory that only this user can write: another who replaced the socket could pretend to be the node."""
     base = directory.parent
     for made in (base, directory):
         made.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def _answers(path: Path) -> bool:
 
 
 def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
-    """The nodes of this user on this machine that answer: (group, socket)."""
+    """Return the nodes of this user on this machine that answer, as (group, socket)."""
     found = []
     pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
     for place in runtime_dirs():
@@ -233,12 +233,12 @@ def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
 
 
 def find_node(group: str | None, name: str | None) -> Path:
-    """One that is meant; else an error that says which there are."""
+    """Return the first node that fits; raise an error that says which there are if none does."""
     return find_nodes(group, name)[0]
 
 
 def find_nodes(group: str | None, name: str | None) -> list[Path]:
-    """All that are meant, of one group."""
+    """Return all nodes that fit, which must be of one group."""
     nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == _safe(name)]
     groups = {found for found, _ in nodes}
     if not nodes:
@@ -258,7 +258,7 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
 
 
 def _closed(place: Path, group: str | None) -> Path | None:
-    """Of that place and its groups' folders, one that this user cannot look into."""
+    """Return a folder, of that place and its groups, that this user cannot look into."""
     inside = list(place.iterdir()) if os.access(place, os.R_OK) else []
     for folder in (place, *([place / _safe(group)] if group else inside)):
         if os.access(folder, os.F_OK) and not os.access(folder, os.R_OK | os.X_OK):
@@ -267,7 +267,7 @@ def _closed(place: Path, group: str | None) -> Path | None:
 
 
 def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
-    """One question, one answer."""
+    """Ask a node one question, and return its answer."""
     try:
         with _connected(path, timeout_s) as line, line.makefile("rb") as answers:
             line.sendall(msgspec.json.encode({"do": do, **fields}) + b"\n")
@@ -287,7 +287,7 @@ def ask(path: Path, do: str, *, timeout_s: float = 10.0, **fields: Any) -> Any:
 
 
 def watch(path: Path) -> Any:
-    """Events, one after another, as they are told."""
+    """Yield the events of a node as they happen."""
     with _connected(path, None) as line:
         line.sendall(b'{"do":"watch"}\n')
         with line.makefile("rb") as events:

@@ -1,4 +1,4 @@
-"""What happens in a group, as values; and a bounded queue that drops the oldest and says so."""
+"""Events of a group as values, and a bounded queue that drops the oldest and says so."""
 
 import asyncio
 from collections import deque
@@ -51,7 +51,7 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
     software: str = ""
     meta: Mapping[str, str] = {}
     suspected_by: tuple[str, ...] = ()
-    refute_within_s: float | None = None  # suspected: so long it may still refute.
+    refute_within_s: float | None = None  # suspected: for how long it may still refute.
     rtt_s: float | None = None  # Between this node and that one, smoothed; None: nothing here pings it.
     me: bool = False
     leads: bool = False
@@ -72,7 +72,7 @@ class Subscription:
         self._stir()
 
     def close(self) -> None:
-        """No more will come; what waits is still read."""
+        """End the subscription; events that wait are still read."""
         self._closed = True
         self._stir()
 

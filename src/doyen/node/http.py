@@ -63,7 +63,7 @@ _TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request ha
 
 
 class Http:
-    """`await Http.attach(...)` is all; it ends with the driver."""
+    """The HTTP server of a node, from `Http.attach` until the driver closes."""
 
     def __init__(self, driver: Driver, stack: Stack, token: str, link: Any) -> None:
         self.driver, self.stack = driver, stack
@@ -79,7 +79,7 @@ class Http:
 
     @classmethod
     async def attach(cls, driver: Driver, stack: Stack, where: str, *, token: str = "", link: Any = None) -> "Http":
-        """`where` is host:port or unix:PATH.  Raises `ConfigError` for an open place without a token."""
+        """Serve at host:port or unix:PATH.  Raises `ConfigError` for a place that others reach without a token."""
         place = http_place(where, token)
         http = cls(driver, stack, token, link)
         try:
@@ -125,7 +125,7 @@ class Http:
         task.add_done_callback(lambda done: self._connections.pop(done, None))
 
     def _displace_oldest(self) -> None:
-        """Of those that do not watch: a request takes a moment, so whoever has been here longest says nothing."""
+        """Drop the oldest connection that does not watch: a request takes a moment, so that one says nothing."""
         oldest = next(task for task, writer in self._connections.items() if writer not in self._watchers)
         self._connections.pop(oldest).transport.abort()
         oldest.cancel()
@@ -154,11 +154,11 @@ class Http:
             pass
         finally:
             writer.close()
-            if writer.transport.get_write_buffer_size():  # Whoever does not read it would hold the socket for ever.
+            if writer.transport.get_write_buffer_size():  # One who does not read it would hold the socket.
                 asyncio.get_running_loop().call_later(REQUEST_S, writer.transport.abort)
 
     async def _respond(self, connection: h11.Connection, writer: asyncio.StreamWriter, request: h11.Request) -> bool:
-        """Says the answer; True if the connection goes on as a stream of events."""
+        """Write the answer; return True if the connection goes on as a stream of events."""
         try:
             target = urlsplit(request.target.decode("ascii", "replace"))
         except ValueError:
@@ -172,7 +172,7 @@ class Http:
         return False
 
     def _refusal(self, request: h11.Request) -> Answer | None:
-        """Why this is not answered; None if it is."""
+        """Return why a request is refused; None if it is answered."""
         headers = dict(request.headers)
         host = headers.get(b"host", b"").decode("ascii", "replace")
         if request.method not in (b"GET", b"HEAD"):
@@ -252,7 +252,7 @@ class Http:
             self._watchers.discard(writer)
 
     def _present(self) -> list[tuple[str, dict[str, Any]]]:
-        """What a watcher must know to begin with; `present` says that whatever it was told before is over."""
+        """Return the events that a new watcher gets; `present` says that everything sent before it is void."""
         here = ("present", {"group": self.driver.codec.group, "name": self.driver.host.node})
         reigns = self.stack.reigns.values()
         elected = [
@@ -297,7 +297,7 @@ class Http:
 
 
 def http_place(where: str, token: str) -> Address | Path:
-    """Where to serve; an open place needs a token of at least 16 bytes."""
+    """Return where to serve; a place that others reach needs a token of at least 16 bytes."""
     if where.startswith("unix:"):
         path = Path(where.removeprefix("unix:"))
         if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
@@ -320,7 +320,7 @@ def http_place(where: str, token: str) -> Address | Path:
 
 
 def _is_address(host: str) -> bool:
-    """Of a Host header.  A name is none: the owner of a page elsewhere may let its name point here (DNS rebinding)."""
+    """Whether a Host header is an address: a name may be somebody else's, and point here (DNS rebinding)."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     try:
         ipaddress.ip_address(name.strip("[]"))
@@ -330,7 +330,7 @@ def _is_address(host: str) -> bool:
 
 
 async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """The next one, whole; None at the end.  A short body is passed over."""
+    """Return the next whole request, or None at the end; a short body is passed over."""
     request: h11.Request | None = None
     body_bytes = 0
     while True:
@@ -388,7 +388,7 @@ def _member(member: Member) -> dict[str, Any]:
 
 
 def _remove_stale(path: Path) -> None:
-    """A socket that nobody listens on any more; a living one, or another file, stays."""
+    """Remove a socket that nobody listens on any more; a living one, or another file, stays."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

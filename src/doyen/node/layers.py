@@ -22,7 +22,7 @@ OTHER_VARIABLES: Final = ("DOYEN_CONFIG", "DOYEN_RUNTIME_DIR", "DOYEN_TERM")
 
 
 def variable_name(option: Option) -> str:
-    """`swim.period` → `DOYEN_SWIM_PERIOD`; `announce.listen_timeout` → `DOYEN_LISTEN_TIMEOUT`."""
+    """Return the variable of an option: `swim.period` → `DOYEN_SWIM_PERIOD`, `announce.ttl` → `DOYEN_TTL`."""
     path = option.path[1:] if option.path[0] == UNPREFIXED and len(option.path) > 1 else option.path
     return "DOYEN_" + SINGULAR.get(option.name, "_".join(path)).upper()
 

@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ def number(value: float) -> str:
 
 
 class Meter:
-    """`page()` is the whole exposition."""
+    """Collects the figures of a node; `page()` is the whole exposition."""
 
     def __init__(self, driver: Driver, stack: Stack, link: Any = None) -> None:
         self._driver, self._stack, self._link = driver, stack, link
@@ -50,9 +51,9 @@ class Meter:
         page.add("doyen_info", "gauge", "This node.", (me, 1))
         page.add("doyen_running", "gauge", "1 while the node takes part in its group.", ({}, driver.running))
         self._elections(page)
-        members = _count(member.status.value for member in stack.members())
+        members = Counter(member.status.value for member in stack.members())
         wanted = ("alive", "suspected", "failed", "left")
-        samples = [({"status": status}, float(members.get(status, 0))) for status in wanted]
+        samples = [({"status": status}, float(members[status])) for status in wanted]
         page.add("doyen_members", "gauge", "Members this node knows, by status.", *samples)
         self._network(page)
         self._process(page)
@@ -114,10 +115,3 @@ def resident_bytes() -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _count(values: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for value in values:
-        found[value] = found.get(value, 0) + 1
-    return found

@@ -68,7 +68,7 @@ def join(
     control: bool = True,
     **fields: Unpack[NodeFields],
 ) -> "Node":
-    """A node that is not there yet: `async with` it.  Every field of a configuration file may be given by name too.
+    """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
 
     `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
     key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
@@ -183,7 +183,7 @@ class Node:
             await self.leave()
 
     async def leave(self) -> None:
-        """In order: whoever acts as leader is stopped, the others are told, and then there is silence.
+        """Leave in order: stop the bodies that act as leader, notify the others, then fall silent.
 
         A task of its own does it, for whoever asks may be a body that is stopped by it.
         """
@@ -218,7 +218,7 @@ class Node:
         await asyncio.gather(*others, return_exceptions=True)
 
     def _on_closed(self) -> None:
-        """Silent from here on, whoever wanted that: nobody waits for more."""
+        """End everything that waits for this node, which is silent from here on."""
         forget(self)
         if self._scores is not None:
             self._scores.close()
@@ -268,7 +268,7 @@ class Node:
         )
 
     def check_running(self) -> None:
-        """Raises what says why not."""
+        """Raise an error that says why this node does not run."""
         failure = self.agent.driver.failure
         if failure is not None:
             raise TransportError(f"this node has failed: {failure}") from failure
@@ -285,7 +285,7 @@ class Node:
 
     @property
     def failure(self) -> BaseException | None:
-        """What stopped this node, if something did: a bug, or its disk."""
+        """Return what stopped this node, if something did: a bug, or its disk."""
         return self.agent.driver.failure
 
     # Who is here.
@@ -300,11 +300,11 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where this process listens."""
+        """Return where this process listens."""
         return str(self.agent.driver.transport.address)
 
     def members(self) -> list[MemberInfo]:
-        """As this node believes, itself included; those that failed or left are shown for a while."""
+        """Return the members that this node knows, itself included; those that failed or left stay for a while."""
         stack, now = self.agent.stack, self.clock()
         leaders = {reign.leader for name, reign in stack.reigns.items() if name == ""}
         shown = []
@@ -333,14 +333,14 @@ class Node:
         return shown
 
     async def tell(self, meta: Mapping[str, str]) -> None:
-        """What the others should know of this process from now on: at most 512 bytes, gossiped to all."""
+        """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
         check_words(meta)
         if NOTES not in self.agent.stack.machines:
             raise LocalProtocolError("no membership carries it: join with membership='swim'")
         self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """From now on, until the node stops; a reader that is too slow loses the oldest, and is told how many."""
+        """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
         subscription = Subscription()
         if self.agent.driver.running:
             self._subscriptions.add(subscription)
@@ -351,7 +351,7 @@ class Node:
     # Who leads: the group's own election.
 
     def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
-        """A named election of this group; begun here if it is not yet, of the group's own kind unless said."""
+        """Return a named election of this group; begin it here if need be, of the group's own kind by default."""
         if isinstance(election, Choice) and election.given():
             raise ConfigError(f"{election!r}: a node's timers are given when it joins; here {election.kind!r} will do")
         kind = election.kind if isinstance(election, Choice) else election
@@ -414,11 +414,11 @@ class Node:
 
     @property
     def round_trip_s(self) -> float | None:
-        """The mean round trip of the membership's pings."""
+        """Return the mean round trip of the membership's pings."""
         return self.agent.round_trip_s
 
     def explain(self, election: str = "") -> Explanation:
-        """Why this one leads, in words."""
+        """Explain in words why the present leader leads."""
         if election not in self.agent.stack.reigns:
             raise LocalProtocolError(f"this node takes part in no election {election!r}")
         return explain(self, self.agent.stack.reigns[election])
@@ -428,7 +428,7 @@ class Node:
             subscription.put(event)
 
     def _on_failure(self, error: BaseException) -> None:
-        """First of all: whoever acts as leader on this node's word must stop."""
+        """End every leadership first of all: its bodies must stop."""
         self.ended.set()
         for campaign in self._campaigns.values():
             for term in tuple(campaign._active):

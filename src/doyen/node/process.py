@@ -1,4 +1,4 @@
-"""The process of `doyen agent`: a node that reports what it sees as JSON lines until it is told to end."""
+"""The process of `doyen agent`: a node that reports what it sees as JSON lines until a signal ends it."""
 
 import asyncio
 import os
@@ -85,4 +85,4 @@ class Reporter:
         try:
             os.write(sys.stdout.fileno(), encode_told(told))
         except OSError:
-            self.node.ended.set()  # Whoever listened is gone.
+            self.node.ended.set()  # The reader is gone.

@@ -1,4 +1,4 @@
-"""What a node's machines are built from, as data; and the same machines again, from that data."""
+"""Turns what a node's machines are built from into data, and builds the same machines from that data."""
 
 import os
 from typing import Any, TypeVar

@@ -59,18 +59,18 @@ class Reign:
 
     @property
     def status(self) -> str:
-        """The machine's own word for where it stands, or ours."""
+        """Return the machine's own word for where it stands, or ours."""
         stage = "" if self.machine is None else self.machine.stage
         return stage or ("leading" if self.mine is not None else "following" if self.term is not None else "waiting")
 
     @property
     def expected(self) -> NodeId | None:
-        """Whom this node names, or will name if nobody better is heard: some machines name one while they wait."""
+        """Return the leader that this node names, or will name if nobody better is heard while its machine waits."""
         named = self.machine.named if self.machine is not None and self.machine.stage else None
         return named or self.leader
 
     def lease_until(self) -> Instant | None:
-        """Until when this node may act without hearing anything further; None: the election gives no lease."""
+        """Return the end of the lease, if nothing further is heard; None where the election gives no lease."""
         return None if self.machine is None else self.machine.lease_until()
 
     def is_leader(self, now: Instant) -> bool:

@@ -1,4 +1,4 @@
-"""How good a leader this process would be: a number, a function of nothing, or several in order of priority."""
+"""Scores say how good a leader this process would be: a number, a function, or several in order of priority."""
 
 import asyncio
 import inspect
@@ -20,13 +20,13 @@ Score: TypeAlias = float | Plain | Sequence[tuple[Plain, float]]
 PARTS_MAX = 4
 PART_STEPS = 4096  # Classes of one part; four of them are exact in a float.
 
-SCORE_STEP: Final = 0.01  # A score is told anew when it has changed by this part, so that jitter makes no traffic.
-FIRST_PATIENCE_S: Final = 1.0  # A node that joins waits so long for its first score.
+SCORE_STEP: Final = 0.01  # A score is sent again when it has changed by this share, so that jitter makes no traffic.
+FIRST_PATIENCE_S: Final = 1.0  # How long a node that joins waits for its first score.
 EVERY_MIN: Final[Duration] = 1_000_000
 
 
 def composite(*parts: tuple[Plain, float]) -> Callable[[], Awaitable[float]]:
-    """Several scores as one: the first decides, in classes of its width; the next among equals, and so on.
+    """Combine scores: the first decides, in classes of its width; the next among equals, and so on.
 
     `composite((free_memory_gb, 4), (free_cores, 1))`: most memory, by steps of 4 GB, then most cores.
     A part is counted from 0 up to 4095 classes; what is below is 0, what is above the last.
@@ -55,7 +55,7 @@ async def measured(score: float | Plain) -> float:
 
 
 def as_function(score: Score | None) -> Plain | None:
-    """Whatever was given, as a function to ask now and then."""
+    """Return the score that was given as a function."""
     if score is None or callable(score):
         return score
     if isinstance(score, int | float):
@@ -70,7 +70,7 @@ def as_function(score: Score | None) -> Plain | None:
 
 
 class Scorekeeper:
-    """Asks the application's function, never twice at once, and tells what it said.
+    """Asks the application's function, never twice at once, and passes on what it said.
 
     `tell(value)` is for all elections, `answer(channel, number, value)` for one that asked.
     """
@@ -93,7 +93,7 @@ class Scorekeeper:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns with the first score, or without it if that takes long."""
+        """Return with the first score, or without it after `FIRST_PATIENCE_S`."""
         first = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(first))
         try:
@@ -129,7 +129,7 @@ class Scorekeeper:
                     await self._wake.wait()
 
     async def _measure(self) -> float | None:
-        """None where the application's function fails: an election must not stop for it."""
+        """Return the score, or None where the application's function fails: an election must not stop for it."""
         try:
             value = await measured(self._score)
             if not -STANDING_MAX <= value <= STANDING_MAX:

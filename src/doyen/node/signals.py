@@ -1,4 +1,4 @@
-"""What SIGTERM and Ctrl-C do to a command that has something to put in order first."""
+"""SIGTERM and Ctrl-C for a command that has something to put in order first."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def on_ending_signal(end: Callable[[], None]) -> None:
-    """Calls `end` at the first such signal.  Later ones are ignored until the process is gone.
+    """Call `end` at the first SIGTERM or Ctrl-C; later ones are ignored until the process is gone.
 
     `timeout` signals its child and then the child's whole group; were the second to find no handler any more, a
     process that had ended in good order would be reported as killed.

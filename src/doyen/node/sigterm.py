@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-#: Begins to leave, from a signal handler, and calls what it is given once it has left; both on the main thread.
+# Begins to leave, from a signal handler, and calls what it is given once it has left; both on the main thread.
 Leave = Callable[[Callable[[], None]], None]
 
 _leaving: dict[object, Leave] = {}
@@ -19,7 +19,7 @@ _asked = False
 
 
 def leave_on_sigterm(node: object, leave: Leave) -> None:
-    """Until `forget(node)`."""
+    """Have `leave` called at SIGTERM, until `forget(node)`."""
     global _process, _asked
     if threading.current_thread() is not threading.main_thread():
         return  # Only the main thread may set handlers: somebody else's business.

@@ -1,4 +1,4 @@
-"""From a configuration to machines: who is here, who ought to lead, who leads.
+"""Builds machines from a configuration: membership, scores and elections.
 
     membership ──ViewChanged──▶ notes      (scores, and what members say of themselves)
                └─ViewChanged──▶ missing ──MissingEstimated──▶ election
@@ -44,7 +44,7 @@ INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """Where a stack stands: a driver on real sockets, or a node of the simulator."""
+    """The place of a stack: a driver on real sockets, or a node of the simulator."""
 
     node: NodeId
     incarnation: Incarnation
@@ -82,7 +82,7 @@ class Stack:
         return self._by_channel.get(channel)
 
     def members(self) -> list[Member]:
-        """The view; without a membership those that this node knows of by the election: itself and the leader."""
+        """Return the members of the view; without a membership, this node and the leaders that its elections name."""
         if self.view is not None:
             return sorted(self.view.members.values(), key=lambda member: member.node)
         site = self.site
@@ -113,7 +113,7 @@ class Stack:
         notes = self.machines.get(NOTES)
         return None if notes is None else notes.notes.get(node)
 
-    # What is told.
+    # Facts.
 
     def observe(self, channel: str, fact: Any, now: Instant) -> Remark | None:
         """Follow a fact of the node's machines, before anybody else does; return what it is worth saying of it."""

@@ -1,11 +1,11 @@
-"""What an agent tells: one JSON line per fact."""
+"""The output of an agent: one JSON line per event."""
 
 import msgspec
 from msgspec import Struct
 
 
 class Told(Struct, frozen=True, omit_defaults=True):
-    """One line of what an agent tells."""
+    """One line of an agent's output."""
 
     event: str  # started, elected, lost, member, cannot elect, status, stopped
     name: str

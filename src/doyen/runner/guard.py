@@ -27,7 +27,7 @@ from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FOREVER = 1 << 62
-AGAIN = 20_000_000  # What was killed and still lives is killed again, so often.
+AGAIN = 20_000_000  # Nanoseconds after which what was killed and still lives is killed again.
 ASLEEP_MAX = 100_000_000  # No longer: `select` does not count the time that the machine itself was asleep.
 
 
@@ -40,12 +40,12 @@ def prctl(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent ends come to this process."""
+    """Have descendants whose parent ends come to this process."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def descendants(pid: int) -> list[int]:
-    """As the kernel lists them now; one that begins or ends meanwhile may be missing."""
+    """Return the descendants that the kernel lists now; one that begins or ends meanwhile may be missing."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -63,7 +63,7 @@ def code_of(status: int) -> int:
 
 
 def end_descendants() -> None:
-    """Of this process; returns once there is none."""
+    """Kill all descendants of this process; return once there is none."""
     while True:
         for pid in descendants(os.getpid()):
             with suppress(OSError):
@@ -77,7 +77,7 @@ def end_descendants() -> None:
 
 
 class Guard:
-    """Times are CLOCK_BOOTTIME in nanoseconds, the runner's own clock."""
+    """Ends its child, the command, in time.  Times are CLOCK_BOOTTIME in nanoseconds, the runner's own clock."""
 
     def __init__(self, orders: int, words: int, until: int, grace: int, notice: int, margin: int) -> None:
         self.orders, self.words = orders, words
@@ -136,7 +136,7 @@ class Guard:
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
     def all_ended(self) -> bool:
-        """The command, and whatever it left behind, which has no time of its own unless SIGTERM was just sent."""
+        """Whether the command and its descendants have ended; the latter are killed unless SIGTERM was just sent."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.pid:
@@ -184,7 +184,7 @@ class Guard:
             self.kill(signal.SIGCONT)  # One that is stopped would not hear it.
 
     def kill(self, number: int) -> None:
-        """First the command's group at one blow, while its id is surely its own, then who has left it."""
+        """Signal the command's group at once, while its id is surely its own, then those that left the group."""
         if not self.pid:
             return
         if self.code is None:
@@ -206,7 +206,7 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)  # Orde
 
 
 def main(numbers: list[int], command: list[str]) -> int:
-    """The shadow begins, and the guard is its child: whatever that leaves behind, comes to it."""
+    """Run the shadow, with the guard as its child: the processes that the guard leaves behind come to the shadow."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()

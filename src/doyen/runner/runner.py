@@ -81,7 +81,7 @@ class _Runner:
                 return code
 
     async def _guarded(self, node: Node, campaign: Campaign, term: Any, waited_s: float) -> int | None:
-        """The command's own exit code; None if it was stopped because leadership is over."""
+        """Run the command; return its own exit code, or None if it was stopped because leadership is over."""
         ward = self.ward = Ward(self.words, grace=self.grace, lease=self.lease)
         await ward.start(term.number, campaign.lease_until())
         self._say(

@@ -12,7 +12,7 @@ from typing import Final
 from doyen.core.clock import Duration, Instant, ms
 from doyen.runner import guard as _guard
 
-MARGIN: Final[Duration] = ms(60)  # SIGKILL comes so long before the lease ends: to reach every process of the group.
+MARGIN: Final[Duration] = ms(60)  # From SIGKILL to the end of the lease: it must reach every process.
 
 
 class Ward:
@@ -33,7 +33,7 @@ class Ward:
 
     @property
     def notice(self) -> Duration:
-        """How long before the end of a lease SIGTERM is sent: a third of it, or the grace, whichever is less."""
+        """Return how long before the end of a lease SIGTERM is sent: a third of it or the grace, whichever is less."""
         return 0 if self.lease is None else MARGIN + min(self.grace, self.lease // 3)
 
     async def start(self, term: int, until: Instant | None) -> None:
@@ -63,13 +63,13 @@ class Ward:
         self._second = loop.create_task(self._see_to_it())
 
     def extend(self, until: Instant | None) -> None:
-        """The lease was renewed."""
+        """Note that the lease was renewed."""
         if until is not None and until > self._until:
             self._until = until
             self._order(f"until {until}\n")
 
     def stop(self) -> None:
-        """SIGTERM now, SIGKILL after the grace or before the lease ends."""
+        """Have SIGTERM sent now, and SIGKILL after the grace or before the lease ends."""
         self._order("stop\n")
 
     async def ended(self) -> int:
@@ -116,7 +116,7 @@ class Ward:
         self._code.set_result(code)
 
     async def _see_to_it(self) -> None:
-        """By now the guard has ended the command, unless it is stopped itself: then its shadow does."""
+        """Kill the guard when the lease is about to end and it is still there: then its shadow ends the command."""
         while (left := self._until - MARGIN // 2 - _guard.now()) > 0:
             await asyncio.sleep(left / 1e9)
         with suppress(OSError):

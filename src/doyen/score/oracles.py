@@ -1,4 +1,4 @@
-"""Who ought to lead, by an application's own measure.  [POLE §2, §3.3]
+"""Oracles say who ought to lead, by an application's own measure.  [POLE §2, §3.3]
 
 An oracle turns what one server knows (a `Situation`) into its score θ, and says whether more or less of it is better.
 
@@ -26,15 +26,14 @@ from msgspec.structs import replace
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
+from doyen.core.rank import OracleStanding
 from doyen.errors import ConfigError
-
-Standing = tuple[float, ...]  # Greater is better; () is below every measured one.
 
 QUANTUM: Final = 0.001  # Of round trips in ms: 1 µs.
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """What one server knows when it is asked for its score."""
+    """All that one server knows when it is asked for its score."""
 
     me: NodeId
     voters: tuple[NodeId, ...]  # All that are configured, dead or alive.
@@ -59,7 +58,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True):
-    """One score of an oracle: how it is computed, which way is better, and how finely it is told apart."""
+    """One score of an oracle: how it is computed, which way is better, and how finely it is rounded."""
 
     theta: Callable[[Situation], float | None]  # None: too little was measured.
     higher_wins: bool
@@ -84,7 +83,7 @@ class Oracle(Struct, frozen=True):
         """Return θ of the first part, as the paper writes it."""
         return self.parts[0].theta(situation)
 
-    def standing(self, situation: Situation) -> Standing:
+    def standing(self, situation: Situation) -> OracleStanding:
         """Return what elections compare; () if anything that it needs was not measured."""
         found = []
         for part in self.parts:
@@ -106,7 +105,7 @@ def consensus_score(situation: Situation) -> float | None:
 
 
 def mean_latency_score(situation: Situation) -> float | None:
-    """Return θ_l.  Whoever answers no pings is suspected, and its requests do not count.  [POLE Eq. 1]"""
+    """Return θ_l.  A server that answers no pings is suspected, and its requests do not count.  [POLE Eq. 1]"""
     consensus = consensus_score(situation)
     if consensus is None:
         return None
@@ -150,7 +149,7 @@ ROTATING: Final = Oracle("rotating", (Part(rotating_score, True, 1.0),))
 ORACLES: Final[dict[str, Oracle]] = {
     oracle.name: oracle for oracle in (HISTORY, REQUEST, CONSENSUS, LATENCY, WORST_CASE, ROTATING)
 }
-#: Which of them compare what pings measure.
+# Which of them compare what pings measure.
 MEASURED: Final = frozenset({"consensus", "latency", "worst-case"})
 
 

@@ -13,6 +13,7 @@ from doyen.core.clock import Instant, seconds
 from doyen.core.config import Config, Doc, Period, Positive
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
 from doyen.core.rank import VectorsChanged
 from doyen.score.vectors import NOTHING, Vectors
 
@@ -51,6 +52,7 @@ class PingPong:
     """One server's measurements; `vectors` is what oracles read."""
 
     MESSAGES: ClassVar[Any] = Ping | Pong
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a node can measure of itself, and the quality that follows from it.  [MADM §6.2]
+"""Probes measure a node itself, and a rating makes one number of them.  [MADM §6.2]
 
     CPU capacity, free memory, load, battery    read from the kernel's files
     security level, anything else               set by the user, or any callable

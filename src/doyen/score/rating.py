@@ -22,7 +22,7 @@ QUANTUM: Final = 0.01  # Qualities closer than this are alike: free memory never
 
 
 def rating_of(attributes: tuple[str, ...], measures: tuple[str, ...]) -> Rating:
-    """Raises `ConfigError` for what makes no rating."""
+    """Return the rating of these attributes; raise `ConfigError` for what makes no rating."""
     found = [_attribute(text) for text in attributes or USUAL]
     known = {name: fixed(value) for name, value in map(_measure, measures)}
     for name in known:

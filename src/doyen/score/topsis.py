@@ -15,18 +15,19 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Struct
 
-from doyen.core.config import Config, Doc, Probability, Real, Text, need, shown
+from doyen.core.config import Config, Doc, Probability, Text, need, shown
+from doyen.core.rank import Finite
 from doyen.errors import ConfigError
 
 WEIGHT_SLACK: Final = 0.01  # Weights are printed with two or three decimals; further from 1 is a typing mistake.
 
 
 class Attribute(Config, frozen=True, kw_only=True):
-    """What is measured, and how much it matters."""
+    """Something that is measured, with its range and its weight."""
 
     name: Annotated[Text, Doc("The name of the table's column.")]
-    min: Annotated[Real, Doc("The least possible value.")]
-    max: Annotated[Real, Doc("The greatest possible value.")]
+    min: Annotated[Finite, Doc("The least possible value.")]
+    max: Annotated[Finite, Doc("The greatest possible value.")]
     weight: Annotated[Probability, Doc("Its part of all that matters; the weights of all attributes add up to 1.")]
     kind: Annotated[Literal["benefit", "cost"], Doc("Whether more of it is better, or worse.")] = "benefit"
 

@@ -1,4 +1,4 @@
-"""What a server keeps of the others, to score itself: round trips and request rates.  [POLE §3.3]
+"""Round trips and request rates of the other servers, by which a server scores itself.  [POLE §3.3]
 
 Round trips are means over a window of time; a rate is what its owner last said.  A peer that missed too many pongs
 leaves the round trips; its last rate is remembered, for its clients go somewhere.
@@ -10,7 +10,8 @@ from typing import Final
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId
-from doyen.score.oracles import Oracle, Situation, Standing
+from doyen.core.rank import OracleStanding
+from doyen.score.oracles import Oracle, Situation
 
 
 class Fixed:
@@ -29,7 +30,7 @@ NOTHING: Final = Fixed(0.0)
 
 
 class Vectors:
-    """RTT_i and F_i of one server."""
+    """The round trips and request rates that one server knows: RTT_i and F_i."""
 
     def __init__(self, me: NodeId, window: Duration) -> None:
         self.me, self._window = me, window
@@ -59,7 +60,7 @@ class Vectors:
 
 
 class Scorer:
-    """`score(epoch, gone)` for an election: an oracle, and all that one server can know."""
+    """Scores one server for an election, by an oracle and all that the server can know."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Scorer:
         self.oracle, self.me, self.voters = oracle, me, tuple(voters)
         self._vectors, self._rate, self._history, self._places = vectors, rate, history, places
 
-    def __call__(self, epoch: int, gone: NodeId | None) -> Standing | None:
+    def __call__(self, epoch: int, gone: NodeId | None) -> OracleStanding | None:
         """Return this server's standing, or None while too little was measured."""
         standing = self.oracle.standing(self.situation(epoch, gone))
         return standing or None

@@ -27,7 +27,7 @@ To = NodeId | Address  # Named here: what annotates an inner function is evaluat
 
 
 class Traffic(Struct):
-    """What was sent on one channel; a multicast is one message."""
+    """The count of what was sent on one channel; a multicast is one message."""
 
     messages: int = 0
     bytes: int = 0
@@ -41,7 +41,7 @@ class Traffic(Struct):
 
 class Outbox:
     """Messages that left over a plain network, and wait to be encoded, hashed and counted: many in one call, at half
-    the price.  Those of one channel whose envelopes have the same size."""
+    the price.  There is one outbox for all senders on a channel whose envelopes have the same size."""
 
     __slots__ = ("_encode", "_hashed", "_traffic", "kinds", "messages", "overhead", "room")
 
@@ -52,7 +52,7 @@ class Outbox:
         self.kinds: dict[type, bool] = {}  # Those of whom it is known whether they can wait.
 
     def leave(self, message: Any) -> bool:
-        """False if it does not fit.  What cannot change and fits for sure is as well encoded later."""
+        """Keep a message to be encoded later, or encode it now if it may change; return False if it does not fit."""
         kind = message.__class__
         can_wait = self.kinds.get(kind)
         if can_wait is None:
@@ -78,7 +78,7 @@ class Outbox:
 
 
 def size_max(kind: type) -> float:
-    """Bytes of its largest encoding, if it is immutable and all its fields are numbers; else no bound."""
+    """Return the bytes of the largest encoding of an immutable type whose fields are numbers; else no bound."""
     config = getattr(kind, "__struct_config__", None)
     if config is None or not config.frozen:
         return inf
@@ -97,7 +97,7 @@ class Inlet:
     def __init__(self, channel: "Channel", node: SimNode) -> None:
         self.channel, self.node, self.index = channel, node, node.index
         self.hear: Hear | None = None  # None: nobody is there, or the engine has to look twice.
-        # Of its unicasts over a plain network so many more are heard before one is lost; -1: yet to be drawn.
+        # How many more of its unicasts over a plain network are heard before one is lost; -1: yet to be drawn.
         self.left = -1
 
     def next_is_heard(self, receiver: "Inlet") -> bool:
@@ -112,7 +112,7 @@ class Inlet:
 
 
 class Everybody:
-    """The inlet of a multicast: who is in it is seen when it arrives."""
+    """The inlet of a multicast: its audience is looked up when it arrives."""
 
     __slots__ = ("channel", "hear")
 
@@ -121,7 +121,7 @@ class Everybody:
 
 
 class Audience:
-    """Who hears a multicast on one channel now, in the order of their indices."""
+    """The nodes that hear a multicast on one channel now, in the order of their indices."""
 
     __slots__ = ("hears", "positions")
 
@@ -131,7 +131,7 @@ class Audience:
 
 
 class Channel:
-    """Made by `Simulation.channel`."""
+    """The ports of all nodes on one channel; made by `Simulation.channel`."""
 
     __slots__ = ("_audience", "_outboxes", "_sim", "_traffic", "_verbs", "everybody", "inlets", "name")
 
@@ -145,7 +145,7 @@ class Channel:
         self._verbs = _outlets(sim, self)
 
     def verbs(self, node: SimNode, port: Port) -> Verbs:
-        """Of a new port."""
+        """Return what a new port does to send and to set timers."""
         self._audience = None
         return self._verbs(node, port)
 
@@ -156,14 +156,14 @@ class Channel:
         return inlet
 
     def network_changed(self) -> None:
-        """What was drawn for messages that are not sent yet is void, and who hears quickly may change."""
+        """Forget what was drawn for messages that are not sent yet, and decide anew which ports hear directly."""
         for inlet in self.inlets.values():
             inlet.left = -1
             port = inlet.node.ports.get(self.name)
             inlet.hear = port.hear if port is not None and self._sim.quick else None
 
     def connect(self, node: SimNode, hear: Hear) -> None:
-        """The node's machine hears by this function from now on, also a multicast that is just being delivered."""
+        """Have the node's machine hear by this function from now on, also a multicast that is just being delivered."""
         self.inlet(node).hear = hear if self._sim.quick else None
         position = None if self._audience is None else self._audience.positions.get(node.index)
         if position is not None:
@@ -171,7 +171,7 @@ class Channel:
             self._audience.hears[position] = hear
 
     def disconnect(self, node: SimNode, hear: Hear) -> None:
-        """The node is down."""
+        """Take a node that is down out of the audience."""
         self.connect(node, hear)
         self.inlet(node).hear = None
         self._audience = None
@@ -184,7 +184,7 @@ class Channel:
         return self._audience
 
     def outbox(self, node: SimNode) -> Outbox:
-        """Of all whose envelope has the same size, by the real codec."""
+        """Return the outbox of all senders whose envelope has the same size, by the real codec."""
         key = (len(node.name.encode()), node.incarnation)
         outbox = self._outboxes.get(key)
         if outbox is None:
@@ -208,8 +208,8 @@ class Channel:
 
 
 def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], Verbs]:
-    """The verbs of a channel's ports are closures over what they all share: a message or a timer costs one call,
-    few look-ups, and little cache."""
+    """Return what makes the verbs of a channel's ports: closures over what they all share, so that a message or a timer
+    costs one call, few look-ups, and little cache."""
     inlets, everybody, watchers = channel.inlets, channel.everybody, sim.send_watchers
     sequence, ordered, timers, lanes = sim.sequence, sim.ordered, sim.timers, sim.timers.lanes
 
@@ -219,7 +219,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
         send_slowly = partial(sim.send, node, channel)
 
         def send(to: To, message: Any) -> None:
-            """`Simulation.send`, where nothing is left to decide but chance: the same draws, records and counts."""
+            """Do what `Simulation.send` does where only loss is left to decide: the same draws, records and counts."""
             try:
                 inlet, can_wait = inlets[to], kinds[type(message)]
             except KeyError:
@@ -240,7 +240,7 @@ def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], V
             ordered.append((sim.now + sim.delay, next(sequence), inlet, name, message))
 
         def multicast(message: Any) -> None:
-            """`Simulation.multicast`, likewise."""
+            """Do what `Simulation.multicast` does, likewise."""
             if watchers or not sim.quick or not leave(message):
                 sim.multicast(node, channel, message)
                 return

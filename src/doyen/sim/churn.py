@@ -9,17 +9,19 @@ nobody to befall counts nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.config import Config, Count, Doc, Pause, Period, Probability, Timeout, need
-from doyen.core.ids import NodeId
-from doyen.sim.engine import Simulation
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Stream
+
+if TYPE_CHECKING:
+    from doyen.sim.world import World
 
 Deed = Literal[
     "join",
@@ -119,9 +121,9 @@ class RandomChurn(Config, frozen=True, kw_only=True):
     up_min: Annotated[Count, Doc("Nobody crashes, leaves or is paused while only this many nodes are up.")] = 1
 
     def rates(self) -> dict[str, float]:
-        """By deed, as far as they happen."""
-        names = [name for name in self.__struct_fields__ if name.endswith("_rate")]
-        return {name.removesuffix("_rate"): getattr(self, name) for name in names if getattr(self, name) > 0}
+        """Return the rates above 0, by deed."""
+        rates = {name.removesuffix("_rate"): rate for name, rate in asdict(self).items() if name.endswith("_rate")}
+        return {deed: rate for deed, rate in rates.items() if rate > 0}
 
 
 class ChurnConfig(Config, frozen=True, kw_only=True):
@@ -131,7 +133,7 @@ class ChurnConfig(Config, frozen=True, kw_only=True):
     random: RandomChurn = RandomChurn()
 
     def deeds(self) -> set[str]:
-        """Every kind that is configured, to be counted."""
+        """Return every kind of event that is configured, to be counted."""
         planned: set[str] = {event.do for event in self.events}
         named = {event.name for event in self.events if event.name and event.do in TWO_SIDED}
         lost = {DISK_LOST} if self.loses_disks() else set()
@@ -147,47 +149,16 @@ class ChurnConfig(Config, frozen=True, kw_only=True):
         return any(deed.startswith("clock") for deed in self.deeds())
 
 
-class World(Protocol):
-    """What churn needs of a run."""
-
-    @property
-    def sim(self) -> Simulation: ...
-
-    def acting(self) -> list[SimNode]:
-        """Nodes that act as leaders, best first."""
-
-    def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
-        """A new node, started."""
-
-    def leave(self, node: SimNode) -> None:
-        """Ends in order."""
-
-    def resign(self, node: SimNode, to: NodeId | None) -> bool:
-        """Hands over, to that one or to whom the others choose; whether it can."""
-
-    def stand(self, node: SimNode) -> None:
-        """Stands for election again, having resigned."""
-
-    def set_score(self, node: SimNode, score: float) -> None:
-        """What its application says that it is worth."""
-
-    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
-        """Sets the clock that people read."""
-
-    def corrupt(self, node: SimNode, rng: Stream) -> bool:
-        """Draws anew all that its election remembers; whether that kind has such a fault."""
-
-
 class Churn:
-    """Carries out what a configuration says, on one run."""
+    """Does to one run what a configuration says."""
 
-    def __init__(self, config: ChurnConfig, world: World, *, begin: Instant, end: Instant) -> None:
+    def __init__(self, config: ChurnConfig, world: "World", *, begin: Instant, end: Instant) -> None:
         self.config, self.world, self.sim = config, world, world.sim
         self.counts: Counter[str] = Counter()  # By deed: how often it took effect.
         self.set_back: Counter[int] = Counter()  # By node: how far its clock was set back, in all.
         self._end, self._over, self._number = end, False, 0
         self._lost_disks: set[int] = set()  # Nodes that lost their durable state by chance.
-        self._names: list[str] = []  # Partitions, blocks, cuts and clogs in force.
+        self._in_force: dict[str, str] = {}  # Partitions, blocks, cuts and clogs: the deed, by name.
         self._pending: dict[int, Callable[[], None]] = {}  # What ends by itself later, in the order it began.
         for index, event in enumerate(config.events):
             rng = self.sim.streams.of("churn event", index)
@@ -197,15 +168,15 @@ class Churn:
             self._draw(begin, deed, rate, rng)
 
     def stop(self) -> None:
-        """Quiet time: nothing new happens, and what has not ended ends now; who is gone for good stays away."""
+        """Begin the quiet time: nothing new happens, what has not ended ends now, who is gone for good stays away."""
         self._over = True
         for key in list(self._pending):
             self._finish(key)
         for node in self.sim.nodes:
             self.sim.resume(node)
             self.sim.slow_down(node, 0)
-        self._heal("")
-        self._release("")
+        self._end_all("", clogs=False)
+        self._end_all("", clogs=True)
 
     # When.
 
@@ -231,46 +202,43 @@ class Churn:
             self.sim.at(at, act, f"random {deed}")
 
     def _drawn(self, deed: str, rng: Stream) -> ChurnEvent:
-        random = self.config.random
+        """Draw an event of that kind."""
+        random, do = self.config.random, deed
         lasting = max(1, int(rng.expovariate(1.0) * random.mean_lasting))
-        at = self.sim.now
+        said: dict[str, Any] = {"who": ("random",)}
         match deed:
             case "join":
-                return ChurnEvent(do="join", at=at)
-            case "leave":
-                return ChurnEvent(do="leave", at=at, who=self._expendable(rng))
+                said = {}
+            case "leave" | "pause":
+                said = {"who": self._expendable(rng)}
             case "crash":
                 loses = rng.random() < random.disk_lost_prob
                 who = self._expendable(rng)
-                return ChurnEvent(do="crash", at=at, who=who, lasting=lasting, disk=self._disk(who[0], loses))
-            case "pause":
-                return ChurnEvent(do="pause", at=at, who=self._expendable(rng), lasting=lasting)
+                said = {"who": who, "disk": self._disk(who[0], loses)}
             case "slow":
-                return ChurnEvent(do="slow", at=at, who=("random",), by=random.slow_by, lasting=lasting)
+                said["by"] = random.slow_by
             case "resign":
-                heirs: tuple[Target, ...] = ("random",) if rng.random() < 0.5 else ()
-                return ChurnEvent(do="resign", at=at, who=("leader",), to=heirs, lasting=lasting)
-            case "score":
-                return ChurnEvent(do="score", at=at, who=("random",))
+                said = {"who": ("leader",), "to": ("random",) if rng.random() < 0.5 else ()}
             case "wall":
-                return ChurnEvent(do="wall-clock", at=at, who=("random",))
+                do = "wall-clock"
             case "partition":
-                side = tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)
-                return ChurnEvent(do="partition", at=at, who=side, lasting=lasting)
+                said = {"who": tuple(node.index for node in self.sim.nodes if rng.random() < 0.5) or (0,)}
             case "cut":
                 links = self.sim.network.topology.links() if len(self.sim.nodes) > 1 else []
                 a, b = links[int(rng.random() * len(links))] if links else (0, 0)
-                return ChurnEvent(do="cut", at=at, who=(a,), to=(b,), lasting=lasting)
+                said = {"who": (a,), "to": (b,)}
             case "clock":
                 step = (2.0 * rng.random() - 1.0) * random.clock_by
-                by = max(1, abs(int(step)))
-                return ChurnEvent(do="clock-forward" if step > 0 else "clock-back", at=at, who=("random",), by=by)
-            case _:
-                two: Deed = "block" if deed == "block" else "clog"
-                return ChurnEvent(do=two, at=at, who=("random",), to=("random",), lasting=lasting)
+                do = "clock-forward" if step > 0 else "clock-back"
+                said["by"] = max(1, abs(int(step)))
+            case "block" | "clog":
+                said["to"] = ("random",)
+        if do in LASTING:
+            said["lasting"] = lasting
+        return ChurnEvent(do=cast(Deed, do), at=self.sim.now, **said)
 
     def _expendable(self, rng: Stream) -> tuple[Target, ...]:
-        """One that may go; an index that does not exist if none may."""
+        """Return a node that may go; an index that does not exist if none may."""
         running = [node.index for node in self.sim.nodes if node.state in ("up", "slow")]
         return (running[int(rng.random() * len(running))] if len(running) > self.config.random.up_min else -1,)
 
@@ -285,32 +253,16 @@ class Churn:
     # What.
 
     def _do(self, event: ChurnEvent, knob: str, rng: Stream) -> None:
-        """`knob` is what is counted: the deed, or the rate that drew it."""
+        """Carry out an event, and count it under `knob`: the deed, or the rate that drew it."""
         match event.do:
             case "join":
                 self._join(event, rng)
-            case "heal":
-                self.counts[knob] += self._heal(event.name)
-            case "release":
-                self.counts[knob] += self._release(event.name)
+            case "heal" | "release":
+                self.counts[knob] += self._end_all(event.name, clogs=event.do == "release")
             case "partition" | "block" | "cut" | "clog":
                 self._part(event, rng)
-            case "resign":
-                self.counts[knob] += sum(self._resign(event, node, rng) for node in self._able(event, rng))
-            case "score":
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self.world.set_score(node, float(int(rng.random() * SCORES)))
-            case "corrupt":
-                self.counts[knob] += sum(self.world.corrupt(node, rng) for node in self._able(event, rng))
-            case "wall-clock":
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self.world.step_wall_clock(node, int((2.0 * rng.random() - 1.0) * WALL_STEP_MAX))
             case _:
-                for node in self._able(event, rng):
-                    self.counts[knob] += 1
-                    self._befall(event, node)
+                self.counts[knob] += sum(self._befall(event, node, rng) for node in self._able(event, rng))
 
     def _able(self, event: ChurnEvent, rng: Stream) -> list[SimNode]:
         return self._targets(event.who, [node for node in self.sim.nodes if self._can(event.do, node)], rng)
@@ -335,9 +287,18 @@ class Churn:
             case _:
                 return node.host is not None
 
-    def _befall(self, event: ChurnEvent, node: SimNode) -> None:
+    def _befall(self, event: ChurnEvent, node: SimNode, rng: Stream) -> bool:
+        """Do to a node what the event says; return whether that took effect."""
         sim = self.sim
         match event.do:
+            case "resign":
+                return self._resign(event, node, rng)
+            case "corrupt":
+                return self.world.corrupt(node, rng)
+            case "score":
+                self.world.set_score(node, float(int(rng.random() * SCORES)))
+            case "wall-clock":
+                self.world.step_wall_clock(node, int((2.0 * rng.random() - 1.0) * WALL_STEP_MAX))
             case "leave":
                 self.world.leave(node)
             case "crash":
@@ -365,6 +326,7 @@ class Churn:
                 stepped.rate = node.clock.rate
                 sim.set_clock(node, stepped)
                 self.set_back[node.index] += event.by if back else 0
+        return True
 
     def _return(self, node: SimNode) -> None:
         if node.host is None:  # Else something restarted it meanwhile.
@@ -402,30 +364,24 @@ class Churn:
             self.counts[event.do] += 1
             if event.name:
                 self.counts[event.name] += 1
-            self._names.append(name)
-            end = sim.release if event.do == "clog" else sim.heal
-            self._later(event, lambda: self._end_of(name, end), f"{name} ends")
+            self._in_force[name] = event.do
+            self._later(event, lambda: self._clear(name), f"{name} ends")
 
-    def _end_of(self, name: str, end: Callable[[str], Any]) -> None:
-        if name in self._names:
-            self._names.remove(name)
-            end(name)
+    def _clear(self, name: str) -> None:
+        deed = self._in_force.pop(name, None)
+        if deed is not None:
+            (self.sim.release if deed == "clog" else self.sim.heal)(name)
 
-    def _heal(self, name: str) -> int:
-        return self._end_all(name, self.sim.heal, clogs=False)
-
-    def _release(self, name: str) -> int:
-        return self._end_all(name, self.sim.release, clogs=True)
-
-    def _end_all(self, name: str, end: Callable[[str], Any], *, clogs: bool) -> int:
-        kinds = self.sim.network.clog_names()
-        found = [n for n in self._names if (n in kinds) == clogs and name in ("", n.rpartition("#")[0])]
+    def _end_all(self, name: str, *, clogs: bool) -> int:
+        """End clogs, or all that is not one, of that name or of any (""); return how many there were."""
+        kinds = [one for one, deed in self._in_force.items() if (deed == "clog") == clogs]
+        found = [one for one in kinds if name in ("", one.rpartition("#")[0])]
         for one in found:
-            self._end_of(one, end)
+            self._clear(one)
         return len(found)
 
     def _later(self, event: ChurnEvent, end: Callable[[], Any], what: str) -> None:
-        """Ends by itself, at its time or when the quiet time begins."""
+        """Have an event end by itself, at its time or when the quiet time begins."""
         if event.lasting >= FOREVER:
             return
         self._number += 1

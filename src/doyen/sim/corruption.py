@@ -55,7 +55,7 @@ def corrupt(machine: Spanning, nodes: Sequence[NodeId], rng: Random, *, now: Ins
 
 
 def _corrupt_far(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> None:
-    """What others seem to have said: perhaps just what I believe, and never, or not before the end of time."""
+    """Draw what others seem to have said: perhaps just what this node believes, long ago or in the far future."""
     if rng.random() < 0.5:
         machine.links.distance = -FAR
     if rng.random() < 0.5:

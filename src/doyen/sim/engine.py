@@ -23,23 +23,23 @@ from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.codec import DATAGRAM_MAX
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.link import LinkChanged
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.sim.channel import Channel, Everybody, Inlet
 from doyen.sim.channel import Traffic as Traffic
 from doyen.sim.inflight import lose_what_is_cut
 from doyen.sim.loop import run
-from doyen.sim.network import Network
+from doyen.sim.network import Network, Obstacle
 from doyen.sim.node import Clock, Setup, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.timers import Timers
-from doyen.sim.trace import Kind, Trace
+from doyen.sim.trace import Trace
 
 Watcher = Callable[[SimNode, str, Any, Instant], None]  # (node, channel, fact or message, now)
+Listener = Callable[[SimNode, str, NodeId, Any], None]  # (node, channel, sender, message)
 DROP: Final = -1  # A filter's verdict.
-Filter = Callable[
-    [SimNode, str, SimNode, Any], Duration
-]  # (sender, channel, receiver, message) → extra delay, or DROP.
+# (sender, channel, receiver, message) → extra delay, or DROP.
+Filter = Callable[[SimNode, str, SimNode, Any], Duration]
+Pair = tuple[SimNode, SimNode]
 
 
 class Simulation:
@@ -57,18 +57,23 @@ class Simulation:
         "by_name",
         "checks",
         "datagram_max",
+        "deed_watchers",
         "delay",
         "delivery_count",
         "disk_delay",
+        "disturbed_at",
         "encode",
         "event_count",
         "filters",
+        "hear_watchers",
         "looks",
         "network",
+        "network_changed_at",
         "nodes",
         "now",
         "ordered",
         "quick",
+        "record_count",
         "send_watchers",
         "sent_at",
         "sequence",
@@ -97,16 +102,20 @@ class Simulation:
         self.now: Instant = 0
         self.nodes: list[SimNode] = []
         self.by_name: dict[NodeId, SimNode] = {}
-        self.watchers: list[Watcher] = []  # Told of every fact.
-        self.send_watchers: list[Watcher] = []  # Told of every message as it leaves.
+        self.watchers: list[Watcher] = []  # Called with every fact.
+        self.send_watchers: list[Watcher] = []  # Called with every message as it leaves.
+        self.hear_watchers: list[Listener] = []  # Called with every message as a machine takes it in.
+        # Called with what is done to a node: crash, pause, slow, clock just before it; start, resume, corrupt after.
+        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+        self.disturbed_at: Instant = 0  # When anything was last done to a node or to the network,
+        self.network_changed_at: Instant = 0  # and when to the network.
         self.checks: list[Callable[[Instant], None]] = []  # Called after every event.
         self.filters: list[Filter] = []  # Asked for every delivery, once there is one.
-        self.looks: list[
-            tuple[Instant, int, Callable[[], None]]
-        ] = []  # A heap: called once all of that instant is done.
+        # A heap of what is called once all of that instant is done.
+        self.looks: list[tuple[Instant, int, Callable[[], None]]] = []
         self.stopped = False
         self.sent_at: Instant = 0  # When the message being delivered was sent.
-        self.event_count = self.delivery_count = 0
+        self.event_count = self.delivery_count = self.record_count = 0
         self.sequence = count(1)
         self._look_numbers = count()
         self.timers = Timers()
@@ -130,7 +139,7 @@ class Simulation:
 
     @property
     def traffic(self) -> dict[str, Traffic]:
-        """By channel; of those on which anything was sent."""
+        """Return what was sent, by channel, of those on which anything was."""
         return {name: channel.traffic for name, channel in self._channels.items() if channel.message_count}
 
     @property
@@ -138,7 +147,8 @@ class Simulation:
         return sum(channel.message_count for channel in self._channels.values())
 
     def network_changed(self) -> None:
-        """The plain case is decided here, once, and not at every message."""
+        """Decide whether the network is plain: here, once, and not at every message."""
+        self.disturbed_at = self.network_changed_at = self.now
         self.arrivals += map(self.complete, self.ordered)  # By the delay that they were sent with.
         heapify(self.arrivals)
         self.ordered.clear()
@@ -159,7 +169,7 @@ class Simulation:
     # Nodes.
 
     def add(self, name: NodeId, setup: Setup, *, clock: Clock | None = None) -> SimNode:
-        """A node that exists but has not started."""
+        """Add a node that has not started."""
         if name in self.by_name:
             raise ConfigError(f"two nodes are called {name!r}: names must differ")
         index = len(self.nodes)
@@ -177,7 +187,7 @@ class Simulation:
         node.host = host = Host(node.name, node, self.unsettled)
         node.ports = host.ports
         node.setup(node, host)
-        if node.clock is not None or node.step_delay:
+        if node.clock is not None or node.step_delay or self.hear_watchers:
             node.set_state("slow" if node.step_delay else "up")
         else:
             node.state = "up"
@@ -186,18 +196,21 @@ class Simulation:
         self.network.topology.set_down(node.index, False)
         self._note("start", node)
         host.start(node.now())
+        self.note_deed("start", node)
 
-    def crash(
-        self, node: SimNode, *, disk: Literal["kept", "lost"] = "kept", writes: Literal["lost", "done"] = "lost"
-    ) -> None:
-        """Stops at once, mid-sentence.  Records on their way to the disk are lost, or done with nobody told."""
+    def note_deed(self, deed: str, node: SimNode) -> None:
+        """Notify those who watch what is done to nodes."""
+        for watch in self.deed_watchers:
+            watch(deed, node)
+        self.disturbed_at = self.now
+
+    def crash(self, node: SimNode, *, disk: Literal["kept", "lost"] = "kept") -> None:
+        """Stop a node at once.  Records on their way to the disk are lost."""
         if node.host is None:
             return
+        self.note_deed("crash", node)
         self._note("crash", node)
-        for write in [w for w in self._writes if w[0] is node]:
-            self._writes.remove(write)
-            if writes == "done":
-                node.disk[write[1].channel] = write[2]
+        self._writes = [write for write in self._writes if write[0] is not node]
         for port in node.ports.values():
             port.silence()
             self.channel(port.channel).disconnect(node, port.hear)
@@ -214,22 +227,28 @@ class Simulation:
             node.enter(lambda now: host.tell(fact, now, channel=channel))
 
     def pause(self, node: SimNode) -> None:
-        """The process is stopped but not dead: inputs pile up, timers are late."""
+        """Stop the process without killing it: inputs pile up, timers are late."""
+        self.note_deed("pause", node)
         if node.state in ("up", "slow"):
             node.set_state("paused")
 
     def resume(self, node: SimNode) -> None:
+        """Let a paused process go on: it takes what has piled up."""
         if node.state == "paused":
             node.set_state(node.able_state())
+            self.note_deed("resume", node)
 
     def slow_down(self, node: SimNode, step_delay: Duration) -> None:
-        """Every input waits its turn and takes so long; 0 ends it."""
+        """Have every input of a node wait its turn and take that long; 0 ends it."""
+        if node.step_delay != step_delay:
+            self.note_deed("slow", node)
         node.step_delay = step_delay
         if node.state in ("up", "slow"):
             node.set_state(node.able_state())
 
     def set_clock(self, node: SimNode, clock: Clock) -> None:
-        """A clock that is stepped, or begins to drift; only for nodes that were added with one."""
+        """Step a node's clock, or let it drift; only for nodes that were added with a clock of their own."""
+        self.note_deed("clock", node)
         if node.clock is None:
             raise LocalProtocolError(f"{node.name} was added without a clock of its own: add it with clock=Clock()")
         node.clock = clock
@@ -239,52 +258,38 @@ class Simulation:
 
     # The network's faults.
 
-    def cut(
-        self, name: str, links: Iterable[tuple[SimNode, SimNode]], *, both_ways: bool = True, tell: bool = False
-    ) -> None:
-        """These links carry nothing, what is on them included, until `heal(name)`."""
-        pairs = [(a.index, b.index) for a, b in links]
-        self.network.cut(name, pairs + [(b, a) for a, b in pairs] if both_ways else pairs)
-        self.network_changed()
-        if tell:
-            self._tell_links(pairs, up=False)
+    def cut(self, name: str, links: Iterable[Pair]) -> None:
+        """Have these links carry nothing, both ways, what is on them included, until `heal(name)`."""
+        self._obstruct("cut", name, [both for a, b in links for both in ((a, b), (b, a))])
 
     def partition(self, name: str, *sides: Iterable[SimNode]) -> None:
-        """Nobody of one side reaches anybody of another."""
+        """Cut the sides apart: nobody of one side reaches anybody of another."""
         groups = [list(side) for side in sides]
-        self.network.block(
-            name, ((a.index, b.index) for g in groups for h in groups if g is not h for a in g for b in h)
-        )
-        self.network_changed()
+        self.block(name, [(a, b) for g in groups for h in groups if g is not h for a in g for b in h])
 
-    def block(self, name: str, pairs: Iterable[tuple[SimNode, SimNode]]) -> None:
-        """One way and end to end: the first of each pair does not reach the second."""
-        self.network.block(name, ((a.index, b.index) for a, b in pairs))
-        self.network_changed()
+    def block(self, name: str, pairs: Iterable[Pair]) -> None:
+        """Cut one way, end to end: the first of each pair does not reach the second."""
+        self._obstruct("block", name, pairs)
 
-    def heal(self, name: str, *, tell: bool = False) -> None:
+    def heal(self, name: str) -> None:
         lose_what_is_cut(self)
-        healed = self.network.heal(name)
+        self.network.clear(name)
         self.network_changed()
-        if tell:
-            self._tell_links([(a, b) for a, b in sorted(healed) if a < b], up=True)
 
-    def clog(self, name: str, pairs: Iterable[tuple[SimNode, SimNode]]) -> None:
-        """These links hold what they are given, until `release(name)` lets it go."""
-        self.network.clog(name, ((a.index, b.index) for a, b in pairs))
-        self.network_changed()
+    def clog(self, name: str, pairs: Iterable[Pair]) -> None:
+        """Have these links hold what they are given, until `release(name)` lets it go."""
+        self._obstruct("clog", name, pairs)
 
     def release(self, name: str) -> None:
-        self.network.release(name)
+        self.network.clear(name)
         self.network_changed()
         held, self._clogged = self._clogged, []
         for node, channel, receiver, message in held:
             self._travel(node, channel, receiver, message, 0)
 
-    def _tell_links(self, pairs: Iterable[tuple[int, int]], *, up: bool) -> None:
-        for a, b in pairs:
-            self.tell(self.nodes[a], LinkChanged(self.nodes[b].name, up))
-            self.tell(self.nodes[b], LinkChanged(self.nodes[a].name, up))
+    def _obstruct(self, kind: Obstacle, name: str, pairs: Iterable[Pair]) -> None:
+        self.network.obstruct(kind, name, ((a.index, b.index) for a, b in pairs))
+        self.network_changed()
 
     # Effects.
 
@@ -297,7 +302,7 @@ class Simulation:
         plain = self._plain and receiver is not node
         size, message = self._leave(node, channel, receiver.index, message, plain=plain)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.SEND, f"{node.name} → {name}", message)
+            self.trace.line(self.now, "send", f"{node.name} → {name}", message)
         if receiver is node:
             self._arrive(self.now, node, channel, node, message)  # To oneself: at once, and surely.
         elif not plain:
@@ -312,14 +317,14 @@ class Simulation:
             self._arrive(self.now + self.delay, node, channel, receiver, message)
 
     def count_loss(self, receiver: int) -> None:
-        """Of a unicast over a plain network."""
+        """Count a unicast that was lost over a plain network."""
         self.network.faults["loss"] += 1
         self.trace.records.append(-1 - receiver)
 
     def multicast(self, node: SimNode, channel: Channel, message: Any) -> None:
         size, message = self._leave(node, channel, -1, message, plain=self._plain)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.MULTICAST, f"{node.name} → all", message)
+            self.trace.line(self.now, "multicast", f"{node.name} → all", message)
         if self._plain:
             everybody = channel.everybody
             self._queue((self.now + self.delay, next(self.sequence), everybody, node.name, message, self.now, None))
@@ -366,7 +371,7 @@ class Simulation:
             self._arrive(self.now + delay + extra, node, channel, receiver, message, path)
 
     def _spread(self, node: SimNode, channel: Channel, message: Any, size: int) -> None:
-        """A multicast where receivers differ: along the tree of shortest paths."""
+        """Send a multicast along the tree of shortest paths, where receivers differ."""
         network = self.network
         others = [o for o in self.nodes if o is not node and channel.name in o.ports]
         plain = [o for o in others if not self.filters and not network.is_clogged(node.index, o.index)]
@@ -404,6 +409,7 @@ class Simulation:
 
     def write(self, node: SimNode, port: Port, data: bytes) -> None:
         entry = (node, port, data)
+        self.record_count += 1
         self._writes.append(entry)
 
         def durable() -> None:
@@ -423,17 +429,17 @@ class Simulation:
     # Time.
 
     def at(self, when: Instant, act: Callable[[], Any], what: str) -> None:
-        """Plans something that the world does, to happen after the deliveries of that instant."""
+        """Plan something that the world does, to happen after the deliveries of that instant."""
         if when < self.now:
             raise LocalProtocolError(f"{what}: {when} ns is in the past (now is {self.now} ns)")
         heappush(self.timers.heap, (when, next(self.sequence), None, (act, what), -1, None))
 
     def look(self, when: Instant, look: Callable[[], None]) -> None:
-        """Plans a look that changes nothing and leaves no trace, once everything of that instant has happened."""
+        """Plan a look that changes nothing and leaves no trace, once everything of that instant has happened."""
         heappush(self.looks, (when, next(self._look_numbers), look))
 
     def run(self, until: Instant = FOREVER) -> None:
-        """Runs until that instant (included), until nothing is left, or until a watcher sets `stopped`."""
+        """Run until that instant (included), until nothing is left, or until a watcher sets `stopped`."""
         run(self, until)
         if not self.stopped and until < FOREVER:
             self.now = max(self.now, until)
@@ -446,19 +452,19 @@ class Simulation:
         act, what = plan
         self.trace.records.append(what)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.DURABLE if what.endswith(" durable") else Kind.WORLD, "", what)
+            self.trace.line(self.now, "durable" if what.endswith(" durable") else "world", "", what)
         act()
 
     def _note(self, what: str, node: SimNode) -> None:
-        """A start or a crash, whoever caused it."""
+        """Write a start or a crash to the trace."""
         self.trace.records += (self.now, node.index, node.incarnation, what)
         if self.trace.lines is not None:
-            self.trace.line(self.now, Kind.WORLD, node.name, what)
+            self.trace.line(self.now, "world", node.name, what)
 
     def deliver(
         self, at: Instant, inlet: Inlet | Everybody, node: SimNode, message: Any, path: list[tuple[int, int]] | None
     ) -> None:
-        """To one node, in whatever state it and the network are; or to all."""
+        """Deliver a message to one node, in whatever state it and the network are; or to all."""
         if isinstance(inlet, Everybody):
             self._deliver_to_all(at, inlet.channel, node, message)
             return
@@ -475,7 +481,7 @@ class Simulation:
             host.unknown_channel_count += 1
             return
         if self.trace.lines is not None:
-            self.trace.line(at, Kind.ARRIVE, f"{node.name} → {receiver.name}", message)
+            self.trace.line(at, "arrive", f"{node.name} → {receiver.name}", message)
         self.delivery_count += 1
         port.hear(node.name, message, at)
 
@@ -483,7 +489,7 @@ class Simulation:
         audience, network, sent_at = channel.audience, self.network, self.sent_at
         size = len(audience.hears)
         position = audience.positions.get(node.index)
-        if position is None:  # Its sender is gone, its words are not.
+        if position is None:  # Its sender is gone, its message is not.
             mask = network.mask(node.index, size, size + 1, sent_at)[:size]
         else:
             mask = network.mask(node.index, position, size, sent_at)
@@ -496,7 +502,7 @@ class Simulation:
         heard = size - mask.count(0)
         self.delivery_count += heard
         if self.trace.lines is not None:
-            self.trace.line(at, Kind.ARRIVE, f"{node.name} → {heard} of {size}", message)
+            self.trace.line(at, "arrive", f"{node.name} → {heard} of {size}", message)
         sender, unsettled = node.name, self.unsettled
         for hear in compress(audience.hears, mask):
             hear(sender, message, at)

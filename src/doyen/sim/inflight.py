@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def lose_what_is_cut(sim: "Simulation") -> None:
-    """Called just before something heals: while it was cut nothing was sent over it, so all that is left there is
-    older than the cut.  A multicast under way is drawn now, and goes on to whom it still reaches."""
+    """Drop what is on cut links, just before something heals: nothing was sent over a link while it was cut, so all
+    that is left there is older than the cut.  A multicast under way is drawn now, and goes on to whom it reaches."""
     if sim.network.unbroken:
         return
     kept: list[Any] = []

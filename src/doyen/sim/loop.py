@@ -11,7 +11,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import FOREVER, Instant
-from doyen.sim.trace import Kind
 
 if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
@@ -41,7 +40,7 @@ def run(sim: "Simulation", until: Instant) -> None:
 
 
 def _run_quickly(sim: "Simulation") -> bool:
-    """Up to a few hundred events; whether there may be more."""
+    """Run up to a few hundred events; return whether there may be more."""
     ordered, unsettled, heap = sim.ordered, sim.unsettled, sim.timers.heap
     records, delay = sim.trace.records, sim.delay
     if _needs_care(sim):
@@ -98,7 +97,7 @@ def _run_quickly(sim: "Simulation") -> bool:
 
 
 def _needs_care(sim: "Simulation") -> bool:
-    """Asked whenever somebody but a machine had his turn."""
+    """Whether the quick loop cannot go on; asked after every event that is not a machine's own."""
     return bool(sim.arrivals or sim.stopped or sim.checks or sim.looks or not sim.quick)
 
 
@@ -115,7 +114,7 @@ def _look(sim: "Simulation", at: Instant) -> bool:
 
 
 def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
-    """The same in any case."""
+    """Run up to `most` events in any case; return whether there may be more."""
     ordered, arrivals, heap, trace = sim.ordered, sim.arrivals, sim.timers.heap, sim.trace
     for _ in range(most):
         if sim.stopped:
@@ -138,7 +137,7 @@ def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
             else:
                 trace.records.append(index)
                 if trace.lines is not None:
-                    trace.line(at, Kind.TIMER, f"{port.host.node}/{port.channel}", timer)
+                    trace.line(at, "timer", f"{port.host.node}/{port.channel}", timer)
                 port.fire(timer, at)
         else:
             entry = ordered.popleft() if in_order else heappop(arrivals)

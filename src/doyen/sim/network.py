@@ -1,6 +1,6 @@
 """What happens to a message between two nodes: delay, loss, duplication, reordering, partitions, clogs.
 
-Every knob is a field with a unit, and every fault that fires is counted (`Faults`).  The plain case, a complete
+Every knob is a field with a unit, and every fault that fires is counted (`Network.faults`).  The plain case, a complete
 graph with one fixed delay and independent loss, is decided by `Network.plain` and handled by the engine with one
 queue entry per multicast; everything else goes through `routes`, receiver by receiver and hop by hop.
 """
@@ -9,20 +9,23 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from hashlib import shake_128
 from math import floor, log, log1p
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant, format_duration, ms
-from doyen.core.config import FINITE, Config, Doc, Pause, Probability, Scale, need
+from doyen.core.config import Config, Doc, Pause, Probability, Scale, need
+from doyen.core.rank import FLOAT_MAX
 from doyen.sim.streams import Stream, Streams
 from doyen.sim.topology import Topology
 
 DelayModel = Literal["constant", "uniform", "exponential", "normal", "pareto"]
 LossModel = Literal["none", "uncorrelated", "correlated", "load", "links", "bursts"]
-Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FINITE)]
+Obstacle = Literal["cut", "block", "clog"]
+Burst: TypeAlias = Annotated[float, Meta(ge=1, le=FLOAT_MAX)]
 
+OBSTACLES: Final[tuple[Obstacle, ...]] = get_args(Obstacle)
 _UNDECIDED: Final = 2
 
 Pairs = frozenset[tuple[int, int]]
@@ -59,7 +62,7 @@ class Delay(Config, frozen=True, kw_only=True):
 
 
 class Loss(Config, frozen=True, kw_only=True):
-    """Which messages do not arrive."""
+    """The rule by which messages are lost."""
 
     model: Annotated[LossModel, Doc("Per receiver; per multicast; growing with load; per link; in bursts.")] = "none"
     prob: Annotated[Probability, Doc("Per hop; `links`: the mean over links, each drawing from [0, 2·prob].")] = 0.0
@@ -96,16 +99,12 @@ class NetworkConfig(Config, frozen=True, kw_only=True):
         need(not (self.fifo and self.reorder_prob), "fifo", "contradicts reorder_prob: choose one")
 
     def without_faults(self) -> "NetworkConfig":
-        """The same delays, and nothing lost, doubled, damaged or overtaken on purpose."""
+        """Return the same delays, with nothing lost, doubled, damaged or overtaken on purpose."""
         return replace(self, loss=Loss(), duplicate_prob=0.0, reorder_prob=0.0, corrupt_prob=0.0)
 
 
-class Faults(Counter[str]):
-    """How often each fault fired: a knob that never bites shows as zero."""
-
-
 class _Blocks:
-    """Bytes of chance for one purpose, by sender, block after block: without a stream to seed and to keep."""
+    """Random bytes for one purpose, by sender, block after block: without a stream to seed and to keep."""
 
     __slots__ = ("_blocks", "_key")
 
@@ -114,7 +113,7 @@ class _Blocks:
         self._blocks: dict[int, tuple[int, bytes, int]] = {}  # By sender: its number, the block, and how much was used.
 
     def draw(self, sender: int, size: int) -> bytes:
-        """Who sends much gets larger blocks: to begin one costs more than a hundred bytes of it."""
+        """Return the next random bytes of a sender; one that sends much gets larger blocks, which cost less."""
         number, block, used = self._blocks.get(sender, _NO_BLOCK)
         end = used + size
         if end > len(block):
@@ -134,7 +133,7 @@ class Network:
 
     def __init__(self, config: NetworkConfig, topology: Topology, streams: Streams) -> None:
         self.config, self.topology = config, topology
-        self.faults = Faults()
+        self.faults: Counter[str] = Counter()  # How often each fault fired.
         self._streams = streams
         self._by_sender: dict[tuple[str, int], Stream] = {}
         self._for_multicasts = _Blocks(streams.base("multicast loss"))
@@ -142,19 +141,17 @@ class Network:
         self._link_loss: dict[tuple[int, int], float] = {}
         self._in_burst: dict[int, bool] = {}
         self._sent_at: deque[Instant] = deque()  # load: sends within the last window, and in flight.
-        self._cuts: dict[str, Pairs] = {}  # By name: one-way links that carry nothing; routes avoid them.
-        self._blocks: dict[str, Pairs] = {}  # By name: who does not reach whom, whatever the route.
-        self._clogs: dict[str, Pairs] = {}  # By name: who is held up on the way to whom.
-        self._cut: Pairs = frozenset()
-        self._blocked: Pairs = frozenset()
-        self._clogged: Pairs = frozenset()
+        self._obstacles: dict[Obstacle, dict[str, Pairs]] = {"cut": {}, "block": {}, "clog": {}}  # Each by name.
+        self._cut: Pairs = frozenset()  # One-way links that carry nothing; routes avoid them.
+        self._blocked: Pairs = frozenset()  # Who does not reach whom, whatever the route.
+        self._clogged: Pairs = frozenset()  # Who is held up on the way to whom.
         self.delay_of: dict[tuple[int, int], Duration] = {}  # Per link, where it differs from the common mean.
         self._last_arrival: dict[tuple[int, int], Instant] = {}  # fifo: nothing overtakes this.
         self._tables: dict[float, bytes] = {}
 
     @property
     def plain(self) -> bool:
-        """One fixed delay for all, and loss that needs no memory: a multicast is one event."""
+        """Whether there is one fixed delay for all, and loss that needs no memory: then a multicast is one event."""
         config = self.config
         return (
             self.topology.complete
@@ -162,46 +159,32 @@ class Network:
             and not config.delay.link_spread
             and config.loss.model in ("none", "uncorrelated", "correlated", "load")
             and not (config.duplicate_prob or config.reorder_prob or config.corrupt_prob)
-            and not (config.fifo or self.delay_of or self._cuts or self._blocks or self._clogs)
+            and not (config.fifo or self.delay_of)
+            and self.unbroken
         )
 
     # Faults that come and go.
 
-    def cut(self, name: str, links: Iterable[tuple[int, int]]) -> None:
-        self._cuts[name] = frozenset(links)
+    def obstruct(self, kind: Obstacle, name: str, pairs: Iterable[tuple[int, int]]) -> None:
+        """Put an obstacle between the pairs, one way, until that name is cleared."""
+        self._obstacles[kind][name] = frozenset(pairs)
         self._refresh()
 
-    def block(self, name: str, pairs: Iterable[tuple[int, int]]) -> None:
-        self._blocks[name] = frozenset(pairs)
+    def clear(self, name: str) -> None:
+        """End the obstacle of that name."""
+        for named in self._obstacles.values():
+            named.pop(name, None)
         self._refresh()
-
-    def clog(self, name: str, pairs: Iterable[tuple[int, int]]) -> None:
-        self._clogs[name] = frozenset(pairs)
-        self._refresh()
-
-    def heal(self, name: str) -> Pairs:
-        """Ends a cut or a block; returns what links it had cut."""
-        healed = self._cuts.pop(name, frozenset())
-        self._blocks.pop(name, None)
-        self._refresh()
-        return healed
-
-    def release(self, name: str) -> None:
-        self._clogs.pop(name, None)
-        self._refresh()
-
-    def clog_names(self) -> set[str]:
-        return set(self._clogs)
 
     def _refresh(self) -> None:
-        self._cut = frozenset().union(*self._cuts.values())
-        self._blocked = frozenset().union(*self._blocks.values())
-        self._clogged = frozenset().union(*self._clogs.values())
+        self._cut, self._blocked, self._clogged = (
+            frozenset().union(*self._obstacles[kind].values()) for kind in OBSTACLES
+        )
         self.topology.forget_routes()
 
     @property
     def unbroken(self) -> bool:
-        return not (self._cuts or self._blocks or self._clogs)
+        return not any(self._obstacles.values())
 
     def reaches(self, sender: int, receiver: int) -> bool:
         """Whether there is a way at all, as things are now; chance apart."""
@@ -222,11 +205,11 @@ class Network:
     # The plain case.
 
     def note_send(self, now: Instant) -> None:
-        """load: every send counts, whoever hears it."""
+        """Note a send for the loss model `load`, which counts all of them."""
         self._sent_at.append(now)
 
     def mask(self, sender: int, position: int, size: int, sent_at: Instant) -> bytearray:
-        """Who of an audience of `size` hears a multicast: 1 or 0 by position; the sender's own is 0."""
+        """Return which of an audience of `size` hear a multicast: 1 or 0 by position; the sender's own is 0."""
         prob = self.config.loss.prob
         model = self.config.loss.model
         if model == "none" or prob == 0.0:
@@ -245,8 +228,8 @@ class Network:
         return mask
 
     def heard_in_a_row(self, sender: int) -> int:
-        """How many of a sender's unicasts over one plain hop are heard before one is lost: one draw per loss, and none
-        per message.  Not for `load`, which hangs on time."""
+        """Draw how many of a sender's unicasts over one plain hop are heard before one is lost: one draw per loss, and
+        none per message.  It is not for `load`, which depends on time."""
         loss = self.config.loss
         if loss.model == "none" or loss.prob == 0.0:
             return FOREVER
@@ -256,11 +239,11 @@ class Network:
         return floor(log(u) / log1p(-loss.prob))
 
     def loses_loaded(self, sender: int, now: Instant) -> bool:
-        """load: whether one delivery over one plain hop is lost."""
+        """Whether one delivery over one plain hop is lost, by the loss model `load`."""
         return self._stream("loss", sender).random() < self._loaded(now)
 
     def _independent(self, blocks: "_Blocks", sender: int, size: int, prob: float) -> bytearray:
-        """One byte of chance per delivery; the one value in 256 that cannot decide alone gets a full draw."""
+        """Draw one random byte per delivery; the one value in 256 that cannot decide alone gets a full draw."""
         mask = bytearray(blocks.draw(sender, size).translate(self._table(prob)))
         at = mask.find(_UNDECIDED)
         while at >= 0:
@@ -278,7 +261,7 @@ class Network:
         return table
 
     def _loaded(self, sent_at: Instant) -> float:
-        """Ours, for the chapter's "adjusted loss": 1 − (1−l)^(1 + (m−1)/capacity), m messages arriving together."""
+        """Return the loss under load, ours for "adjusted loss": 1 − (1−l)^(1 + (m−1)/capacity), of m together."""
         loss, times = self.config.loss, self._sent_at
         while times and times[0] <= sent_at - loss.window:
             times.popleft()
@@ -290,7 +273,7 @@ class Network:
     # The general case.
 
     def route(self, sender: int, receiver: int, now: Instant) -> tuple[int, list[Duration], Path]:
-        """How many hops were travelled, after how long the message arrives (never, once, or twice), and which way."""
+        """Return how many hops were travelled, after how long it arrives (never, once, or twice), and which way."""
         path = self._path(sender, receiver)
         if path is None:
             return 0, [], []
@@ -305,7 +288,7 @@ class Network:
     def tree(
         self, sender: int, receivers: Sequence[int], now: Instant
     ) -> tuple[int, dict[int, tuple[list[Duration], Path]]]:
-        """A multicast along shortest paths: each tree edge is travelled, and may lose it, once."""
+        """Draw a multicast along shortest paths: each edge of the tree is travelled, and may lose it, once."""
         model = self.config.loss.model
         lost_by_all = model == "correlated" and self._stream("loss", sender).random() < self.config.loss.prob
         if lost_by_all or self._in_a_burst(sender):
@@ -348,7 +331,7 @@ class Network:
         return max(0, self.link_delay(a, b) + drawn - self.config.delay.mean)
 
     def link_delay(self, a: int, b: int) -> Duration:
-        """A link's own mean, the same in both directions."""
+        """Return a link's own mean, the same in both directions."""
         delay = self.config.delay
         if (a, b) not in self.delay_of:
             if not delay.link_spread:
@@ -358,7 +341,7 @@ class Network:
         return self.delay_of[a, b]
 
     def link_loss(self, a: int, b: int) -> float:
-        """A link's own chance of losing a message, as far as it is its own."""
+        """Return a link's own probability of losing a message, as far as it has one."""
         loss = self.config.loss
         if loss.model != "links":
             return 0.0 if loss.model == "none" else loss.prob
@@ -382,7 +365,7 @@ class Network:
         return False
 
     def _in_a_burst(self, sender: int) -> bool:
-        """Gilbert's two states: in the bad one a message is lost to all; the share of bad messages is `prob`."""
+        """Whether a message is in a burst, by Gilbert's two states: in the bad one, of share `prob`, all lose it."""
         loss = self.config.loss
         if loss.model != "bursts":
             return False
@@ -413,7 +396,7 @@ class Network:
         return self._in_order(sender, receiver, delays, now) if config.fifo else delays
 
     def _in_order(self, sender: int, receiver: int, delays: list[Duration], now: Instant) -> list[Duration]:
-        """fifo: whatever would overtake arrives together with what it would overtake, and after it."""
+        """Return the delays under `fifo`: what would overtake arrives with what it would overtake, and after it."""
         last, kept = self._last_arrival.get((sender, receiver), 0), []
         for delay in delays:
             self.faults["held in order"] += now + delay < last

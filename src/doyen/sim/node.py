@@ -11,7 +11,6 @@ from doyen.core.host import Host, Port, Verbs
 from doyen.core.ids import Incarnation, NodeId
 from doyen.errors import ConfigError
 from doyen.sim.streams import Stream
-from doyen.sim.trace import Kind
 
 if TYPE_CHECKING:
     from doyen.sim.engine import Simulation
@@ -35,7 +34,7 @@ class Clock:
         return self.offset + true if self.rate == 1.0 else self.offset + int(true * self.rate)
 
     def true(self, local: Instant) -> Instant:
-        """The first true instant at which this clock shows at least `local`."""
+        """Return the first true instant at which this clock shows at least `local`."""
         if self.rate == 1.0:
             return local - self.offset
         guess = int((local - self.offset) / self.rate)
@@ -45,7 +44,7 @@ class Clock:
 
 
 class SimNode:
-    """Made by `Simulation.add`; started, stopped and tormented by the simulation."""
+    """The world of one host; made by `Simulation.add`, started, stopped and disturbed by the simulation."""
 
     __slots__ = (
         "_backlog",
@@ -80,16 +79,16 @@ class SimNode:
     # For setups.
 
     def rng(self, purpose: str) -> Stream:
-        """The chance of this node for one purpose (a channel); after a restart it goes on to other draws."""
+        """Return the random stream of this node for one purpose (a channel); after a restart it is another one."""
         return self.sim.streams.of(purpose if self.incarnation == 1 else f"{purpose}#{self.incarnation}", self.index)
 
     def restored(self, channel: str, kind: Any) -> Any:
-        """What a machine persisted in an earlier life, or None."""
+        """Return what a machine persisted in an earlier incarnation, or None."""
         data = self.disk.get(channel)
         return None if data is None else msgspec.msgpack.decode(data, type=kind)
 
     def now(self) -> Instant:
-        """By its own clock."""
+        """Return the instant by the node's own clock."""
         return self.sim.now if self.clock is None else self.clock.local(self.sim.now)
 
     # The world of its host.
@@ -105,25 +104,21 @@ class SimNode:
         trace = sim.trace
         trace.records += (sim.now, -1 - self.index)
         if trace.lines is not None:
-            trace.line(sim.now, Kind.FACT, f"{self.name}/{port.channel}", fact)
+            trace.line(sim.now, "fact", f"{self.name}/{port.channel}", fact)
         for watch in sim.watchers:
             watch(self, port.channel, fact, sim.now)
 
     def set_skewed_timer(self, port: Port, timer: Any, at: Instant) -> None:
+        """Set a timer by this node's clock, which may be set back meanwhile: then the timer waits again."""
         if at < NEVER:
-            self._arm(port, timer, at)
-
-    def _arm(self, port: Port, timer: Any, at: Instant) -> None:
-        """By this node's clock, which may be set back meanwhile: then the timer waits again."""
-        clock = self.clock or Clock()
-        when = max(clock.true(at), self.sim.now)
-        sim = self.sim
-        sim.timers.push(when, next(sim.sequence), port, _Skewed(timer, at), self.index, sim.now)
+            clock, sim = self.clock or Clock(), self.sim
+            when = max(clock.true(at), sim.now)
+            sim.timers.push(when, next(sim.sequence), port, _Skewed(timer, at), self.index, sim.now)
 
     # Its state.
 
     def enter(self, step: Step) -> None:
-        """One input, as far as this node is able to take any: now, later, or never."""
+        """Take one input as far as this node is able to: now, later, or never."""
         host, sim = self.host, self.sim
         if host is None:
             return
@@ -147,8 +142,8 @@ class SimNode:
                 self.set_state(self.able_state())
 
     def able_state(self) -> State:
-        """Of a node that is neither down nor paused.  One that was slow stays so until it has caught up: what comes now
-        must not overtake what came before."""
+        """Return the state of a node that is neither down nor paused.  One that was slow stays so until it has caught
+        up: what comes now must not overtake what came before."""
         return "slow" if self.step_delay or self._waiting else "up"
 
     def _take(self, host: Host, step: Step) -> None:
@@ -161,7 +156,7 @@ class SimNode:
             host.settle(now)
 
     def set_state(self, state: State) -> None:
-        """Puts itself between the world and its machines while it is not quite itself."""
+        """Change the state; while it is not plainly up, the node stands between the world and its machines."""
         if state == self.state == "slow":
             return
         self.state = state
@@ -170,7 +165,7 @@ class SimNode:
         backlog, self._backlog = self._backlog, [] if state == "paused" else None
         if self.host is not None:
             for port in self.host.ports.values():
-                if state == "up" and self.clock is None:
+                if state == "up" and self.clock is None and not self.sim.hear_watchers:
                     port.hear, port.fire = port.machine.on_message, port.machine.on_timer
                 else:
                     port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
@@ -179,12 +174,17 @@ class SimNode:
             self.enter(step)
 
     def _hear(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
-        self.enter(lambda now: port.machine.on_message(sender, message, now))
+        self.enter(partial(self._take_in, port, sender, message))
+
+    def _take_in(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
+        for watch in self.sim.hear_watchers:
+            watch(self, port.channel, sender, message)
+        port.machine.on_message(sender, message, now)
 
     def _fire(self, port: Port, timer: Any, now: Instant) -> None:
         if timer.__class__ is _Skewed:
             if self.now() < timer.at:
-                self._arm(port, timer.timer, timer.at)
+                self.set_skewed_timer(port, timer.timer, timer.at)
                 return
             timer = timer.timer
         self.enter(lambda now: port.machine.on_timer(timer, now))

@@ -24,7 +24,7 @@ class Figure(Struct, frozen=True):
 
 
 def figure(values: Iterable[float | None]) -> Figure | None:
-    """None where it never happened."""
+    """Return the mean of the values that are known; None if there are none."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -36,7 +36,7 @@ def figure(values: Iterable[float | None]) -> Figure | None:
 
 
 def run_seed(seed: int, run: int) -> int:
-    """The seed of one run of many: unrelated for neighbouring runs and seeds."""
+    """Return the seed of one run of many: unrelated for neighbouring runs and seeds."""
     return int.from_bytes(blake2b(f"{seed}/{run}".encode(), digest_size=8).digest(), "little")
 
 
@@ -50,7 +50,7 @@ def refuse_counts(runs: int, jobs: int) -> None:
 def run_many(
     once: Callable[[int], R], runs: int, seed: int, *, jobs: int = 0, progress: Callable[[int], None] | None = None
 ) -> list[R]:
-    """`once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
+    """Return `once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
     refuse_counts(runs, jobs)
     jobs = min(jobs or os.cpu_count() or 1, runs)
     seeds = [run_seed(seed, run) for run in range(runs)]

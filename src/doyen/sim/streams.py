@@ -1,4 +1,4 @@
-"""Chance in made-up worlds: one stream per purpose and node, so that a fault that never fires changes nothing.
+"""Random streams of made-up worlds: one per purpose and node, so that a fault that never fires changes nothing.
 
 A simulation of a thousand nodes has thousands of streams, most of which give a handful of draws.  Seeding a
 Mersenne Twister costs as much as a hundred events, so a stream begins as splitmix64, whose state is one number,
@@ -16,7 +16,7 @@ _CHEAP_DRAWS: Final = 12
 
 
 def mix(state: int) -> int:
-    """splitmix64's finaliser: neighbouring states to unrelated numbers."""
+    """Turn neighbouring states into unrelated numbers, by the finaliser of splitmix64."""
     state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
     return state ^ (state >> 31)
@@ -45,7 +45,7 @@ class Stream(Random):
         return super().getrandbits(k)
 
     def _upgrade(self) -> None:
-        """From here on this object's draws are those of a Mersenne Twister, at its full speed."""
+        """Make this object's further draws those of a Mersenne Twister, at its full speed."""
         if self._left < 0:
             return  # A caller kept the slow method, as `Random.shuffle` does: go on, do not seed again.
         self._left = -1

@@ -20,7 +20,7 @@ SEEN_COUNT_MAX: Final = 4096  # Durations kept in mind, to see which come again.
 
 
 class Timers:
-    """`heap` and `lanes` are used by the engine and by ports directly, for speed."""
+    """All that is due later; the engine and ports use `heap` and `lanes` directly, for speed."""
 
     __slots__ = ("_durations", "_idle", "_seen", "heap", "lanes")
 
@@ -61,6 +61,6 @@ class Timers:
         return entry
 
     def retire(self, lane: deque[Entry]) -> None:
-        """Its last entry left the heap."""
+        """Set a lane aside whose last entry left the heap."""
         duration = self._durations[id(lane)]
         self._idle[duration] = self.lanes.pop(duration)

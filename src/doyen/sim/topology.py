@@ -8,7 +8,8 @@ places), ties by the lowest index, so that the same graph always gives the same 
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from math import ceil, dist, isqrt, sqrt
+from math import ceil, cos, dist, isqrt, pi, sin, sqrt
+from random import Random
 from typing import Annotated, Literal
 
 from doyen.core.config import Config, Doc, Positive, Scale, need
@@ -17,8 +18,9 @@ from doyen.sim.streams import Stream
 
 Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geometric", "clusters", "edges"]
 Link = tuple[int, int]
+Spot = tuple[float, float]  # Metres east and north.
 
-DRAWS_MAX = 1000  # A random placement is drawn anew until it is connected, so often at the most.
+DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until it is connected.
 
 
 class TopologyConfig(Config, frozen=True, kw_only=True):
@@ -39,9 +41,17 @@ class TopologyConfig(Config, frozen=True, kw_only=True):
 class Topology:
     """A graph of nodes 0…N−1 with routes; `complete` needs neither links nor routes."""
 
-    def __init__(self, size: int, links: Iterable[Link] | None, places: Sequence[tuple[float, float]] = ()) -> None:
+    def __init__(
+        self,
+        size: int,
+        links: Iterable[Link] | None,
+        places: Sequence[Spot] = (),
+        *,
+        reach_m: float = 4.0,  # How far a radio carries.
+        by_radio: bool = False,  # Whether all within reach of each other are linked.
+    ) -> None:
         self.size, self.places = size, tuple(places)
-        self.complete = links is None
+        self.complete, self._reach_m, self._by_radio = links is None, reach_m, by_radio
         self._neighbours: list[list[int]] = [[] for _ in range(0 if links is None else size)]
         for a, b in sorted({(min(link), max(link)) for link in links or ()}):
             if not (0 <= a < b < size):
@@ -57,8 +67,8 @@ class Topology:
     def links(self) -> list[Link]:
         return [(a, b) for a in range(self.size) for b in self.neighbours(a) if a < b]
 
-    def grow(self, place: tuple[float, float] | None = None) -> int:
-        """One more node, linked to none (or, in a complete graph, to all)."""
+    def grow(self, place: Spot | None = None) -> int:
+        """Add a node, linked to none (or, in a complete graph, to all); return its index."""
         self.size += 1
         if self.places:
             self.places = (*self.places, place or self.places[-1])
@@ -66,8 +76,21 @@ class Topology:
             self._neighbours.append([])
         return self.size - 1
 
+    def settle(self, neighbours: Sequence[int], rng: Random) -> None:
+        """Add a node that is linked to those given, and stands near the first of them where nodes have places."""
+        place, linked = None, set(neighbours)
+        if self.places and neighbours:
+            x, y = self.places[neighbours[0]]
+            angle, away = 2.0 * pi * rng.random(), self._reach_m * (0.1 + 0.8 * rng.random())
+            place = (x + away * cos(angle), y + away * sin(angle))
+        index = self.grow(place)
+        if place is not None and self._by_radio:
+            linked |= {i for i in range(index) if dist(place, self.places[i]) <= self._reach_m}
+        for other in sorted(linked):
+            self.link(index, other)
+
     def link(self, a: int, b: int) -> None:
-        """A new link, e.g. of a node that has just joined."""
+        """Add a link, e.g. of a node that has just joined."""
         assert not self.complete
         if b not in self._neighbours[a]:
             self._neighbours[a] = sorted([*self._neighbours[a], b])
@@ -75,7 +98,7 @@ class Topology:
             self.forget_routes()
 
     def set_down(self, node: int, down: bool) -> None:
-        """A node that is down forwards nothing."""
+        """Note whether a node is down: then it forwards nothing."""
         if not self.complete:
             (self._down.add if down else self._down.discard)(node)
             # Only routes through it change, or, when it returns, any that might now lead through it.
@@ -87,11 +110,11 @@ class Topology:
         self._trees.clear()
 
     def share_routes(self, routes: "dict[tuple[int, frozenset[Link]], dict[int, int]]") -> None:
-        """Keeps routes where other runs on the same graph keep theirs; only while nobody goes down."""
+        """Keep routes where other runs on the same graph keep theirs; only while nobody goes down."""
         self._trees = routes
 
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
-        """The hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
+        """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
         tree = self._trees.get((a, cut))
@@ -105,12 +128,8 @@ class Topology:
             b = tree[b]
         return hops[::-1]
 
-    def distances(self, a: int, cut: frozenset[Link] = frozenset()) -> dict[int, int]:
-        """Hop counts from a to every node it reaches; give the cuts in force, for routes are kept."""
-        return {b: len(path) for b in range(self.size) if (path := self.path(a, b, cut)) is not None}
-
     def connected(self) -> bool:
-        return self.complete or len(self.distances(0)) == self.size
+        return self.complete or all(self.path(0, other) is not None for other in range(self.size))
 
     def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
         parent, best = {root: root}, {root: 0.0}
@@ -133,7 +152,7 @@ class Topology:
 
 
 def build(config: TopologyConfig, size: int, rng: Stream) -> Topology:
-    """The graph that a configuration describes."""
+    """Return the graph that a configuration describes."""
     match config.shape:
         case "complete":
             return Topology(size, None)
@@ -146,7 +165,7 @@ def build(config: TopologyConfig, size: int, rng: Stream) -> Topology:
         case "tree":
             return Topology(size, [((i - 1) // config.arity, i) for i in range(1, size)])
         case "torus" | "grid":
-            return _grid(size, wrap=config.shape == "torus")
+            return _grid(size, config.reach_m, wrap=config.shape == "torus")
         case "geometric":
             return _drawn(size, config, lambda side: [(rng.random() * side, rng.random() * side) for _ in range(size)])
         case "clusters":
@@ -159,8 +178,8 @@ def _line(size: int) -> list[Link]:
     return [(i, i + 1) for i in range(size - 1)]
 
 
-def _grid(size: int, *, wrap: bool) -> Topology:
-    """As square as it gets: rows × columns with rows the largest divisor of N up to its root."""
+def _grid(size: int, reach_m: float, *, wrap: bool) -> Topology:
+    """Return a grid as square as it gets: rows × columns with rows the largest divisor of N up to its root."""
     rows = next(r for r in range(isqrt(size), 0, -1) if size % r == 0)
     columns = size // rows
     links = []
@@ -172,16 +191,16 @@ def _grid(size: int, *, wrap: bool) -> Topology:
             if row + 1 < rows or (wrap and rows > 2):
                 links.append((here, (row + 1) % rows * columns + column))
     places = [] if wrap else [(2.5 * (i % columns), 2.5 * (i // columns)) for i in range(size)]
-    return Topology(size, links, places)
+    return Topology(size, links, places, reach_m=reach_m)
 
 
-def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[tuple[float, float]]]) -> Topology:
-    """Places are drawn anew until everybody can reach everybody."""
+def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[Spot]]) -> Topology:
+    """Draw places anew until everybody can reach everybody."""
     side = sqrt(size / config.density)
     for _ in range(DRAWS_MAX):
         places = place(side)
         near = [(a, b) for a in range(size) for b in range(a) if dist(places[a], places[b]) <= config.reach_m]
-        topology = Topology(size, near, places)
+        topology = Topology(size, near, places, reach_m=config.reach_m, by_radio=True)
         if topology.connected():
             return topology
     raise ConfigError(
@@ -191,12 +210,12 @@ def _drawn(size: int, config: TopologyConfig, place: Callable[[float], list[tupl
     )
 
 
-def _clusters(size: int, config: TopologyConfig, side: float, rng: Stream) -> list[tuple[float, float]]:
-    """Crowds of growing size around random centres, each as wide as a radio reaches."""
+def _clusters(size: int, config: TopologyConfig, side: float, rng: Stream) -> list[Spot]:
+    """Draw crowds of growing size around random centres, each as wide as a radio reaches."""
     count = min(config.cluster_count, size)
     weights = [i + 2 for i in range(count)]
     centres = [(rng.random() * side, rng.random() * side) for _ in range(count)]
-    places: list[tuple[float, float]] = []
+    places: list[Spot] = []
     for centre, weight in zip(centres, weights, strict=True):
         for _ in range(ceil(size * weight / sum(weights))):
             x = centre[0] + (rng.random() - 0.5) * config.reach_m

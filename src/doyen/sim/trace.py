@@ -20,23 +20,14 @@ Kinds: send, multicast (a message leaves); arrive (a message is heard: by one no
 timer; durable (a record reached the disk); world (churn, partitions and their ends); fact (a node told something).
 """
 
-from enum import IntEnum
 from hashlib import blake2b
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from msgspec.msgpack import Encoder
 
 from doyen.core.clock import Instant
 
-
-class Kind(IntEnum):
-    SEND = 1
-    MULTICAST = 2
-    ARRIVE = 3
-    TIMER = 4
-    DURABLE = 5
-    WORLD = 6
-    FACT = 7
+Kind = Literal["send", "multicast", "arrive", "timer", "durable", "world", "fact"]
 
 
 class Hashed:
@@ -49,7 +40,7 @@ class Hashed:
         self.items: list[Any] = []
 
     def flush(self) -> int:
-        """How many bytes they were."""
+        """Hash the items; return how many bytes they were."""
         count = len(self.items)
         data = memoryview(_encode(self.items))[1 if count < 16 else 3 if count < 1 << 16 else 5 :]
         self._hash.update(data)  # Without the list's own header, so that it does not matter how many came together.
@@ -70,7 +61,7 @@ class Part(Protocol):
 
 
 class Trace:
-    """One run's record.  Who writes to `records` is in `doyen.sim`: by itself, for speed."""
+    """The record of one run; modules of `doyen.sim` write to `records` directly, for speed."""
 
     __slots__ = ("_hashed", "lines", "parts", "records")
 
@@ -92,9 +83,9 @@ class Trace:
 
     def line(self, at: Instant, kind: Kind, who: str, what: Any) -> None:
         assert self.lines is not None
-        self.lines.write(f"{at / 1e9:16.9f}  {kind.name.lower():9} {who:24} {what}\n")
+        self.lines.write(f"{at / 1e9:16.9f}  {kind:9} {who:24} {what}\n")
 
 
 def combined_hash(hashes: list[str]) -> str:
-    """One hash of several runs, in run order."""
+    """Return one hash of several runs, in run order."""
     return blake2b("".join(hashes).encode(), digest_size=16).hexdigest()

@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
-from doyen.core.ids import Address, Incarnation, NodeId, Term
+from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.machine import Machine
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce.machine import Announce
 from doyen.election.spanning.machine import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
+from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.machine import Arbitration
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION as ELECTION
@@ -45,90 +45,27 @@ DISK: Final = "disk"  # The directory of a node that has a made-up disk.
 SEEDS_MAX: Final = 32
 
 Tamper: TypeAlias = Callable[[SimNode, str, Port, Any], Any]  # (node, channel, port, machine) → the machine to run.
-Hearing: TypeAlias = Callable[[SimNode, NodeId, Any], None]  # (node, sender, message)
 Fact: TypeAlias = LeaderElected | LeaderLost
 
 
-class WatchedSimulation(Simulation):
-    """A simulation that counts records, remembers who ever had one, and says whom something befalls, and when."""
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        self.disturbed_at: Instant = 0  # When anything last happened to a node or to the network,
-        self.network_changed_at: Instant = 0  # and when to the network.
-        super().__init__(*arguments, **more)
-        self.record_count = 0
-        self.had_records: set[NodeId] = set()
-        # Called with what befalls a node: crash, pause, slow, clock just before it; start, resume, corrupt just after.
-        self.deed_watchers: list[Callable[[str, SimNode], None]] = []
-
-    def befalls(self, deed: str, node: SimNode) -> None:
-        """Something befalls a node: whoever watches is told."""
-        for watch in self.deed_watchers:
-            watch(deed, node)
-        self.disturbed_at = self.now
-
-    def write(self, node: SimNode, port: Port, data: bytes) -> None:
-        self.record_count += 1
-        super().write(node, port, data)
-
-    def network_changed(self) -> None:
-        super().network_changed()
-        self.disturbed_at = self.network_changed_at = self.now
-
-    def start(self, node: SimNode) -> None:
-        super().start(node)
-        self.befalls("start", node)
-
-    def crash(self, node: SimNode, **how: Any) -> None:
-        if ELECTION in node.disk:
-            self.had_records.add(node.name)
-        if node.host is not None:
-            self.befalls("crash", node)
-        super().crash(node, **how)
-
-    def pause(self, node: SimNode) -> None:
-        self.befalls("pause", node)
-        super().pause(node)
-
-    def resume(self, node: SimNode) -> None:
-        paused = node.state == "paused"
-        super().resume(node)
-        if paused:
-            self.befalls("resume", node)
-
-    def slow_down(self, node: SimNode, step_delay: Duration) -> None:
-        if node.step_delay != step_delay:
-            self.befalls("slow", node)
-        super().slow_down(node, step_delay)
-
-    def set_clock(self, node: SimNode, clock: Clock) -> None:
-        self.befalls("clock", node)
-        super().set_clock(node, clock)
-
-
-class Overheard:
-    """A machine, and somebody who hears what it hears."""
-
-    def __init__(self, machine: Machine, hear: Callable[[NodeId, Any], None]) -> None:
-        self._machine, self._hear = machine, hear
-        self.MESSAGES, self.start, self.on_timer = machine.MESSAGES, machine.start, machine.on_timer
-
-    def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
-        self._hear(sender, message)
-        self._machine.on_message(sender, message, now)
-
-
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
-    """What every node of a world is told unless its configuration says otherwise: all vote, all have a disk."""
+    """Return what every node is told unless its configuration says otherwise: all vote, all have a disk."""
     return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK}
 
 
+def ring_of(config: NodeConfig) -> ArbitrationConfig | None:
+    """Return the configuration of the ring, if the membership is one."""
+    kind = config.membership_kind()
+    table = None if kind is None else config.table(kind.table)
+    return table if isinstance(table, ArbitrationConfig) else None
+
+
 class World:
-    """The nodes of one run.  `config` is every node's, but for what differs from node to node."""
+    """The nodes of one run; `config` is that of every node, but for what differs from node to node."""
 
     def __init__(
         self,
-        sim: WatchedSimulation,
+        sim: Simulation,
         config: NodeConfig,
         *,
         standing_of: Callable[[int], Standing | None] | None = None,  # By index; None: may not lead.
@@ -162,13 +99,14 @@ class World:
         self.wall_offsets: dict[int, Duration] = {}  # By node: how far the clock that people read is off.
         self.began_to_lead = 0
         self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
-        self.hearings: list[Hearing] = []  # Told of every message that an election hears.
+        self._had_records: set[NodeId] = set()  # Names that ever crashed with a record of the election on the disk.
         sim.watchers.append(self._on_fact)
+        sim.deed_watchers.append(self._on_deed)
 
     # Nodes.
 
     def add(self, name: str) -> SimNode:
-        """A node that exists, and has not started."""
+        """Add a node that has not started."""
         index = len(self.sim.nodes)
         self._configured.append(self._standing_of(index))
         self.standings.append(self._configured[index])
@@ -180,17 +118,41 @@ class World:
         self.remembers_since.append(1)
         return self.sim.add(NodeId(name), self._setup, clock=self._clock_of(index))
 
+    def start(self, spread: Duration = 0) -> None:
+        """Start all nodes together, or at random instants within `spread`."""
+        rng = self.streams.of("start")
+        for node in list(self.sim.nodes):
+            if spread:
+                self.sim.at(int(rng.random() * spread), partial(self._start, node), f"{node.name} starts")
+            else:
+                self.sim.start(node)
+
+    def _start(self, node: SimNode) -> None:
+        if node.host is None:  # Else churn was there first.
+            self.sim.start(node)
+
+    def join(self, name: str | None, neighbours: Sequence[SimNode]) -> SimNode:
+        """Start a new node, linked to those given; where nodes have places it stands near the first of them."""
+        topology, number = self.network.topology, len(self.sim.nodes)
+        if not topology.complete:
+            topology.settle([node.index for node in neighbours], self.streams.of("place", topology.size))
+        while name is None or name in self.sim.by_name:
+            name, number = f"n{number}", number + 1
+        node = self.add(name)
+        self.sim.start(node)
+        return node
+
     def leave(self, node: SimNode) -> None:
-        """Ends a node in order: it says goodbye, as far as it can."""
+        """End a node in order: it says goodbye, as far as it can."""
         host = node.host
         if node.state in ("up", "slow") and host is not None:
             for channel in sorted(host.ports, key=lambda channel: channel == MEMBERSHIP):
-                if LeaveGroup in host.ports[channel].handlers:
+                if LeaveGroup in host.ports[channel].machine.HEARS:
                     host.tell(LeaveGroup(), node.now(), channel=channel)
         self.sim.crash(node)
 
     def resign(self, node: SimNode, to: NodeId | None = None) -> bool:
-        """Have a node hand over, to that one or to whom the others choose; whether its election can, and may, now."""
+        """Have a node hand over, to that one or to whom the others choose; return whether its election can, now."""
         if not self.kind.resigns or node.host is None:
             return False
         try:
@@ -209,7 +171,7 @@ class World:
             self.sim.tell(node, Stand(), channel=ELECTION)
 
     def set_score(self, node: SimNode, score: Standing) -> None:
-        """What the node's application says that it is worth, now and whenever it is asked."""
+        """Set what the node's application says that it is worth, now and whenever it is asked."""
         self.standings[node.index] = self._scores[node.index] = score
         if node.host is not None:
             if not self._is_rated:
@@ -217,15 +179,23 @@ class World:
             if NOTES in node.host.ports:
                 self.sim.tell(node, ChangeNote(score=float(score)), channel=NOTES)
 
+    def step_wall_clock(self, node: SimNode, by: Duration) -> None:
+        """Set the clock that people read, and nothing else goes by."""
+        self.wall_offsets[node.index] = self.wall_offsets.get(node.index, 0) + by
+
     def corrupt(self, node: SimNode, rng: Random) -> bool:
-        """Draw anew all that a node's election remembers; whether that kind is to bear it."""
+        """Draw anew all that a node's election remembers; return whether that kind of election is to bear it."""
         machine = self.machine(node)
         if node.host is None or not isinstance(machine, Spanning):
             return False
         names = [other.name for other in self.sim.nodes]
         corrupt(machine, names, rng, now=node.now(), far=rng.random() < 0.5)
-        self.sim.befalls("corrupt", node)
+        self.sim.note_deed("corrupt", node)
         return True
+
+    def _on_deed(self, deed: str, node: SimNode) -> None:
+        if deed == "crash" and ELECTION in node.disk:
+            self._had_records.add(node.name)
 
     def _setup(self, node: SimNode, host: Host) -> None:
         self.believers.pop(node.index, None)
@@ -251,7 +221,7 @@ class World:
         )
 
     def _config_of(self, node: SimNode) -> NodeConfig:
-        standing, newcomer = self._configured[node.index], node.name not in self.sim.had_records
+        standing, newcomer = self._configured[node.index], node.name not in self._had_records
         key = (float(standing or 0), standing is not None, newcomer or self.config.newcomer)
         if key not in self._configs:
             worth, eligible, newcomer = key
@@ -259,7 +229,7 @@ class World:
         return self._configs[key]
 
     def _seeds_of(self, node: SimNode) -> tuple[Address, ...]:
-        """Others; but the first node, when it first starts, knows of nobody: a ring must be founded by one."""
+        """Return other nodes; but the first node, when it first starts, knows of nobody: one must found a ring."""
         if self.config.membership_kind() is None or (node.index == 0 and node.incarnation == 1):
             return ()
         others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
@@ -271,25 +241,20 @@ class World:
     def _made(self, node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if self._tamper is not None:
             machine = self._tamper(node, channel, port, machine)
-        if channel != ELECTION:
-            return machine
-        self._elections[node.index] = machine
-        return Overheard(machine, partial(self._hear, node)) if self.hearings else machine
-
-    def _hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
-        for hear in self.hearings:
-            hear(node, sender, message)
+        if channel == ELECTION:
+            self._elections[node.index] = machine
+        return machine
 
     # What a node is.
 
     def stack(self, node: SimNode) -> Stack:
-        """The machines of its present incarnation, or of its last one."""
+        """Return the machines of a node's present incarnation, or of its last one."""
         found = self._stacks[node.index]
         assert found is not None, f"{node.name} has never started"
         return found
 
     def machine(self, node: SimNode) -> Any:
-        """The one that elects."""
+        """Return the machine of a node that elects."""
         return self._elections[node.index]
 
     def claim(self, node: SimNode) -> Claim | None:
@@ -297,16 +262,16 @@ class World:
         return None if standing is None else (standing, node.name)
 
     def record_of(self, node: SimNode, kind: type[Any]) -> Any:
-        """The record that its present incarnation found, or None."""
+        """Return the record of the election that a node's present incarnation found on its disk, or None."""
         data = self._records[node.index]
         return None if data is None else decode(data, type=kind)
 
     def has_forgotten(self, node: SimNode) -> bool:
-        """Whether its present incarnation began without the record that an earlier one had: its name votes no more."""
-        return self.durable and self._records[node.index] is None and node.name in self.sim.had_records
+        """Whether a node began without the record that an earlier incarnation had: its name votes no more."""
+        return self.durable and self._records[node.index] is None and node.name in self._had_records
 
     def is_holding(self, node: SimNode) -> bool:
-        """Whether what its election has to tell waits for a disk."""
+        """Whether effects of a node's election wait for its disk."""
         assert node.host is not None
         return node.host.ports[ELECTION].waits_for_disk
 
@@ -323,18 +288,14 @@ class World:
         leader = self.stack(node).reigns[""].leader
         return () if leader is None else (leader,)
 
-    def term_of(self, node: SimNode) -> Term | None:
-        """The term that a node goes by."""
-        return self.stack(node).reigns[""].term
-
     def acts(self, node: SimNode) -> bool:
-        """Whether it may act as the leader at this instant, by its own clock; whoever is stopped may, and cannot."""
+        """Whether a node may act as the leader at this instant, by its own clock; one that is paused may, too."""
         if node.host is None or self.stack(node).reigns[""].mine is None:
             return False
         return bool(self.machine(node).leads(node.now()))
 
     def acting(self) -> list[SimNode]:
-        """Nodes that act as leaders, best first."""
+        """Return the nodes that act as leaders, best first."""
         found = [self.sim.nodes[index] for index in self.believers if self.acts(self.sim.nodes[index])]
         return sorted(found, key=lambda node: (self.standings[node.index] or 0, node.name), reverse=True)
 
@@ -372,7 +333,7 @@ class World:
         return 0 if score is None else score
 
     def regions(self) -> list[list[SimNode]]:
-        """The nodes that are up, by whom they reach and are reached by: one member of a region stands for it."""
+        """Group the nodes that are up by whom they reach and are reached by; one member stands for its region."""
         up, network = list(self.sim.up()), self.network
         if network.topology.complete and network.unbroken:
             return [up] if up else []
@@ -399,7 +360,7 @@ class World:
         return 2 * len(able) > len(electorate) and (self.sort == "quorum" or any(ring.is_member for ring in rings))
 
     def disagreement(self, region: list[SimNode]) -> str | None:
-        """Why a region does not have one leader that all of it name and that acts, or None."""
+        """Return why a region does not have one leader that all of it name and that acts, or None."""
         named = Counter(self.named_by(node) for node in region)
         acting = [node.name for node in region if self.acts(node)]
         if len(named) > 1:

@@ -24,11 +24,12 @@ from doyen.node.arguments import chosen
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure
 from doyen.node.stack import Stack
+from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
-from doyen.sim.world import DISK, ELECTION, WatchedSimulation, World
+from doyen.sim.world import DISK, ELECTION, World
 
 STEP: Duration = 10_000_000  # How finely `run_until` looks.
 
@@ -45,7 +46,7 @@ class Seen(Struct, frozen=True):
 
 
 class Cluster:
-    """So many nodes of one group; `fields` are those of `doyen.join`.  By default an election with a quorum (pole)."""
+    """A group of nodes; `fields` are those of `doyen.join`.  By default it elects with a quorum (pole)."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Cluster:
         )
         streams = Streams(seed)
         topology = Topology(len(self.names), None)
-        self.sim = WatchedSimulation(Network(network, topology, streams), streams, wire=True)
+        self.sim = Simulation(Network(network, topology, streams), streams, wire=True)
         self.world = World(self.sim, config, clock_of=lambda index: Clock())
         self.history: list[Seen] = []
         self.watchers: list[Callable[[Seen], None]] = []
@@ -98,8 +99,7 @@ class Cluster:
         self.sim.checks.append(self._on_event)
         for name in self.names:
             self.world.add(name)
-        for node in list(self.sim.nodes):
-            self.sim.start(node)
+        self.world.start()
 
     def __repr__(self) -> str:
         return f"{self._said}) at {self.now_s:.3f} s"
@@ -114,7 +114,7 @@ class Cluster:
         self.sim.run(until=self.sim.now + parse_duration(duration))
 
     def run_until(self, holds: Callable[[], Any], within: str | float = "60s") -> float:
-        """Until it holds; returns how long that took, in made-up seconds."""
+        """Run until it holds; return how long that took, in made-up seconds."""
         began = self.sim.now
         deadline = began + parse_duration(within)
         while not holds():
@@ -124,7 +124,7 @@ class Cluster:
         return to_seconds(self.sim.now - began)
 
     def run_until_leader(self, within: str | float = "60s", *, other_than: str | None = None) -> str:
-        """Until all that can, name one acting leader; returns its name."""
+        """Run until all nodes that are up name one acting leader; return its name."""
         self.run_until(lambda: self.leader() not in (None, other_than), within)
         leader = self.leader()
         assert leader is not None
@@ -133,13 +133,13 @@ class Cluster:
     # Who leads.
 
     def leader(self) -> str | None:
-        """Whom all running nodes name, if it acts."""
+        """Return the leader that all running nodes name, if it acts."""
         named = {self.named_by(name) for name in self.up()}
         leader = next(iter(named)) if len(named) == 1 else None
         return leader if leader is not None and leader in self.acting() else None
 
     def acting(self) -> set[str]:
-        """Who may act as leader at this instant, each by its own clock."""
+        """Return the nodes that may act as leader at this instant, each by its own clock."""
         return {name for name in self.up() if self.is_leader(name)}
 
     def is_leader(self, name: str) -> bool:
@@ -153,7 +153,7 @@ class Cluster:
         return None if term is None else term.number
 
     def acting_leaders_at_once(self) -> int:
-        """The most that ever acted at one instant, looked at after every event."""
+        """Return the most that ever acted at one instant, looked at after every event."""
         return self._acting_max
 
     def who_names_whom(self) -> str:
@@ -165,11 +165,11 @@ class Cluster:
         return [node.name for node in self.sim.up()]
 
     def members(self, name: str) -> dict[str, str]:
-        """What that node believes: states by name."""
+        """Return the state of each member by name, as that node believes."""
         return {member.node: member.status.value for member in self.stack(name).members()}
 
     def stack(self, name: str) -> Stack:
-        """That node's machines."""
+        """Return that node's machines."""
         return self.world.stack(self._node(name))
 
     def config(self, name: str) -> NodeConfig:
@@ -181,7 +181,7 @@ class Cluster:
         self.sim.tell(self._node(name), Resign(None if to is None else NodeId(to)), channel=ELECTION)
 
     def leave(self, name: str) -> None:
-        """In order, and for good."""
+        """End a node in order, and for good."""
         self.world.leave(self._node(name))
 
     def set_score(self, name: str, score: float) -> None:
@@ -190,7 +190,7 @@ class Cluster:
     # Faults.
 
     def partition(self, *sides: Iterable[str], rest: bool = False) -> str:
-        """Nobody of one side hears anybody of another; `rest`: everybody else is a side too.  Returns its name."""
+        """Cut the sides apart; `rest`: everybody else is a side too.  Return the name of the cut, for `heal`."""
         groups = [set(side) for side in sides]
         named = set().union(*groups) if groups else set()
         if rest:
@@ -205,7 +205,7 @@ class Cluster:
         return label
 
     def cut(self, sender: str, receiver: str) -> str:
-        """One way: what the first sends does not reach the second."""
+        """Cut one way: what the first sends does not reach the second."""
         between = [(self._node(sender), self._node(receiver))]
         label = self._labelled("cut")
         self.sim.block(label, between)
@@ -217,7 +217,7 @@ class Cluster:
         return self._cuts[-1]
 
     def heal(self, label: str | None = None) -> None:
-        """That one, or everything that was cut."""
+        """Heal that cut, or all of them."""
         if label is not None and label not in self._cuts:
             raise LocalProtocolError(f"there is no {label!r} to heal: {', '.join(self._cuts) or 'nothing is cut'}")
         for healed in [*self._cuts] if label is None else [label]:
@@ -225,7 +225,7 @@ class Cluster:
             self.sim.heal(healed)
 
     def crash(self, name: str, *, disk: Literal["kept", "lost"] = "kept") -> None:
-        """At once, mid-sentence; `disk="lost"`: what it kept is gone too."""
+        """Stop a node at once; `disk="lost"`: what it kept is gone too."""
         if disk not in ("kept", "lost"):
             raise LocalProtocolError(f"a crashed node's disk is kept or lost, not {disk!r}")
         self.sim.crash(self._node(name), disk=disk)
@@ -236,14 +236,14 @@ class Cluster:
         self.sim.start(self._node(name))
 
     def pause(self, name: str) -> None:
-        """As SIGSTOP does: inputs pile up, timers are late."""
+        """Stop a node as SIGSTOP does: inputs pile up, timers are late."""
         self.sim.pause(self._node(name))
 
     def resume(self, name: str) -> None:
         self.sim.resume(self._node(name))
 
     def slow_down(self, name: str, step: str | float) -> None:
-        """Every input takes so long; 0 ends it."""
+        """Have every input of a node take that long; 0 ends it."""
         self.sim.slow_down(self._node(name), parse_duration(step))
 
     def set_loss(self, prob: float) -> None:
@@ -251,11 +251,10 @@ class Cluster:
         config = network.config
         loss = Loss(model="uncorrelated" if prob else "none", prob=prob)
         network.config = NetworkConfig(delay=config.delay, loss=loss, duplicate_prob=config.duplicate_prob)
-        network._refresh()
         self.sim.network_changed()
 
     def step_clock(self, name: str, by: str | float) -> None:
-        """Its clock jumps ahead."""
+        """Set a node's clock ahead."""
         node = self._node(name)
         assert node.clock is not None
         node.clock.offset += parse_duration(by)

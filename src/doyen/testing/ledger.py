@@ -57,8 +57,8 @@ class Changes:
             self._waiting.discard(changed)
 
 
-class Word(Struct):
-    """What one member said last."""
+class LastReport(Struct):
+    """The leader that one member named last, and since when."""
 
     leader: str | None = None
     named_at: Instant = 0  # When it came to name this leader.
@@ -70,36 +70,36 @@ class Ledger(Changes):
 
     def __init__(self) -> None:
         super().__init__()
-        self._words: dict[str, Word] = {}
+        self._reports: dict[str, LastReport] = {}
         self.log: list[tuple[str, str | None, Instant]] = []  # (member, leader, when): every change of mind.
 
     def say(self, member: str, leader: str | None, at: Instant) -> None:
         """Note that `member` names `leader` from that instant on; None: nobody."""
-        word = self._words.setdefault(member, Word())
-        if leader == word.leader:
+        report = self._reports.setdefault(member, LastReport())
+        if leader == report.leader:
             return
-        if member in (leader, word.leader):
-            word.acts_at = at
-        word.leader, word.named_at = leader, at
+        if member in (leader, report.leader):
+            report.acts_at = at
+        report.leader, report.named_at = leader, at
         self.log.append((member, leader, at))
         self.touch()
 
     def named_by(self, member: str) -> str | None:
-        """The leader that this member names."""
-        return self._words.get(member, _SILENT).leader
+        """Return the leader that this member names."""
+        return self._reports.get(member, _SILENT).leader
 
     def sole(self, among: Collection[str]) -> tuple[str, Instant] | None:
-        """The one of them that acts, if exactly one does, and since when no other has."""
-        words = {name: self._words.get(name, _SILENT) for name in among}
-        acting = [name for name, word in words.items() if word.leader == name]
-        return (acting[0], max(word.acts_at for word in words.values())) if len(acting) == 1 else None
+        """Return the one of them that acts, if exactly one does, and since when no other has."""
+        reports = {name: self._reports.get(name, _SILENT) for name in among}
+        acting = [name for name, report in reports.items() if report.leader == name]
+        return (acting[0], max(report.acts_at for report in reports.values())) if len(acting) == 1 else None
 
     def known(self, among: Collection[str]) -> tuple[str, Instant] | None:
-        """The one of them that all of them name, and since when they all do."""
-        words = [self._words.get(name, _SILENT) for name in among]
-        named = {word.leader for word in words}
+        """Return the one of them that all of them name, and since when they all do."""
+        reports = [self._reports.get(name, _SILENT) for name in among]
+        named = {report.leader for report in reports}
         leader = next(iter(named)) if len(named) == 1 else None
-        return (leader, max(word.named_at for word in words)) if leader is not None and leader in among else None
+        return (leader, max(report.named_at for report in reports)) if leader is not None and leader in among else None
 
 
-_SILENT = Word()
+_SILENT = LastReport()

@@ -14,7 +14,7 @@ class MakeCluster(Protocol):
 
 @pytest.fixture
 def doyen_cluster(request: pytest.FixtureRequest) -> MakeCluster:
-    """`doyen_cluster(5, loss=0.2, seed=7)`; a failing test's report says how to make the same clusters again."""
+    """Make clusters: `doyen_cluster(5, loss=0.2, seed=7)`; the report of a failing test says how to make them again."""
     from doyen.testing.cluster import Cluster
 
     made: list[Cluster] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from doyen.core.clock import Instant, format_duration
 from doyen.election.announce.config import AnnounceConfig
@@ -38,7 +39,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The command's own process id: `ip netns exec` becomes the command."""
+        """Return the command's own process id: `ip netns exec` becomes the command."""
         return self._process.pid
 
     @property
@@ -80,7 +81,7 @@ class Process:
         return code
 
     async def end(self, patience_s: float) -> None:
-        """Wait until it ends by itself, and kill it after so long."""
+        """Wait until it ends by itself, and kill it if it takes longer than that."""
         try:
             async with asyncio.timeout(patience_s):
                 await self._process.wait()
@@ -93,7 +94,7 @@ class Process:
         return self._process.stdout
 
     def last_words(self, count: int = 3) -> str:
-        """The last lines of its log."""
+        """Return the last lines of its log."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log and self.log.exists() else []
         return " | ".join(lines[-count:])
 
@@ -187,7 +188,7 @@ class MemberState(Struct):
 
     @property
     def leader(self) -> str | None:
-        """The leader that it names."""
+        """Return the leader that this agent names."""
         return self.ledger.named_by(self.name)
 
     @property
@@ -242,7 +243,7 @@ class LocalCluster:
         return [member for member in self.members.values() if member.alive]
 
     def agreed(self) -> str | None:
-        """The leader that all living members name, if it is one of them."""
+        """Return the leader that all living members name, if it is one of them."""
         found = self.ledger.known([member.name for member in self.alive()])
         return None if found is None else found[0]
 
@@ -291,12 +292,11 @@ class LocalCluster:
 
 
 def config_flags(config: AnnounceConfig) -> list[str]:
-    """The command-line flags that make this configuration; only what differs from the default."""
+    """Return the command-line flags that make this configuration; only what differs from the default."""
     flags: list[str] = []
-    default = AnnounceConfig()
-    for name in AnnounceConfig.__struct_fields__:
-        value = getattr(config, name)
-        if value == getattr(default, name):
+    default = asdict(AnnounceConfig())
+    for name, value in asdict(config).items():
+        if value == default[name]:
             continue
         flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):
@@ -309,6 +309,6 @@ def config_flags(config: AnnounceConfig) -> list[str]:
 
 
 def multicast_on_loopback() -> list[str]:
-    """Flags for a group of its own: its address is made from the process id, so that two clusters do not meet."""
+    """Return flags for a group of its own: its address is made from the process id, so that no two clusters meet."""
     pid = os.getpid()
     return ["--bind", "127.0.0.1:0", "--multicast", f"239.192.{pid >> 8 & 255}.{pid & 255}:{20000 + pid % 20000}"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from doyen.core.clock import Instant
-from doyen.core.effects import Effect, Emit, Fact, Handler, Multicast, Persist, Send, SetTimer
+from doyen.core.effects import Effect, Emit, Multicast, Persist, Send, SetTimer
 from doyen.core.ids import Address, NodeId
 
 
@@ -12,9 +12,6 @@ class RecordingOut:
 
     def __init__(self) -> None:
         self.effects: list[Effect] = []
-
-    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
-        """Do nothing: a test calls the handlers itself."""
 
     def send(self, to: NodeId | Address, message: Any) -> None:
         self.effects.append(Send(to, message))
@@ -32,6 +29,6 @@ class RecordingOut:
         self.effects.append(Persist(record))
 
     def take(self) -> list[Effect]:
-        """What was written since the last call."""
+        """Return what was written since the last call."""
         taken, self.effects = self.effects, []
         return taken

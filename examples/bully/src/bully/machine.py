@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Struct
 
-from doyen.core import Instant, LeaderElected, LeaderLost, NodeId, NoLease, Out, Term, ViewChanged, ms
+from doyen.core import Hears, Instant, LeaderElected, LeaderLost, NodeId, NoLease, Out, Term, ViewChanged, hears, ms
 from doyen.core.config import Config, Doc, Period
 from doyen.core.order import order
 
@@ -52,7 +52,6 @@ class Bully(NoLease):
         self._present: Sequence[NodeId] = ()
         self._attempt = 0  # The election under way; 0: none.
         self.term: Term | None = None
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def named(self) -> NodeId | None:
@@ -70,6 +69,8 @@ class Bully(NoLease):
             self._elect(now)
         elif self.named == self.me:
             self._tell(fact.changed)
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
     def on_message(self, sender: NodeId, message: Elect | Alive | Coordinator, now: Instant) -> None:
         match message:

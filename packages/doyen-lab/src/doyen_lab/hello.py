@@ -15,6 +15,7 @@ from doyen.core.config import Config, Doc, Period, need
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears
 from doyen.core.order import order
 
 
@@ -50,6 +51,7 @@ class Hello:
 
     __slots__ = ("_heard", "_out", "config", "incarnation", "me", "neighbours")
     MESSAGES: ClassVar[Any] = Greeting
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(
         self,

@@ -20,8 +20,6 @@ from msgspec import Struct
 from doyen.core.clock import Instant
 from doyen.core.codec import Codec
 from doyen.core.commands import Initiate
-from doyen.core.effects import Fact, Handler
-from doyen.core.host import Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
@@ -59,40 +57,27 @@ class MeshTold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kinds: dict[str, int] = {}  # Messages of the election sent so far, by name.
 
 
-class Tap:
-    """An `Out` that counts what is sent, and lets everything through."""
+class CountingCodec(Codec):
+    """Counts the messages of the election as they are encoded, by kind."""
 
-    def __init__(self, port: Port, kinds: Counter[str]) -> None:
-        self._port, self._kinds = port, kinds
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.kinds: Counter[str] = Counter()
 
-    def send(self, to: NodeId | Address, message: Any) -> None:
-        self._kinds[NAMES[type(message)]] += 1
-        self._port.send(to, message)
-
-    def subscribe(self, kind: type[Fact], handle: Handler[Fact]) -> None:
-        self._port.subscribe(kind, handle)
-
-    def multicast(self, message: Any) -> None:
-        self._port.multicast(message)
-
-    def set_timer(self, timer: Any, at: Instant) -> None:
-        self._port.set_timer(timer, at)
-
-    def emit(self, fact: Any) -> None:
-        self._port.emit(fact)
-
-    def persist(self, record: Any) -> None:
-        self._port.persist(record)
+    def encode(self, sender: NodeId, incarnation: Incarnation, channel: str, message: Any) -> bytes:
+        if channel == ELECTION:
+            self.kinds[NAMES[type(message)]] += 1
+        return super().encode(sender, incarnation, channel, message)
 
 
 class MeshNode:
     def __init__(self, plan: SpanningPlan) -> None:
-        self.plan, self.kinds = plan, Counter[str]()
+        self.plan, self.codec = plan, CountingCodec(plan.group)
         life = Incarnation(time.time_ns())
         self.driver = driver = Driver(
             plan.name,
             life,
-            Codec(plan.group),
+            self.codec,
             UdpTransport(UdpConfig(bind=plan.bind)),
             storage=Storage(Path(plan.state)),
             observer=self._on_fact,
@@ -105,7 +90,7 @@ class MeshNode:
             lambda port: Spanning(
                 plan.name,
                 plan.spanning,
-                Tap(port, self.kinds),
+                port,
                 standing=plan.quality,
                 incarnation=life,
                 returning=True,
@@ -134,7 +119,7 @@ class MeshNode:
                 self.tell("link")
 
     def tell(self, event: str, leader: str = "") -> None:
-        up, kinds = tuple(self.hello.up), dict(self.kinds)
+        up, kinds = tuple(self.hello.up), dict(self.codec.kinds)
         told = MeshTold(event=event, clock=self.driver.clock(), leader=leader, up=up, kinds=kinds)
         os.write(1, msgspec.json.encode(told) + b"\n")
 

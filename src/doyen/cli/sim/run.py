@@ -62,11 +62,10 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    if seed is not None:
-        given["run__seed"] = seed
-    if nodes is not None:
-        given["group__nodes"] = nodes
     said = node_tables(election, membership, node_fields)
+    for (table, field), value in {("run", "seed"): seed, ("group", "nodes"): nodes}.items():
+        if value is not None:
+            given[f"{table}__{field}"], said.flags[table, field] = value, f"--{field}"
     scenario = _chosen(file, said, given)
     if runs < 1:
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
@@ -137,7 +136,7 @@ def _chosen(file: Path | None, said: Said, given: dict[str, Any]) -> Scenario:
 
 
 def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:
-    """Whether there is such a graph shows only when it is drawn: before anything is written."""
+    """Draw the graph before anything is written: only then it shows whether there is one."""
     try:
         build(scenario.topology, scenario.group.nodes, Streams(seed).of("topology"))
     except ConfigError as error:
@@ -146,7 +145,7 @@ def _draw_topology(scenario: Scenario, seed: int, file: Path | None) -> None:
 
 
 def failed(scenario: Scenario, results: list[Result]) -> int:
-    """Exit code 1 and, for each violation, a line that says it and one that replays it."""
+    """Print for each violation a line that says it and one that replays it; return the exit code, 1 if there is any."""
     broken = [(result, violation) for result in results for violation in result.violations]
     for result, violation in broken[:SHOWN_FAILURES]:
         click.echo(f"doyen: {violation.check} violated at {violation.at:.9f} s: {violation.text}", err=True)
@@ -192,13 +191,13 @@ def as_object(scenario: Scenario, result: Result) -> dict[str, Any]:
 
 
 def never_looked(results: list[Result]) -> list[str]:
-    """Checkers that apply, and had nothing to look at in any of the runs."""
+    """Return the checkers that apply, and had nothing to look at in any of the runs."""
     names = dict.fromkeys(name for result in results for name in result.looked)
     return [name for name in names if not any(result.looked.get(name) for result in results)]
 
 
 def never_fired(scenario: Scenario, results: list[Result]) -> list[str]:
-    """Configured faults that took effect in none of the runs."""
+    """Return the configured faults that took effect in none of the runs."""
     return sorted(name for name in configured_faults(scenario) if not any(r.faults.get(name) for r in results))
 
 

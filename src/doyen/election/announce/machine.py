@@ -35,12 +35,13 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.rank import Claim, ScoreGiven, Standing
 from doyen.election.announce import messages as msg
 from doyen.election.announce.config import AnnounceConfig, bye_count
 from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
 from doyen.election.announce.messages import STANDING_MAX, Announcement, Status
-from doyen.election.announce.wakeup import Place, draw
+from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
@@ -84,7 +85,7 @@ class Announce(NoLease):
         rng: Random,
         *,
         standing: Standing | None = 0,  # None: not eligible.
-        place: Place | None = None,
+        place: RankedPlace | None = None,
         common_seed: int = 0,
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
@@ -107,11 +108,6 @@ class Announce(NoLease):
         self._lift = False
         self._silence = Deadline()  # When the leader that was silent for longest is dropped.
         self._retired: Standing | None = None  # Its true standing, while it has resigned and does not contend.
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -222,6 +218,14 @@ class Announce(NoLease):
         if self._retired is not None:
             retired, self._retired = self._retired, None
             self.on_score_given(ScoreGiven(0, retired), now)
+
+    HEARS: ClassVar[Hears] = (
+        hears(ScoreGiven, on_score_given)
+        | hears(LinkBroken, on_link_broken)
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
 
     # Queries.
 

@@ -17,6 +17,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.messages import Announcement, WakeUp
 from doyen.election.announce.wakeup import draw
@@ -37,6 +38,7 @@ class SuppressThenAnnounce(NoLease):
 
     __slots__ = ("_heard_count", "_out", "_rng", "_wait_no", "config", "form", "leader", "me")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, form: Form) -> None:
         self.me, self.config, self.form = me, config, form

@@ -20,7 +20,7 @@ RankMap = Literal["none", "likely", "perfect"]
 LIKELY_STRENGTH = 2.0  # Ours: the best draws the square of what the middle draws, the worst its root, and so on.
 
 
-class Place(Struct, frozen=True):
+class RankedPlace(Struct, frozen=True):
     """Where a process stands: 0 of N is the best."""
 
     position: int = 0
@@ -39,7 +39,9 @@ def fraction(shape: TimerShape, group_size: int, u: float) -> float:
     return log1p(u * (e * group_size - 1.0)) / (log(group_size) + 1.0)
 
 
-def draw(shape: TimerShape, group_size: int, rank_map: RankMap, place: Place | None, rng: Random, seed: int) -> float:
+def draw(
+    shape: TimerShape, group_size: int, rank_map: RankMap, place: RankedPlace | None, rng: Random, seed: int
+) -> float:
     """One wake-up, as a fraction of the suppression interval.
 
     `seed` is the same on every member of the group for one election: the perfect map needs no message, only a
@@ -53,7 +55,7 @@ def draw(shape: TimerShape, group_size: int, rank_map: RankMap, place: Place | N
     return fraction(shape, group_size, order_statistic(place, Random(seed)))
 
 
-def order_statistic(place: Place, rng: Random) -> float:
+def order_statistic(place: RankedPlace, rng: Random) -> float:
     """The (position+1)-th least of N uniform draws, from draws common to the group and without listing N."""
     log_rest = 0.0  # log of the share of [0,1) above the statistics so far.
     for taken in range(place.position + 1):

@@ -20,6 +20,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.by_key.config import ByKeyConfig
 from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
@@ -44,10 +45,6 @@ class LeaderByKey(NoLease):
         self._highest = 0  # The highest number of a term that was heard of.
         self._heard: NodeId | None = None  # The leader of that term.
         self._present: frozenset[NodeId] = frozenset()  # By the ring's list of members.
-        out.subscribe(NeighboursChanged, self.on_neighbours_changed)
-        out.subscribe(LeftRing, self.on_left_ring)
-        out.subscribe(ReignHeard, self.on_reign_heard)
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     def start(self, now: Instant) -> None:
         """Do nothing: the first fact of the ring begins the election."""
@@ -124,6 +121,13 @@ class LeaderByKey(NoLease):
                     self._out.send(node, Reign(term.number))
         elif term.leader not in self._present:
             self._stop("silent")
+
+    HEARS: ClassVar[Hears] = (
+        hears(NeighboursChanged, on_neighbours_changed)
+        | hears(LeftRing, on_left_ring)
+        | hears(ReignHeard, on_reign_heard)
+        | hears(ViewChanged, on_view_changed)
+    )
 
     # Claims.
 

@@ -3,12 +3,14 @@
 It is a baseline, and shows what weak views do to elections that trust them: split leaders, as long as views differ.
 """
 
+from typing import ClassVar
+
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.machine import FollowsFacts
+from doyen.core.machine import FollowsFacts, Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.churn.standpoint import Rank, hash_rank
 
@@ -20,7 +22,6 @@ class Local(FollowsFacts, NoLease):
         self.me, self._out, self.rank = me, out, rank
         self.considered: frozenset[NodeId] = frozenset()  # The members among which the last choice was made.
         self.term: Term | None = None
-        out.subscribe(ViewChanged, self.on_view_changed)
 
     @property
     def leader(self) -> NodeId | None:
@@ -40,3 +41,5 @@ class Local(FollowsFacts, NoLease):
                 self._out.emit(LeaderLost(before, "outranked"))
             self.term = Term(1 if before is None else before.number + 1, best)
             self._out.emit(LeaderElected(self.term))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)

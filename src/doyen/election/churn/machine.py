@@ -37,6 +37,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.core.view import Status, ViewChanged
 from doyen.election.churn import messages as msg
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
@@ -92,12 +93,6 @@ class CTolerant(NoLease):
         self._resignation = 0
         self._ask_no = 0
         self._ask_wait: Duration = 0
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(MissingEstimated, self.on_missing_estimated)
-        out.subscribe(RoundTripEstimated, self.on_round_trip_estimated)
-        out.subscribe(Initiate, lambda command, now: self.initiate(now))
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     # Inputs.
 
@@ -219,6 +214,15 @@ class CTolerant(NoLease):
     def stand(self, now: Instant) -> None:
         """Let elections consider this node again after its resignation."""
         self.point.resigned = False
+
+    HEARS: ClassVar[Hears] = (
+        hears(ViewChanged, on_view_changed)
+        | hears(MissingEstimated, on_missing_estimated)
+        | hears(RoundTripEstimated, on_round_trip_estimated)
+        | hears(Initiate, lambda self, command, now: self.initiate(now))
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+    )
 
     # Queries.
 

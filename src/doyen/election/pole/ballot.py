@@ -2,10 +2,11 @@
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
-from doyen.election.pole.messages import Propose, Standing
+from doyen.core.rank import OracleStanding
+from doyen.election.pole.messages import Propose
 
 
-def better(one: tuple[Standing, NodeId], other: tuple[Standing, NodeId]) -> bool:
+def better(one: tuple[OracleStanding, NodeId], other: tuple[OracleStanding, NodeId]) -> bool:
     """Whether one proposal is greater than the other: by score, then by the highest id.  [POLE §3.2]"""
     return (one[0], order(one[1])) > (other[0], order(other[1]))
 
@@ -15,7 +16,7 @@ class Ballot:
 
     def __init__(self, epoch: int, size: int) -> None:
         self.epoch, self.size = epoch, size
-        self.best: tuple[Standing, NodeId] | None = None
+        self.best: tuple[OracleStanding, NodeId] | None = None
         self.proposers: set[NodeId] = set()
         self.votes: dict[NodeId, tuple[int, NodeId]] = {}
         self.timed = False  # The election timer runs; it is started once.
@@ -30,7 +31,7 @@ class Ballot:
             return theirs.epoch < self.epoch
         return self.best is not None and better(self.best, (theirs.standing, theirs.node))
 
-    def offer(self, standing: Standing, node: NodeId) -> bool:
+    def offer(self, standing: OracleStanding, node: NodeId) -> bool:
         """Keep the greater of this proposal and the best; return whether this one is greater."""
         if self.best is None or better((standing, node), self.best):
             self.best = (standing, node)

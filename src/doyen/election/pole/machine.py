@@ -27,11 +27,12 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
-from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.machine import Hears, hears
+from doyen.core.rank import OracleStanding, ScoreGiven, VectorsChanged
 from doyen.election.pole import messages as msg
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.messages import Standing, Status
+from doyen.election.pole.messages import Status
 from doyen.election.pole.promise import Grants, Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
@@ -73,11 +74,6 @@ class Pole(NoLease):
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(config, len(self.voters), out)
         self._deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(VectorsChanged, self.on_vectors_changed)
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(Resign, self.resign)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -227,7 +223,7 @@ class Pole(NoLease):
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
             self.out.set_timer(msg.MeasuringEnds(epoch), self.scores.patient_until)
 
-    def _measured(self, standing: Standing, now: Instant) -> None:
+    def _measured(self, standing: OracleStanding, now: Instant) -> None:
         """Take part, as the own score is known."""
         self._become(Status.ELECTING, None)
         self.ballot.offer(standing, self.me)
@@ -453,6 +449,14 @@ class Pole(NoLease):
         bound to it: nobody else is granted an epoch before."""
         if fact.gone and fact.member == self.chosen and self.status in (Status.CHOSEN, Status.FOLLOWING):
             self._on_overdue(now, "gone")
+
+    HEARS: ClassVar[Hears] = (
+        hears(ScoreGiven, on_score_given)
+        | hears(VectorsChanged, on_vectors_changed)
+        | hears(LinkBroken, on_link_broken)
+        | hears(Resign, resign)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
 
     def _on_overdue(self, now: Instant, reason: str = "silent") -> None:
         if self.status in (Status.CHOSEN, Status.FOLLOWING):

@@ -10,17 +10,13 @@ Ours beside P and V: heartbeats, their acks, and everything about resignation.
 """
 
 from enum import Enum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import Name, NodeId, TermNumber
-from doyen.core.rank import Finite
-
-PARTS_MAX: Final = 8  # The most numbers in a standing.
-
-Standing: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=PARTS_MAX)]  # Greater is better; () is the least.
+from doyen.core.rank import OracleStanding
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -29,7 +25,7 @@ class Propose(Struct, frozen=True, gc=False, array_like=True, tag="P"):
     """⟨P, e, (θ, i)⟩: proposes the best that the sender knows of in this epoch."""
 
     epoch: TermNumber
-    standing: Standing
+    standing: OracleStanding
     node: Name
 
 
@@ -73,7 +69,7 @@ class ScoreReply(Struct, frozen=True, gc=False, array_like=True, tag="S"):
     """Answers a `ScoreQuery` with its number."""
 
     number: int
-    standing: Standing
+    standing: OracleStanding
 
 
 Message: TypeAlias = Propose | Vote | Heartbeat | HeartbeatAck | Resigned | ScoreQuery | ScoreReply

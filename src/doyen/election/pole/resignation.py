@@ -7,8 +7,8 @@ once per cool-down.  Handing over takes no election: the heir is named, and clai
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
+from doyen.core.rank import OracleStanding
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.messages import Standing
 
 
 class Rivals:
@@ -17,7 +17,7 @@ class Rivals:
     def __init__(self, config: PoleConfig) -> None:
         self._config = config
         self.number = 0
-        self._replies: dict[NodeId, Standing] = {}
+        self._replies: dict[NodeId, OracleStanding] = {}
         self._challenger: NodeId | None = None
         self._rounds = 0
 
@@ -26,7 +26,7 @@ class Rivals:
         self._replies.clear()
         return self.number
 
-    def reply(self, node: NodeId, number: int, standing: Standing) -> None:
+    def reply(self, node: NodeId, number: int, standing: OracleStanding) -> None:
         if number == self.number:
             self._replies[node] = standing
 
@@ -36,7 +36,7 @@ class Rivals:
         able = [node for node, standing in self._replies.items() if standing]
         return max(able, key=lambda node: (self._replies[node], order(node)), default=None)
 
-    def winner(self, mine: Standing) -> NodeId | None:
+    def winner(self, mine: OracleStanding) -> NodeId | None:
         """Count one more round of replies; return the voter that has been better often enough in a row."""
         best = self.best
         if best is None or not clearly_better(self._replies[best], mine, self._config.resign_margin):
@@ -47,7 +47,7 @@ class Rivals:
         return best if self._rounds >= self._config.resign_rounds else None
 
 
-def clearly_better(theirs: Standing, mine: Standing, margin: float) -> bool:
+def clearly_better(theirs: OracleStanding, mine: OracleStanding, margin: float) -> bool:
     """Whether a standing is better by more than the margin, in the first part that differs; ids do not count."""
     for one, other in zip(theirs, mine, strict=False):
         if one != other:

@@ -6,11 +6,10 @@ from math import isfinite
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.core.rank import ScoreGiven, ScoreWanted
-from doyen.election.pole.messages import PARTS_MAX, Standing
+from doyen.core.rank import ORACLE_PARTS_MAX, OracleStanding, ScoreGiven, ScoreWanted
 
-#: `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
-Score = Callable[[int, NodeId | None], Standing | None]
+# `score(epoch, gone)`: this process's standing if that leader has crashed; None while too little was measured.
+Score = Callable[[int, NodeId | None], OracleStanding | None]
 
 
 class Scores:
@@ -19,13 +18,13 @@ class Scores:
 
     def __init__(self, score: Score | None, out: Out, timeout: Duration) -> None:
         self._score, self._out, self._timeout = score, out, timeout
-        self._given: Standing | None = None
+        self._given: OracleStanding | None = None
         self.patient_until: Instant = 0
 
     def start(self, now: Instant) -> None:
         self.patient_until = now + self._timeout
 
-    def ask(self, epoch: int, gone: NodeId | None, now: Instant) -> Standing | None:
+    def ask(self, epoch: int, gone: NodeId | None, now: Instant) -> OracleStanding | None:
         """Return the standing for an election; None: not yet; () if the wait is over."""
         if self._score is None:
             self._out.emit(ScoreWanted(epoch))
@@ -34,25 +33,25 @@ class Scores:
         standing = self._scored(epoch, gone)
         return () if standing is None and now >= self.patient_until else standing
 
-    def look(self, epoch: int, gone: NodeId | None) -> Standing | None:
+    def look(self, epoch: int, gone: NodeId | None) -> OracleStanding | None:
         """Return the standing as far as it is known now."""
         return self._scored(max(epoch, 1), gone)
 
-    def given(self, fact: ScoreGiven) -> Standing:
+    def given(self, fact: ScoreGiven) -> OracleStanding:
         self._given = sound((fact.value,))
         return self._given
 
-    def _scored(self, epoch: int, gone: NodeId | None) -> Standing | None:
+    def _scored(self, epoch: int, gone: NodeId | None) -> OracleStanding | None:
         if self._score is None:
             return self._given
         standing = self._score(epoch, gone)
         return None if standing is None else sound(standing)
 
 
-def sound(standing: Standing) -> Standing:
+def sound(standing: OracleStanding) -> OracleStanding:
     """Return a standing as it can be sent; what is no number counts as not measured, which is below all that was."""
     try:
         parts = tuple(float(part) for part in standing)
     except (TypeError, ValueError, OverflowError):
         return ()
-    return parts if len(parts) <= PARTS_MAX and all(map(isfinite, parts)) else ()
+    return parts if len(parts) <= ORACLE_PARTS_MAX and all(map(isfinite, parts)) else ()

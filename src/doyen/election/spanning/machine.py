@@ -33,6 +33,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import NoLease
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.core.rank import ScoreGiven
 from doyen.core.view import ViewChanged
@@ -88,13 +89,6 @@ class Spanning(NoLease):
         self.leader: Candidate | None = None
         self.sequence_max = restored or 0  # The highest seen anywhere.
         self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
-        out.subscribe(msg.LeaderUnreachable, self.on_leader_unreachable)
-        out.subscribe(ViewChanged, self.on_view_changed)
-        out.subscribe(ScoreGiven, self.on_score_given)
-        out.subscribe(LinkChanged, self.on_link_changed)
-        out.subscribe(Initiate, lambda command, now: self.initiate(now))
-        out.subscribe(Resign, self.resign)
-        out.subscribe(Stand, lambda command, now: self.stand(now))
 
     @property
     def status(self) -> Status:
@@ -166,6 +160,16 @@ class Spanning(NoLease):
             self._gain(fact.peer, now)
         elif not fact.up and fact.peer in self.links.peers:
             self._lose(fact.peer, now)
+
+    HEARS: ClassVar[Hears] = (
+        hears(msg.LeaderUnreachable, on_leader_unreachable)
+        | hears(ViewChanged, on_view_changed)
+        | hears(ScoreGiven, on_score_given)
+        | hears(LinkChanged, on_link_changed)
+        | hears(Initiate, lambda self, command, now: self.initiate(now))
+        | hears(Resign, resign)
+        | hears(Stand, lambda self, command, now: self.stand(now))
+    )
 
     def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
         if sender not in self.links.peers or self.phase is Phase.RESETTING:

@@ -28,6 +28,7 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.membership.fading import CountsAreHalved, Fading
@@ -114,8 +115,6 @@ class Heartbeat:
         self._left = False
         self._changed: list[NodeId] = []
         self._initial = known
-        out.subscribe(SeedsChanged, self.on_seeds_changed)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -174,6 +173,10 @@ class Heartbeat:
         for name in names[:LEAVE_COUNT]:
             self._out.send(self._where(name), goodbye)
         self._report()
+
+    HEARS: ClassVar[Hears] = hears(SeedsChanged, on_seeds_changed) | hears(
+        LeaveGroup, lambda self, command, now: self.leave(now)
+    )
 
     # Queries.
 

@@ -19,12 +19,13 @@ Deviation: no member's turn comes more seldom than every `turn_max_mult`·N peri
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.membership.medley.config import MedleyConfig
 from doyen.membership.medley.targets import Distance, NearFirst
 from doyen.membership.swim.machine import Swim
@@ -59,14 +60,14 @@ class Medley(Swim):
         others = [member for member in known.members if member != node] if known is not None else []
         self.targets = NearFirst(others, rng, config, distance)
         super().__init__(node, config.swim(), out, rng, known=known, targets=self.targets, **more)
-        out.subscribe(LeaderElected, self.on_leader_elected)
-        out.subscribe(LeaderLost, self.on_leader_lost)
 
     def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
         self.targets.favour(fact.term.leader)
 
     def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
         self.targets.favour(None)
+
+    HEARS: ClassVar[Hears] = Swim.HEARS | hears(LeaderElected, on_leader_elected) | hears(LeaderLost, on_leader_lost)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if timer.__class__ is PeriodBegins and not self._left:

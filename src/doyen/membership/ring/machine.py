@@ -21,6 +21,7 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.core.machine import Hears, hears
 from doyen.membership.ring import messages as msg
 from doyen.membership.ring.admission import Admission
 from doyen.membership.ring.arbitrator import Arbitrator
@@ -80,8 +81,6 @@ class Arbitration:
         self.pairs = self._place.pairs
         self._joiner = Joiner(config, rng, self._leases, self._place)
         self._joiner.contacts += contacts
-        out.subscribe(msg.ReignBegan, self.on_reign_began)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Queries.
 
@@ -240,6 +239,10 @@ class Arbitration:
             self._depart("asked", now, "by command", announced=self.config.announced)
         self._left_for_good = True
         self._joiner.stop(self._out)
+
+    HEARS: ClassVar[Hears] = hears(msg.ReignBegan, on_reign_began) | hears(
+        LeaveGroup, lambda self, command, now: self.leave(now)
+    )
 
     # Leases.
 

@@ -28,6 +28,7 @@ from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.link import LinkBroken
+from doyen.core.machine import Hears, hears
 from doyen.core.seeds import SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
@@ -109,9 +110,6 @@ class Swim:
         self._greeted_at: Instant = -FOREVER
         self._reaps = Deadline()  # When the next absent member is forgotten.
         self._left = False
-        out.subscribe(LinkBroken, self.on_link_broken)
-        out.subscribe(SeedsChanged, self.on_seeds_changed)
-        out.subscribe(LeaveGroup, lambda command, now: self.leave(now))
 
     # Inputs.
 
@@ -213,6 +211,12 @@ class Swim:
         for member in self._roster.random_present(self._rng, count, frozenset()):
             self._post.send(member, Gossip)
         self._report()
+
+    HEARS: ClassVar[Hears] = (
+        hears(LinkBroken, on_link_broken)
+        | hears(SeedsChanged, on_seeds_changed)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
+    )
 
     # Queries.
 

@@ -1,4 +1,4 @@
-"""What is in a recording, as declared types.  All of it is data: nothing that a file names is imported or called.
+"""The content of a recording, as declared types.  All of it is data: nothing that a file names is imported or called.
 
     file     = "DOYEN RECORDING 2\\n", frames…
     frame    = length (4) · CRC-32 of the length (4) · CRC-32 of the body (4) · body, msgpack
@@ -39,7 +39,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     seeds: tuple[Address, ...]
     durable: bool  # Whether there was a disk.
     random_seed: str
-    config: dict[str, Any]  # Plain values without secrets; whoever builds the machines knows their type.
+    config: dict[str, Any]  # Plain values without secrets; the builder of the machines knows their type.
 
     def rng(self, channel: str) -> Random:
         """Return the random stream of a channel, from its beginning."""
@@ -49,7 +49,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 class State(Struct, frozen=True, kw_only=True):
     """The machines of a node that had been running when its segment began; their objects follow as `Entry`s."""
 
-    classes: list[str]  # module:class, each known to whoever built the machines.
+    classes: list[str]  # module:class, each known to the builder of the machines.
     built: list[int]  # The class of each object of freshly built machines, in the order in which they are met.
     chunks: int  # Frames of entries that follow.
     timers: list[tuple[int, Instant, str, "Value"]]  # (number, at, channel, timer): those that have not fired.
@@ -109,7 +109,7 @@ class Started(Struct, frozen=True, gc=False, array_like=True, tag="start"): ...
 class Added(Struct, frozen=True, array_like=True, tag="start late"):
     """Machines were added to the running node."""
 
-    what: dict[str, str]  # For whoever builds them.
+    what: dict[str, str]  # For the one who builds them.
     instants: list[Instant] = []  # When each of them was started, or notified of what it had missed.
     restored: dict[str, bytes] = {}
 

@@ -15,7 +15,7 @@ CPU_S_PER_MIB: Final = 20  # An honest file takes about one.
 
 
 class _OutOfTime(BaseException):
-    """Not an `Exception`: no machine may take it for its own failure."""
+    """The time is up.  It is not an `Exception`: no machine may take it for its own failure."""
 
 
 @contextmanager

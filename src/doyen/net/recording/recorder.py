@@ -108,7 +108,7 @@ class Recorder:
             self._begin_segment(None, [])
 
     def add(self, what: Mapping[str, str], build: Callable[[], T]) -> T:
-        """Add machines to the running node; `what` tells whoever replays it how to build them."""
+        """Add machines to the running node; `what` says how replay builds them again."""
         before, found = len(self._host.ports), []
 
         def enter(now: Instant) -> None:

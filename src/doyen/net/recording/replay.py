@@ -55,7 +55,7 @@ class Malformed(TransportError):
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """What came of one segment."""
+    """The result of running one segment."""
 
     path: str
     node: str
@@ -71,7 +71,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 class Foundation(Protocol):
-    """Where machines are built again."""
+    """The place where machines are built again."""
 
     def add(
         self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None
@@ -81,7 +81,7 @@ class Foundation(Protocol):
 
 
 class Rebuilt(Protocol):
-    """The machines of a recorded node, for whoever knows how they belong together."""
+    """The machines of a recorded node, as the caller puts them together."""
 
     view: Any  # The last view that the membership emitted.
 
@@ -126,7 +126,7 @@ def replay(path: Path, build: Build) -> Replayed:
 
 
 class _World:
-    """The world of a host that is told what happened, and asked whether it would do the same again."""
+    """Runs one segment: gives the host its inputs, and compares the effects."""
 
     def __init__(self, path: Path, reader: Reader, build: Build) -> None:
         self.path, self.header = path, reader.header

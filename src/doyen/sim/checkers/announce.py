@@ -1,6 +1,6 @@
-"""Of announce-listen alone.  [LE Ch. 5]"""
+"""Checkers of announce-listen.  [LE Ch. 5]"""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -10,7 +10,7 @@ from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.kind import LE_M
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement, Query
-from doyen.sim.checkers.base import Checker, Life, life_of
+from doyen.sim.checkers.base import Checker, NodeStart, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, Fact, World
 
@@ -71,28 +71,31 @@ class IncumbentsStay(_Announcing):
         return world.kind is LE_M or world.config.table(world.kind.table).leader_is == "earliest"
 
     def attach(self) -> None:
-        self._heard: dict[Life, Standing] = {}  # By incarnation: the least claim it has heard,
-        self._when_woken: dict[Life, Standing | None] = {}  # and had heard when it began to claim.
-        self.world.hearings.append(self._on_hear)
+        self._heard: dict[NodeStart, Standing] = {}  # By incarnation: the least claim it has heard,
+        self._when_woken: dict[NodeStart, Standing | None] = {}  # and had heard when it began to claim.
+        self.sim.hear_watchers.append(self._on_hear)
         self.sim.send_watchers.append(self._on_send)
         self.on_leadership(self._on_fact)
 
-    def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+    def _on_hear(self, node: SimNode, channel: str, sender: NodeId, message: Any) -> None:
         if message.__class__ is Announcement and sender != node.name:
-            life = life_of(node)
+            start = start_of(node)
             if self.world.machine(node).is_leader:  # Also while its first announcement waits for a disk.
-                self._when_woken.setdefault(life, self._heard.get(life))
-            self._heard[life] = min(self._heard.get(life, message.standing), message.standing)
+                self._when_woken.setdefault(start, self._heard.get(start))
+            self._heard[start] = min(self._heard.get(start, message.standing), message.standing)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderLost) and fact.term.leader == node.name:
-            self._when_woken.pop(life_of(node), None)
+            self._when_woken.pop(start_of(node), None)
 
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if channel != ELECTION or message.__class__ is not Announcement or not self.world.machine(node).is_leader:
             return  # What it had to say before it yielded may have waited for a disk.
-        life = life_of(node)
-        heard = self._when_woken.setdefault(life, self._heard.get(life))
+        start = start_of(node)
+        heard = self._when_woken.setdefault(start, self._heard.get(start))
         self.looked += 1
         if heard is not None and message.standing >= heard:
             self.fail(f"{node.name} claims {message.standing}, better than {heard}, which it had heard before it woke")
+
+
+CHECKERS: Final = (LeadersExisted, InnerConsistency, IncumbentsStay)

@@ -10,14 +10,14 @@ from doyen.errors import InvariantViolated
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, Fact, World
 
-LOOK_MAX: Final = 16  # Checkers that look at nodes after every event look at so many, in turn.
+LOOK_MAX: Final = 16  # How many nodes a checker looks at after every event, in turn.
 LEADERSHIP: Final = (LeaderElected, LeaderLost)
 
-Life = tuple[int, int]  # A node's index, and its incarnation.
+NodeStart = tuple[int, int]  # A node's index, and its incarnation.
 
 
 class Violation(InvariantViolated):
-    """Which invariant, when, and who."""
+    """An invariant that does not hold: its name, when, and for whom."""
 
     def __init__(self, check: str, at: Instant, text: str) -> None:
         super().__init__(f"{check} violated at {at / 1e9:.9f} s: {text}")
@@ -41,20 +41,20 @@ class Checker:
         return True
 
     def attach(self) -> None:
-        """Asks to be told."""
+        """Subscribe to what the checker watches."""
 
     def count(self) -> int:
-        """How often it really looked."""
+        """Return how often it really looked."""
         return self.looked
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
-        """The run is over; by `settled_at` everything should have been in order."""
+        """Look at the end of the run; by `settled_at` everything should have been in order."""
 
     def fail(self, text: str) -> None:
         raise Violation(self.name, self.sim.now, text)
 
     def each_after_event(self, kind: type[Any], look: Callable[[SimNode, Any], None]) -> None:
-        """After every event, at every live election of that kind, or at LOOK_MAX of them in turn."""
+        """Look after every event at every live election of that kind, or at LOOK_MAX of them in turn."""
         turn = 0
 
         def check(now: Instant) -> None:
@@ -73,6 +73,8 @@ class Checker:
         self.sim.checks.append(check)
 
     def on_leadership(self, look: Callable[[SimNode, Fact], None]) -> None:
+        """Look at every fact of the group's election that a live node tells."""
+
         def watch(node: SimNode, channel: str, fact: Any, now: Instant) -> None:
             if channel == ELECTION and fact.__class__ in LEADERSHIP and node.host is not None:
                 self.looked += 1
@@ -81,7 +83,7 @@ class Checker:
         self.sim.watchers.append(watch)
 
 
-def life_of(node: SimNode) -> Life:
+def start_of(node: SimNode) -> NodeStart:
     return node.index, node.incarnation
 
 

@@ -1,6 +1,6 @@
-"""Of churn-tolerant elections alone: what the initiator counts, whom it may pass over, and what it costs.  [CTOL]"""
+"""Checkers of churn-tolerant elections: what the initiator counts, whom it may pass over, and what it costs.  [CTOL]"""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -17,7 +17,7 @@ from doyen.election.churn.messages import (
     Response,
     ResponseCounted,
 )
-from doyen.sim.checkers.base import Checker, life_of
+from doyen.sim.checkers.base import Checker, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, World
 
@@ -73,7 +73,7 @@ class TheLowestIsNotPassedOver(_ChurnTolerant):
         return counted and world.kind in (BASE, OPTIMISTIC) and world.config.rank == "hash"
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
-        """Whoever was stopped or slow could not be reached in time."""
+        """Note when a node was last stopped or slow: until then it could not be reached in time."""
         if deed != "crash":
             self._started_at[node.index] = self.sim.now
 
@@ -106,7 +106,7 @@ class TheLowestIsNotPassedOver(_ChurnTolerant):
         return machine.point.eligible and not machine.point.resigned
 
     def _lacking(self, member: SimNode, since: Instant) -> int:
-        """How many views lacked it at any time since then; whoever is down, or came since, has none."""
+        """Return how many views lacked the member at any time since then; nodes that are down count, too."""
         return sum(
             other is not member and (other.host is None or self._lacked(other, member.name, since))
             for other in self.sim.nodes
@@ -136,7 +136,7 @@ class OneFinalRecord(_ChurnTolerant):
             incarnation, before = self._held.get(node.index, (0, 0))
             if incarnation >= self.world.remembers_since[node.index] and number < before:
                 self.fail(f"{node.name} went back from term {before} to {number}")
-            self._held[node.index] = (life_of(node)[1], number)
+            self._held[node.index] = (start_of(node)[1], number)
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         for region in self.world.regions() if now >= settled_at else []:
@@ -153,8 +153,8 @@ class OneFinalRecord(_ChurnTolerant):
 class MessagesOfAnElection(_ChurnTolerant):
     name = "messages"
     rule = (
-        "base: an election that nothing disturbs takes at most 2(c+f+1) queries and answers, and one "
-        "notification, until it is decided  [CTOL Lemma 1]"
+        "base: an election that nothing disturbs and that follows no resignation takes at most 2(c+f+1) queries and "
+        "answers, and one notification, until it is decided  [CTOL Lemma 1]"
     )
 
     def attach(self) -> None:
@@ -162,6 +162,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         self._asked = config.missing_max + config.failure_max + 1
         self._sent: dict[Any, list[type]] = {}  # By election.
         self._began: dict[Any, Instant] = {}
+        self._resigned: set[Any] = set()  # Elections whose queries also tell members of a wish not to lead.
         self._unknown_for = self.world.config.detection().duration  # A death, at worst.
         self._crashed_at: Instant = -self._unknown_for - 1
         self.sim.deed_watchers.append(self._on_crash)
@@ -181,6 +182,8 @@ class MessagesOfAnElection(_ChurnTolerant):
     def _on_send(self, node: SimNode, channel: str, message: Any, now: Instant) -> None:
         if isinstance(message, Query | Response | NotifyLeader):
             self._sent.setdefault(message.election, []).append(type(message))
+        if isinstance(message, Query) and message.without:
+            self._resigned.add(message.election)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, AttemptBegan):
@@ -192,6 +195,7 @@ class MessagesOfAnElection(_ChurnTolerant):
         began = self._began.get(election)
         if (
             began is None
+            or election in self._resigned
             or self.sim.disturbed_at >= began
             or began <= self._crashed_at + self._unknown_for  # Some views still name the dead, who are asked in vain.
             or len([e for e in self._began if e.number >= election.number]) > 1
@@ -202,3 +206,6 @@ class MessagesOfAnElection(_ChurnTolerant):
         asked, told = len(sent) - sent.count(NotifyLeader), sent.count(NotifyLeader)
         if asked > 2 * self._asked or told > 1:
             self.fail(f"{election} took {asked} queries and answers, and {told} notifications; c+f+1 is {self._asked}")
+
+
+CHECKERS: Final = (AnswersAreOfTheirAttempt, TheLowestIsNotPassedOver, OneFinalRecord, MessagesOfAnElection)

@@ -1,13 +1,13 @@
-"""Of any membership: the dead stay dead."""
+"""A checker of any membership: the dead stay dead."""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.view import ViewChanged
 from doyen.membership.medley.machine import Medley
 from doyen.membership.swim.machine import Swim
-from doyen.sim.checkers.base import Checker, Life, life_of
+from doyen.sim.checkers.base import Checker, NodeStart, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import World
 
@@ -20,7 +20,7 @@ class TheDeadStayDead(Checker):
     )
 
     def attach(self) -> None:
-        self._gone: dict[Life, dict[NodeId, int]] = {}  # By list: who is gone, and by which incarnation.
+        self._gone: dict[NodeStart, dict[NodeId, int]] = {}  # By list: who is gone, and by which incarnation.
         self._ended: dict[NodeId, int] = {}  # By node: the greatest incarnation that any list showed when it crashed.
         self.sim.watchers.append(self._on_fact)
         self.sim.deed_watchers.append(self._on_deed)
@@ -37,7 +37,7 @@ class TheDeadStayDead(Checker):
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if not isinstance(fact, ViewChanged) or node.host is None:
             return
-        gone = self._gone.setdefault(life_of(node), {})
+        gone = self._gone.setdefault(start_of(node), {})
         refutes = isinstance(self.world.stack(node).membership, Swim | Medley)
         for name in fact.changed:
             member = fact.view.members.get(name)
@@ -52,3 +52,6 @@ class TheDeadStayDead(Checker):
                     self.fail(f"{node.name} lists {name} again, by incarnation {member.incarnation}, gone by {before}")
             else:
                 gone.pop(name, None)
+
+
+CHECKERS: Final = (TheDeadStayDead,)

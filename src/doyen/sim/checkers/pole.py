@@ -1,6 +1,6 @@
-"""Of elections by score alone: promises, grants and selections.  [POLE §3]"""
+"""Checkers of elections by score: promises, grants and selections.  [POLE §3]"""
 
-from typing import Any
+from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
@@ -25,7 +25,7 @@ class PromisesHold(_ByScore):
         self._promised: dict[NodeId, int] = {}
         self._granted: dict[tuple[NodeId, int], NodeId] = {}
         self.sim.watchers.append(self._on_fact)
-        self.world.hearings.append(self._on_hear)
+        self.sim.hear_watchers.append(self._on_hear)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, EpochPromised) and channel == ELECTION:
@@ -35,7 +35,7 @@ class PromisesHold(_ByScore):
                 self.fail(f"{node.name} goes back from epoch {before} to {fact.epoch}")
             self._promised[node.name] = fact.epoch
 
-    def _on_hear(self, node: SimNode, sender: NodeId, message: Any) -> None:
+    def _on_hear(self, node: SimNode, channel: str, sender: NodeId, message: Any) -> None:
         if isinstance(message, HeartbeatAck) and message.granted:
             self.looked += 1
             to = self._granted.setdefault((sender, message.epoch), node.name)
@@ -57,7 +57,7 @@ class SelectionsAreSound(_ByScore):
         self.sim.deed_watchers.append(self._on_deed)
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
-        """Whoever is stopped, slow or has its clock set is late by that; what it did on waking may be told later."""
+        """Forget the quorum of a node that is stopped, slow or has its clock set: it may be late by that."""
         self._quorum_at.pop(node.name, None)
         if deed == "resume":
             self._woke_at[node.name] = node.now()
@@ -82,3 +82,6 @@ class SelectionsAreSound(_ByScore):
         since = max(at, self._woke_at.get(node.name, at))
         if epoch == fact.epoch and node.state == "up" and fact.at > since + self._timeout + 2:
             self.fail(f"{node.name} selects {(fact.at - at) / 1e6:.0f} ms after its quorum")
+
+
+CHECKERS: Final = (PromisesHold, SelectionsAreSound)

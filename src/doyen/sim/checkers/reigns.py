@@ -1,6 +1,6 @@
-"""Of any election: terms and reigns, by what each node says; and for those that promise it, never two who act."""
+"""Checkers of any election: terms and reigns, by what each node says; where it is promised, never two who act."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId, Term
@@ -8,7 +8,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
 from doyen.election.churn.config import CTolerantConfig
-from doyen.sim.checkers.base import Checker, Life, is_own, life_of
+from doyen.sim.checkers.base import Checker, NodeStart, is_own, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World
 
@@ -31,7 +31,7 @@ class TermsNeverGoBack(Checker):
             self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
-        """Announce-listen keeps only the number of its own last reign over a restart."""
+        """Look at announce-listen, which keeps only the number of its own last reign over a restart."""
         self._note(node, machine.term_number, self.world.record_of(node, int) or 0)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
@@ -63,27 +63,27 @@ class ReignsAlternate(Checker):
         return world.sound_memory
 
     def attach(self) -> None:
-        self._reign: dict[Life, Term] = {}  # The term that it acts under.
-        self._told: dict[Life, dict[NodeId, Term]] = {}  # The leaders that it was told of,
-        self._early: dict[Life, list[Term]] = {}  # and losses told ahead of what waits for a disk.
+        self._reign: dict[NodeStart, Term] = {}  # The term that it acts under.
+        self._told: dict[NodeStart, dict[NodeId, Term]] = {}  # The leaders that it was told of,
+        self._early: dict[NodeStart, list[Term]] = {}  # and losses told ahead of what waits for a disk.
         self.on_leadership(self._on_fact)
         self.each_after_event(Announce, self._look)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
-        life, own = life_of(node), is_own(node, fact)
-        acting, told = self._reign.get(life), self._told.setdefault(life, {})
+        start, own = start_of(node), is_own(node, fact)
+        acting, told = self._reign.get(start), self._told.setdefault(start, {})
         if isinstance(fact, LeaderElected):
             if own and acting is not None and fact.term.number <= acting.number:
                 self.fail(f"{node.name} was told again that it leads, by term {fact.term.number} in {acting.number}")
             if own:
-                self._reign[life] = fact.term
+                self._reign[start] = fact.term
             told[fact.term.leader] = fact.term
             return
-        early = self._early.setdefault(life, [])
+        early = self._early.setdefault(start, [])
         if self.world.is_holding(node):
             early.append(fact.term)  # It passed the barrier: it is told again in its turn.
         if own and acting == fact.term:
-            del self._reign[life]
+            del self._reign[start]
         elif not own and told.get(fact.term.leader) == fact.term:
             del told[fact.term.leader]
         elif fact.term in early:
@@ -93,7 +93,7 @@ class ReignsAlternate(Checker):
             self.fail(f"{node.name} lost {whom}: {fact.term}")
 
     def _look(self, node: SimNode, machine: Announce) -> None:
-        acting = life_of(node) in self._reign
+        acting = start_of(node) in self._reign
         if machine.is_leader != acting and not self.world.is_holding(node):
             what = "leads and never said so" if machine.is_leader else "said that it leads and does not"
             self.fail(f"{node.name} {what}")
@@ -107,7 +107,7 @@ class TermsAreUnique(Checker):
     )
 
     def attach(self) -> None:
-        self._used: dict[Term, Life] = {}  # The node and the incarnation that acts or acted under it.
+        self._used: dict[Term, NodeStart] = {}  # The node and the incarnation that acts or acted under it.
         self.on_leadership(self._on_fact)
 
     @classmethod
@@ -116,15 +116,15 @@ class TermsAreUnique(Checker):
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected) and is_own(node, fact):
-            life, before = life_of(node), self._used.get(fact.term)
+            start, before = start_of(node), self._used.get(fact.term)
             # Without a record a later incarnation may count from 1 again.
             if before is not None and before[1] >= self.world.remembers_since[node.index]:
                 self.fail(f"{node.name} acts under {fact.term}, which was used before")
-            self._used[fact.term] = life
+            self._used[fact.term] = start
 
 
 class _Strict(Checker):
-    """For elections that promise more than one leader per region, while clocks and delays keep to what they state."""
+    """Applies to elections that promise more than one leader per region, while clocks and delays keep their bounds."""
 
     sorts: ClassVar[tuple[str, ...]] = ("quorum", "timed")
 
@@ -182,3 +182,6 @@ class LosersAreTold(_Strict):
             late = [other.name for other in nodes if other.state == "up"]
             if late:
                 self.fail(f"{node.name} acts, and {', '.join(late)} was not told that it lost")
+
+
+CHECKERS: Final = (TermsNeverGoBack, ReignsAlternate, TermsAreUnique, NeverTwoAct, OneLeaderPerTerm, LosersAreTold)

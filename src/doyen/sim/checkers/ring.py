@@ -1,14 +1,13 @@
-"""Of a ring alone: the theorems of [ARB], each watched from outside, and what the ring comes to when it is left alone.
+"""Checkers of a ring: the theorems of [ARB], each watched from outside, and what it comes to when it is left alone.
 
 `ring_watch` does the looking, once for all of them; a checker here is one theorem's name, rule and count.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name
 from doyen.membership.ring.machine import Arbitration
@@ -16,69 +15,53 @@ from doyen.membership.ring.messages import LeftRing
 from doyen.sim.checkers.base import Checker, Violation
 from doyen.sim.checkers.ring_watch import Watch
 from doyen.sim.node import SimNode
-from doyen.sim.world import ELECTION, MEMBERSHIP, World
+from doyen.sim.world import MEMBERSHIP, World, ring_of
 
 LOSS_BORNE = 0.01  # Up to here, three tries reach everybody who is in reach.
 
 
 class RingWatch(Watch):
-    """The watch of one world: it follows what befalls nodes, and judges by the theorems that somebody asked for."""
+    """The watch of one world: it follows what is done to nodes, and judges by the theorems that somebody asked for."""
 
     def __init__(self, world: World, config: ArbitrationConfig) -> None:
-        sim = world.sim
-        super().__init__(
-            sim,
-            config,
-            exact=False,
-            channel=MEMBERSHIP,
-            election=ELECTION,
-            plan=lambda when, look, what: sim.look(when, look),
-            judge=self._on_violation,
-        )
+        super().__init__(world.sim, config, MEMBERSHIP)
         loss = world.network.config.loss
         lossless = loss.model == "none" or loss.prob == 0
         self.votes_promised = lossless or (loss.prob <= LOSS_BORNE and bool(config.resends))
-        self.owners_promised = False  # The checker `alone` sees to that.
         self.asked_for: set[str] = set()
         self._woke_at: dict[NodeId, Instant] = {}
-        self._world = world
-        sim.deed_watchers.append(self._on_deed)
+        self.sim.deed_watchers.append(self._on_deed)
         self._look_at_doors()
 
-    def _on_violation(self, theorem: str, text: str) -> None:
+    def fail(self, theorem: str, text: str) -> None:
         if theorem in self.asked_for:
             raise Violation(theorem, self.sim.now, text)
 
     def _look_at_doors(self) -> None:
         self.check_doors()
-        self._world.sim.look(self.sim.now + self.config.lease // 4, self._look_at_doors)
+        self.sim.look(self.sim.now + self.config.lease // 4, self._look_at_doors)
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         machine = self.machine(node.name)
         match deed:
             case "start" if machine is not None:
                 # Whoever comes back says by that, too, that its earlier incarnation is over.
-                self.left_aloud.add((node.name, self.lives.get(node.name, 0)))
-                self.lives[node.name] = machine.seat.incarnation
+                self.left_aloud.add((node.name, self.incarnations.get(node.name, 0)))
+                self.incarnations[node.name] = machine.seat.incarnation
             case "crash":
                 self.note_crash(node)
-            case "pause":
-                self.acting.pop(node.name, None)  # Asleep, it does not act.
             case "resume":
                 self._woke_at[node.name] = self.sim.now
                 self.note_awake(node)
-                elector = self._world.machine(node)
-                if isinstance(elector, LeaderByKey) and elector.is_leader:
-                    self.acts_again(node)
 
     def _check_majority(self, me: Name, fact: LeftRing, now: Instant) -> None:
-        """Whoever slept through its own arbitration asked too late."""
+        """Leave those out that were paused during their own arbitration: they asked too late."""
         patience = int(self.config.arbitration / (1 - self.config.drift)) + 2
         if now - self._woke_at.get(me[0], -patience) >= patience:
             super()._check_majority(me, fact, now)
 
     def why_empty(self) -> str | None:
-        """Only if a group had lost its majority, or the last one crashed, slept or was told to go."""
+        """Return why a ring without members is wrong; None if a group lost its majority, or the last was free to go."""
         if any(fact.why in ("no majority", "minority") for _, fact in self.departures):
             return None
         crashes = [(at, "crashed") for at in self.crashed_at.values()]
@@ -92,10 +75,10 @@ class _OfTheRing(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return ring_config(world) is not None and world.bounded_clocks and world.timely
+        return ring_of(world.config) is not None and world.bounded_clocks and world.timely
 
     def attach(self) -> None:
-        config = ring_config(self.world)
+        config = ring_of(self.world.config)
         assert config is not None
         if self.world not in self._watches:
             self._watches[self.world] = RingWatch(self.world, config)
@@ -106,68 +89,29 @@ class _OfTheRing(Checker):
         return self.watch.looked[self.name]
 
 
-def ring_config(world: World) -> ArbitrationConfig | None:
-    """The configuration of the ring, if the world's membership is one."""
-    kind = world.config.membership_kind()
-    table = None if kind is None else world.config.table(kind.table)
-    return table if isinstance(table, ArbitrationConfig) else None
+RULES: Final = {
+    "upgrade": "a neighbour goes by an upgraded group within 2·T_l, if both leases live on  [ARB Thm 1]",
+    "detection": "every active monitor suspects a crashed member within 2·T_l  [ARB Thm 2]",
+    "symmetric": "whoever is suspected suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]",
+    "mutual": "whoever suspects asks its arbitrators at once  [ARB Cor 1]",
+    "lifespan": "whoever was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]",
+    "recent": "no two living members have been granted each other's death  [ARB Cor 2]",
+    "recovery": "when recovery starts, the other is gone  [ARB Cor 3]",
+    "consistency": "4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]",
+    "joins": "nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]",
+    "majority": (
+        "whoever leaves for want of a majority had none in reach; whoever is outvoted was accused  [ARB Rule 2]"
+    ),
+}
 
 
-class Upgrade(_OfTheRing):
-    name = "upgrade"
-    rule = "ring: a neighbour goes by an upgraded group within 2·T_l, if both leases live on  [ARB Thm 1]"
-
-
-class Detection(_OfTheRing):
-    name = "detection"
-    rule = "ring: every active monitor suspects a crashed member within 2·T_l  [ARB Thm 2]"
-
-
-class Symmetric(_OfTheRing):
-    name = "symmetric"
-    rule = "ring: whoever is suspected suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]"
-
-
-class Mutual(_OfTheRing):
-    name = "mutual"
-    rule = "ring: whoever suspects asks its arbitrators at once  [ARB Cor 1]"
-
-
-class Lifespan(_OfTheRing):
-    name = "lifespan"
-    rule = "ring: whoever was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]"
-
-
-class Recent(_OfTheRing):
-    name = "recent"
-    rule = "ring: no two living members have been granted each other's death  [ARB Cor 2]"
-
-
-class Recovery(_OfTheRing):
-    name = "recovery"
-    rule = "ring: when recovery starts, the other is gone  [ARB Cor 3]"
-
-
-class Consistency(_OfTheRing):
-    name = "consistency"
-    rule = "ring: 4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]"
-
-
-class Joins(_OfTheRing):
-    name = "joins"
-    rule = "ring: nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]"
+class Theorem(_OfTheRing):
+    """One theorem of [ARB]; the watch does the looking."""
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         split = self.watch.config.partition == "split"
-        if now >= settled_at and self.watch.members() and self.watch.is_settled():
+        if self.name == "joins" and now >= settled_at and self.watch.members() and self.watch.is_settled():
             self.watch.check_neighbourhoods(one_ring=not split)
-
-
-class Majority(_OfTheRing):
-    name = "majority"
-    rule = (
-        "ring: whoever leaves for want of a majority had none in reach; whoever is outvoted was accused  [ARB Rule 2]"
-    )
 
 
 class ComesToRest(_OfTheRing):
@@ -192,3 +136,9 @@ class ComesToRest(_OfTheRing):
     def _is_out(self, node: SimNode) -> bool:
         membership = self.world.stack(node).membership
         return isinstance(membership, Arbitration) and not membership.is_member
+
+
+THEOREMS: Final = tuple(
+    type(name.title(), (Theorem,), {"name": name, "rule": f"ring: {rule}"}) for name, rule in RULES.items()
+)
+CHECKERS: Final[tuple[type[Checker], ...]] = (*THEOREMS, ComesToRest)

@@ -1,27 +1,14 @@
-"""What the theorems of [ARB] say, watched from outside, in true time.
+"""One observer of a ring, from outside and in true time, for all theorems of [ARB].
 
-Upper bounds are watched always, divided by (1 − r) under drift; lower bounds only where nothing is lost, cut or skewed.
-
-    upgrade       Thm 1   Q reflects P's upgrade within 2·T_l, if both leases live on
-    detection     Thm 2   every active monitor of a crashed node suspects it in [T_l, 2·T_l), less the delay
-    symmetric     Thm 3   whom P suspects suspects P, or is gone, within 2·T_l
-    mutual        Cor 1   whoever suspects asks, at once
-    lifespan      Thm 4   who was voted out is gone 2·T_l + T_a after it was suspected
-    recent        Cor 2   no two living members have been granted each other's death
-    recovery      Cor 3   when recovery starts, the other is gone
-    consistency   Thm 5   4·T_l + T_a after a crash nobody who listed the dead still does
-    joins         Thm 6-7 nobody serves two joiners at once; in the end everybody watches exactly its neighbours
-    majority      Rule 2  who leaves for want of a majority had none in reach; who is outvoted was accused
-    owners        never two who act for one key
+Every bound is divided by (1 − r) under drift.  A checker of `ring` is one theorem's name, rule and count.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name, neighbours
 from doyen.membership.ring.machine import Arbitration
@@ -29,80 +16,50 @@ from doyen.membership.ring.messages import (
     Condemned,
     JoinedRing,
     LeftRing,
-    PairDropped,
     RecoveryStarted,
     Requested,
     Suspected,
-    UpgradeAborted,
     Upgraded,
 )
 from doyen.membership.ring.pair import Pair, Stage
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 
-THEOREMS: Final = (
-    "upgrade",
-    "detection",
-    "symmetric",
-    "mutual",
-    "lifespan",
-    "recent",
-    "recovery",
-    "consistency",
-    "joins",
-    "majority",
-    "owners",
-)
-Plan = Callable[[Instant, Callable[[], None], str], None]  # (when, look, what it is called)
+Handler = Callable[["Watch", Name, Any, Instant], None]  # (watch, who tells, fact, now)
 
 
 class Watch:
-    """One run's observer: it counts, and keeps a line for each violation, or has somebody else judge it."""
+    """The observer of one ring; a class that derives from it says how a violation is taken (`fail`)."""
 
-    def __init__(
-        self,
-        sim: Simulation,
-        config: ArbitrationConfig,
-        *,
-        exact: bool,
-        delay: int = 0,
-        channel: str = "ring",
-        election: str = "leader",
-        plan: Plan | None = None,  # How a later look is planned; None: as an act of the world, in its trace.
-        judge: Callable[[str, str], None] | None = None,  # Told of every violation: the theorem, and how.
-    ) -> None:
-        self.sim, self.config, self.exact, self.delay = sim, config, exact, delay
-        self.channel, self.election = channel, election
-        self._plan, self._judge = plan or sim.at, judge
-        self.violations: Counter[str] = Counter()
-        self.lines: list[str] = []
-        self.looked: Counter[str] = Counter()
-        self.mutual_deaths = 0
+    HANDLERS: ClassVar[dict[type, Handler]] = {}
+
+    def __init__(self, sim: Simulation, config: ArbitrationConfig, channel: str) -> None:
+        self.sim, self.config, self.channel = sim, config, channel
+        self.looked: Counter[str] = Counter()  # By theorem.
         self.crashed_at: dict[Name, Instant] = {}
-        self.monitors: dict[Name, frozenset[Name]] = {}
-        self.listing: dict[Name, frozenset[Name]] = {}  # Whose neighbourhoods the crashed was in, certain or not.
+        self.monitors: dict[Name, frozenset[Name]] = {}  # By crashed member: those who watched it for certain,
+        self.listing: dict[Name, frozenset[Name]] = {}  # and those whose neighbourhood it was in, certain or not.
         self.suspected: dict[tuple[Name, Name], Instant] = {}
         self.condemned: set[tuple[Name, Name]] = set()
         self.departures: list[tuple[Instant, LeftRing]] = []
-        self.left_aloud: set[Name] = set()
+        self.left_aloud: set[Name] = set()  # Members that said that they leave.
         self.in_reach: dict[Name, list[tuple[Instant, frozenset[Name]]]] = {}  # By asker: when, and who could vote.
-        self.recoveries: list[tuple[Instant, Name, Name]] = []
-        self.joins: list[JoinedRing] = []
-        self.lives: dict[NodeId, int] = {}  # As far as they told.
-        self.aborts = 0
-        self.uncertain = 0
-        self.requests: Counter[Name] = Counter()
-        self.request_count = 0
-        self.acting: dict[str, Instant] = {}  # By node: since when it acts for the key.
-        self.reigns: list[tuple[Instant, str, int]] = []
-        self.owners_promised = True
-        self.votes_promised = True  # Enough of them arrive: repeated often enough for what is lost.
+        self.incarnations: dict[NodeId, int] = {}  # Of the present seats, as far as members told.
+        self.votes_promised = True  # Enough votes arrive: they are repeated often enough for what is lost.
         slow = 1.0 - config.drift
         self._two_leases = int(2 * config.lease / slow) + 2
         self._lifespan = int((2 * config.lease + config.arbitration) / slow) + 2
         recent = (2 * config.lease + config.arbitration) * (1 + config.drift) / (1 - config.drift)
         self._consistency = int((2 * config.lease + recent) / slow) + 2
         sim.watchers.append(self._on_fact)
+
+    def fail(self, theorem: str, text: str) -> None:
+        """Take a violation."""
+        raise NotImplementedError
+
+    def plan(self, when: Instant, look: Callable[[], None], what: str) -> None:
+        """Plan a later look that leaves no trace."""
+        self.sim.look(when, look)
 
     # What is there.
 
@@ -114,7 +71,7 @@ class Watch:
         return machine if isinstance(machine, Arbitration) else None
 
     def member(self, name: Name) -> Arbitration | None:
-        """That life of it, if it is of the ring; who sleeps does nothing, and finds out on waking."""
+        """Return the machine of that incarnation if it is a member; a paused one finds out when it resumes."""
         machine = self.machine(name[0])
         if machine is not None and self.sim.by_name[NodeId(name[0])].state == "paused":
             return None
@@ -127,7 +84,7 @@ class Watch:
     # What happens.
 
     def note_crash(self, node: SimNode) -> None:
-        """To be called just before it crashes."""
+        """Note who watches and lists a member; called just before it crashes."""
         machine = self.machine(node.name)
         if machine is None or not machine.is_member:
             return
@@ -136,46 +93,29 @@ class Watch:
         pairs = [(other.seat.name, other.pairs[name]) for other in self.members() if name in other.pairs]
         self.monitors[name] = frozenset(other for other, pair in pairs if pair.certain and pair.watching)
         self.listing[name] = frozenset(other for other, pair in pairs if pair.stage is Stage.ACTIVE)
-        self._plan(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
-        self._plan(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
-        self.acting.pop(node.name, None)
+        self.plan(now + self._two_leases, lambda: self._check_detected(name), "look: detection")
+        self.plan(now + self._consistency, lambda: self._check_consistent(name), "look: consistency")
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
-        if channel == self.election:
-            self._on_leadership(node, fact, now)
-        handle = _HANDLERS.get(fact.__class__)
+        handle = self.HANDLERS.get(fact.__class__)
         if handle is not None and channel == self.channel:
-            # By the life in which it was said: a step may end one.
-            handle(self, (node.name, self.lives.get(node.name, 1)), fact, now)
-
-    def _fail(self, theorem: str, text: str) -> None:
-        self.violations[theorem] += 1
-        if self._judge is not None:
-            self._judge(theorem, text)
-        if len(self.lines) < 50:
-            self.lines.append(f"{theorem} at {self.sim.now / self.config.lease:.4f} T_l: {text}")
+            # By the incarnation that told it: a step may end one.
+            handle(self, (node.name, self.incarnations.get(node.name, 1)), fact, now)
 
     def _on_suspected(self, me: Name, fact: Suspected, now: Instant) -> None:
         peer = fact.peer.name
         self.suspected[me, peer] = now
-        crashed = self.crashed_at.get(peer)
-        if crashed is not None and self.exact and me in self.monitors[peer]:
-            self.looked["detection"] += 1
-            if now - crashed < self.config.lease - self.delay:
-                self._fail("detection", f"{me} suspected {peer} only {now - crashed} ns after its crash")
         if fact.certain:
-            self._plan(now + self._two_leases, lambda: self._check_symmetric(me, peer), "look: symmetric")
+            self.plan(now + self._two_leases, lambda: self._check_symmetric(me, peer), "look: symmetric")
 
     def _on_requested(self, me: Name, fact: Requested, now: Instant) -> None:
         self.looked["mutual"] += 1
         if self.suspected.get((me, fact.peer.name)) != now:
-            self._fail("mutual", f"{me} asked about {fact.peer}, and not at once")
-        self.request_count += len(fact.group)
-        self.requests.update(seat.name for seat in fact.group)
+            self.fail("mutual", f"{me} asked about {fact.peer}, and not at once")
         self.in_reach.setdefault(me, []).append((now, self._reach(me)))
 
     def _reach(self, me: Name) -> frozenset[Name]:
-        """Who is able to vote, and to be heard, as things are now."""
+        """Return who is able to vote, and to be heard, as things are now."""
         mine, found = self.sim.by_name[me[0]], [me]
         for node in self.sim.nodes:
             machine = self.machine(node.name)
@@ -187,12 +127,12 @@ class Watch:
         return frozenset(found)
 
     def _check_symmetric(self, me: Name, peer: Name) -> None:
-        """Whether or not the first has left: it has not acked since."""
+        """Look whether the suspect suspects in turn; the first has not acked since, even if it has left."""
         self.looked["symmetric"] += 1
         other = self.member(peer)
         pair = None if other is None else other.pairs.get(me)
         if pair is not None and pair.watching and pair.stage is Stage.ACTIVE:
-            self._fail("symmetric", f"{me} suspected {peer} long ago, and {peer} still goes by its lease")
+            self.fail("symmetric", f"{me} suspected {peer} long ago, and {peer} still goes by its lease")
 
     def _check_detected(self, name: Name) -> None:
         for monitor in self.monitors[name]:
@@ -200,7 +140,7 @@ class Watch:
             pair = None if machine is None else machine.pairs.get(name)
             self.looked["detection"] += 1
             if pair is not None and pair.watching and pair.stage is Stage.ACTIVE:
-                self._fail("detection", f"{monitor} has not noticed the crash of {name} in 2·T_l")
+                self.fail("detection", f"{monitor} has not noticed the crash of {name} in 2·T_l")
 
     def _check_consistent(self, name: Name) -> None:
         for monitor in self.listing[name]:
@@ -208,7 +148,7 @@ class Watch:
             self.looked["consistency"] += 1
             pair = None if machine is None else machine.pairs.get(name)
             if pair is not None and pair.stage is Stage.ACTIVE:  # A dormant one is a new attempt to reach it.
-                self._fail("consistency", f"{monitor} still lists {name} after 4·T_l + T_a")
+                self.fail("consistency", f"{monitor} still lists {name} after 4·T_l + T_a")
 
     def _on_condemned(self, me: Name, fact: Condemned, now: Instant) -> None:
         peer = fact.peer.name
@@ -216,15 +156,14 @@ class Watch:
         self.looked["recent"] += 1
         self._check_mutual(me, peer)
         since = self.suspected[me, peer]
-        self._plan(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
+        self.plan(max(since + self._lifespan, now), lambda: self._check_gone("lifespan", me, peer), "look: lifespan")
 
     def _check_mutual(self, me: Name, peer: Name) -> None:
         if (peer, me) in self.condemned and self.member(me) is not None and self.member(peer) is not None:
-            self.mutual_deaths += 1
-            self._fail("recent", f"{me} and {peer} live, and each was granted the other's death")
+            self.fail("recent", f"{me} and {peer} live, and each was granted the other's death")
 
     def note_awake(self, node: SimNode) -> None:
-        """To be called when it has done what it had missed: who was voted out in its sleep has left by now."""
+        """Look at a node that resumed and did what it had missed: if it was voted out, it has left by now."""
         for me, peer in self.condemned:
             if peer[0] == node.name:
                 self._check_mutual(me, peer)
@@ -236,15 +175,14 @@ class Watch:
         if theorem == "lifespan" and me in self.left_aloud:
             return  # It left, too, and said so before the wait was over: who heard that may stay.
         if self.member(peer) is not None:
-            self._fail(theorem, f"{peer} is still here, though {me} had it voted out")
+            self.fail(theorem, f"{peer} is still here, though {me} had it voted out")
 
     def _on_recovery(self, me: Name, fact: RecoveryStarted, now: Instant) -> None:
-        self.recoveries.append((now, me, fact.peer.name))
         self._check_gone("recovery", me, fact.peer.name)
 
     def _on_upgraded(self, me: Name, fact: Upgraded, now: Instant) -> None:
         peer, version = fact.peer.name, fact.version
-        self._plan(now + self._two_leases, lambda: self._check_upgraded(me, peer, version), "look: upgrade")
+        self.plan(now + self._two_leases, lambda: self._check_upgraded(me, peer, version), "look: upgrade")
 
     def _check_upgraded(self, me: Name, peer: Name, version: int) -> None:
         mine, theirs = self.member(me), self.member(peer)
@@ -257,13 +195,13 @@ class Watch:
             return  # Another pair of the same two, made since.
         self.looked["upgrade"] += 1
         if other.theirs is None or other.theirs.number < version <= ours.mine.number:
-            self._fail("upgrade", f"{peer} does not go by version {version} of {me} after 2·T_l")
+            self.fail("upgrade", f"{peer} does not go by version {version} of {me} after 2·T_l")
         elif other.theirs.number == ours.mine.number and other.theirs.members != ours.mine.members:
-            self._fail("upgrade", f"{peer} and {me} go by different groups of one version")
+            self.fail("upgrade", f"{peer} and {me} go by different groups of one version")
 
     def _on_left(self, me: Name, fact: LeftRing, now: Instant) -> None:
         self.departures.append((now, fact))
-        self.lives[me[0]] = fact.seat.incarnation + 1
+        self.incarnations[me[0]] = fact.seat.incarnation + 1
         if self.config.announced and (fact.why == "asked" or self.config.partition != "collapse"):
             self.left_aloud.add(me)
         if self.votes_promised:
@@ -276,40 +214,19 @@ class Watch:
             able = self._reach(me).intersection(*(who for at, who in self.in_reach.get(me, []) if at >= since))
             count = sum(seat.name in able for seat in fact.group)
             if 2 * count > len(fact.group):
-                self._fail("majority", f"{me} left: {fact.detail}, and {count} of them were in reach all the time")
+                self.fail("majority", f"{me} left: {fact.detail}, and {count} of them were in reach all the time")
         elif fact.why == "outvoted" and self.config.double_majority:
             self.looked["majority"] += 1
             if not any(peer == me for _, peer in self.suspected):
-                self._fail("majority", f"{me} was outvoted: {fact.detail}, and nobody had accused it")
+                self.fail("majority", f"{me} was outvoted: {fact.detail}, and nobody had accused it")
 
     def _on_joined(self, me: Name, fact: JoinedRing, now: Instant) -> None:
-        self.joins.append(fact)
-        self.lives[me[0]] = fact.seat.incarnation
-
-    def _on_aborted(self, me: Name, fact: UpgradeAborted, now: Instant) -> None:
-        self.aborts += 1
-
-    def _on_dropped(self, me: Name, fact: PairDropped, now: Instant) -> None:
-        self.uncertain += fact.why == "uncertain"
-
-    def _on_leadership(self, node: SimNode, fact: Any, now: Instant) -> None:
-        if fact.__class__ is LeaderElected and fact.term.leader == node.name:
-            self.looked["owners"] += 1
-            self.reigns.append((now, node.name, fact.term.number))
-            self.acts_again(node)
-        elif fact.__class__ is LeaderLost and fact.term.leader == node.name:
-            self.acting.pop(node.name, None)
-
-    def acts_again(self, node: SimNode) -> None:
-        others = [name for name in self.acting if name != node.name and self.sim.by_name[NodeId(name)].host is not None]
-        if others and self.owners_promised:
-            self._fail("owners", f"{node.name} acts while {others} act")
-        self.acting[node.name] = self.sim.now
+        self.incarnations[me[0]] = fact.seat.incarnation
 
     # At the end, in quiet.
 
     def check_neighbourhoods(self, *, one_ring: bool = True) -> None:
-        """[ARB Thm 6, 7] Everybody watches exactly its neighbours among the living, and is watched by them."""
+        """[ARB Thm 6, 7] Look whether all watch exactly their neighbours among the living, and are watched by them."""
         members = {machine.seat.name: machine for machine in self.members()}
         seats = [machine.seat for machine in members.values()]
         for machine in members.values():
@@ -317,30 +234,30 @@ class Watch:
             due = neighbours(machine.seat, seats, self.config.neighbours)
             if one_ring and {seat.name for seat in due} - machine.pairs.keys():
                 missing = sorted({seat.name for seat in due} - machine.pairs.keys())
-                self._fail("joins", f"{machine.seat} does not watch {missing}, its neighbours")
+                self.fail("joins", f"{machine.seat} does not watch {missing}, its neighbours")
             for name, pair in machine.pairs.items():
                 other = members.get(name)
                 if _is_probe(machine, pair):
                     continue
                 if other is None:
-                    self._fail("joins", f"{machine.seat} watches {name}, which is not there")
+                    self.fail("joins", f"{machine.seat} watches {name}, which is not there")
                 elif machine.seat.name not in other.pairs:
-                    self._fail("joins", f"{machine.seat} watches {name}, and not the other way round")
+                    self.fail("joins", f"{machine.seat} watches {name}, and not the other way round")
                 elif pair.stage is not Stage.ACTIVE:
-                    self._fail("joins", f"{machine.seat} and {name} never became active")
+                    self.fail("joins", f"{machine.seat} and {name} never became active")
                 elif one_ring and pair.seat not in due:
-                    self._fail("joins", f"{machine.seat} watches {name}, which is not its neighbour")
+                    self.fail("joins", f"{machine.seat} watches {name}, which is not its neighbour")
 
     def check_doors(self) -> None:
-        """[ARB Thm 7] Nobody serves two joiners at once; to be called often."""
+        """[ARB Thm 7] Look whether anybody serves two joiners at once; called often."""
         for machine in self.members():
             joining = [p for p in machine.pairs.values() if p.join and p.stage is Stage.DORMANT and not p.initiator]
             self.looked["joins"] += 1
             if len(joining) > 1:
-                self._fail("joins", f"{machine.seat} serves {[str(p.seat) for p in joining]} at once")
+                self.fail("joins", f"{machine.seat} serves {[str(p.seat) for p in joining]} at once")
 
     def is_settled(self) -> bool:
-        """Everybody watches whom it ought to, by groups that both sides know."""
+        """Whether everybody watches whom it ought to, by groups that both sides know."""
         members = self.members()
         here = {machine.seat.name for machine in members}
         for machine in members:
@@ -359,18 +276,16 @@ class Watch:
 
 
 def _is_probe(machine: Arbitration, pair: Pair) -> bool:
-    """Whether somebody out of reach is back."""
+    """Whether a pair only probes whether somebody out of reach is back."""
     return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.lost
 
 
-_HANDLERS: Final[dict[type, Callable[[Watch, Name, Any, Instant], None]]] = {
+Watch.HANDLERS = {
     Suspected: Watch._on_suspected,
     Requested: Watch._on_requested,
     Condemned: Watch._on_condemned,
     RecoveryStarted: Watch._on_recovery,
     Upgraded: Watch._on_upgraded,
-    UpgradeAborted: Watch._on_aborted,
     LeftRing: Watch._on_left,
     JoinedRing: Watch._on_joined,
-    PairDropped: Watch._on_dropped,
 }

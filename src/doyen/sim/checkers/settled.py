@@ -1,4 +1,6 @@
-"""Of any election: what the quiet time at the end of a run must come to."""
+"""Checkers of any election: what the quiet time at the end of a run must come to."""
+
+from typing import Final
 
 from doyen.core.clock import Instant
 from doyen.core.kinds import DELAYS
@@ -68,7 +70,6 @@ class FailoverInTime(Checker):
     def attach(self) -> None:
         worst = self.world.config.worst_case(self.world.kind)
         self._within, self._settling = worst.failover, worst.settling
-        self._since: Instant = 0  # When all came to name who leads now.
         self.sim.deed_watchers.append(self._on_deed)
 
     @classmethod
@@ -79,7 +80,7 @@ class FailoverInTime(Checker):
         return exact and world.sound_memory and network == network.without_faults()
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
-        """Judges a crash only where all was well for long enough before, and nothing else happens after it."""
+        """Judge a crash only where all was well for long enough before, and nothing else happens after it."""
         now, sim = self.sim.now, self.sim
         if deed != "crash":
             return
@@ -97,3 +98,6 @@ class FailoverInTime(Checker):
             reason = self.world.disagreement(region)
             if reason is not None:
                 self.fail(f"{self._within / 1e9:.3f} s after {dead.name} crashed: {reason}")
+
+
+CHECKERS: Final = (FailoverInTime, SteadyWhenQuiet, RegionsAgree)

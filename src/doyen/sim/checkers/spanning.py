@@ -1,4 +1,6 @@
-"""Of spanning elections alone: they come to rest from any state at all.  [MADM Ch. 6]"""
+"""A checker of spanning elections: they come to rest from any state at all.  [MADM Ch. 6]"""
+
+from typing import Final
 
 from doyen.core.clock import Instant
 from doyen.election.spanning.config import SpanningConfig
@@ -37,3 +39,6 @@ class Stabilises(Checker):
             if len(named) > 1 or not named <= {node.name for node in region}:
                 whom = ", ".join(sorted(str(name) for name in named))
                 self.fail(f"{self._within / 1e9:.1f} s after its memory was corrupted a region names {whom}")
+
+
+CHECKERS: Final = (Stabilises,)

@@ -3,7 +3,7 @@
 schema    the tables and fields of a scenario file, as Structs
 defaults  what a scenario leaves open and its stack answers
 text      from a TOML file, to one line and back
-world     the nodes and their ranks, on the one world
+nodes     the nodes and their ranks, on the one world
 run       one run from a seed, and its figures
 shrink    a failing scenario made smaller
 """

@@ -8,10 +8,9 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import load
 from doyen.core.kinds import DELAYS
 from doyen.errors import ConfigError
-from doyen.membership.ring.config import ArbitrationConfig
 from doyen.node.layers import from_tables, overlay
 from doyen.sim.scenario.schema import Group, RunConfig, Scenario
-from doyen.sim.world import world_fields
+from doyen.sim.world import ring_of, world_fields
 
 LOSS: Final = 0.05
 LOSS_OF_RINGS: Final = 0.002  # Three lost messages in a row cost a ring a member, and those left may be too few.
@@ -59,21 +58,24 @@ def completed(
     kind = config.election_kind()
     if kind is None:
         raise ConfigError("[node] election none leaves nothing to look at: give one that elects")
-    network = made.setdefault("network", {})
+    network, ring = made.setdefault("network", {}), ring_of(config)
     if isinstance(network, dict):
         network.setdefault("delay", {"mean": f"{DELAYS[config.preset]}ns"})
         if usual_faults:
-            membership = config.membership_kind()
-            ring = membership is not None and isinstance(config.table(membership.table), ArbitrationConfig)
-            network.setdefault("loss", {"model": "uncorrelated", "prob": LOSS_OF_RINGS if ring else LOSS})
+            prob = LOSS if ring is None else LOSS_OF_RINGS
+            network.setdefault("loss", {"model": "uncorrelated", "prob": prob})
     settling = _settling(made, where, flags)
     run = made.setdefault("run", {})
     if usual_faults:
-        settling = max(settling, RunConfig().quiet)
-        begin = settling + _rounded(config.detection().joining) + seconds(1)
-        if group.nodes > 0 and "churn" not in made:
-            made["churn"] = {"events": _usual(group.nodes, begin, settling)}
-        run.setdefault("length", f"{begin + 4 * settling}ns")
+        settling = pause = max(settling, RunConfig().quiet)
+        joining, cut_off = _rounded(config.detection().joining), max(1, (group.nodes - 1) // 2)
+        if ring is not None:
+            # A group of neighbours can spare no more; and a few come back sooner than all for whom the ring has time.
+            cut_off = min(cut_off, ring.neighbours)
+            pause, joining = max(_rounded(settling * (cut_off + 1) // group.nodes), RunConfig().quiet), 0
+        begin = settling + joining + seconds(1)
+        made.setdefault("churn", {"events": _usual(group.nodes, cut_off, begin, pause)})
+        run.setdefault("length", f"{begin + 3 * pause + settling}ns")
     _leave_time(run, settling, where, flags, patient)
     return made
 
@@ -90,10 +92,11 @@ def _leave_time(run: Tables, settling: Duration, where: str, flags: Flags, patie
             run |= {"quiet": f"{settling}ns", "length": f"{said.length + settling - said.quiet}ns"}
 
 
-def _usual(nodes: int, begin: Duration, settling: Duration) -> list[Tables]:
-    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{settling}ns"}
-    fewer = ["random"] * max(1, (nodes - 1) // 2)
-    cut = {"do": "partition", "at": f"{begin + 2 * settling}ns", "who": fewer, "lasting": f"{settling}ns"}
+def _usual(nodes: int, cut_off: int, begin: Duration, pause: Duration) -> list[Tables]:
+    """Return a crash of the leader and, one pause after its return, a partition; each lasts for a pause."""
+    crash = {"do": "crash", "at": f"{begin}ns", "who": ["leader"], "lasting": f"{pause}ns"}
+    who = ["random"] * cut_off
+    cut = {"do": "partition", "at": f"{begin + 2 * pause}ns", "who": who, "lasting": f"{pause}ns"}
     return [crash, cut] if nodes > 1 else [crash]
 
 

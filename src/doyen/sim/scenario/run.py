@@ -9,17 +9,11 @@ from doyen.errors import LocalProtocolError
 from doyen.sim.checkers import CHECKERS, Checker, Violation
 from doyen.sim.churn import Churn
 from doyen.sim.network import NetworkConfig
+from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.schema import Scenario
-from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.trace import Trace
 from doyen.sim.world import Tamper
 
-# Fault counters that belong to a field of [network].
-NETWORK_FAULTS = {
-    "duplicate": "duplicate_prob",
-    "reorder": "reorder_prob",
-    "corrupt": "corrupt_prob",
-}
 # What the network counts per message, where churn counts the event that caused it under the same name.
 EFFECTS = {"cut": "cut off", "clog": "held up"}
 
@@ -59,7 +53,7 @@ class Result(Struct, kw_only=True):
 
     @property
     def final_leaders(self) -> list[str]:
-        """Whom the regions name if they agree; else who acts."""
+        """Return the leaders that the regions name if they agree; else the nodes that act as leaders."""
         return self.leaders if self.agreed else self.acting
 
     @property
@@ -77,24 +71,24 @@ def simulate(
 class _Run:
     def __init__(self, scenario: Scenario, seed: int, trace: Trace | None, tamper: Tamper | None) -> None:
         self.scenario, self.seed = scenario, seed
-        self.group = ScenarioWorld(scenario, seed, trace=trace, tamper=tamper)
-        self.world, self.sim, self.network = self.group.world, self.group.sim, self.group.network
+        self.world = world_of(scenario, seed, trace=trace, tamper=tamper)
+        self.sim, self.network = self.world.sim, self.world.network
         applicable = [CHECKERS[name] for name in scenario.run.checks if CHECKERS[name].applies(self.world)]
         self.checkers: list[Checker] = [checker(self.world) for checker in applicable]
         self.before: dict[str, int] = {}
 
     def run(self) -> Result:
         run, violations = self.scenario.run, []
-        churn = Churn(self.scenario.churn, self.group, begin=run.warm_up, end=run.quiet_at)
+        churn = Churn(self.scenario.churn, self.world, begin=run.warm_up, end=run.quiet_at)
         try:
             if run.warm_up:
                 self._use(self.scenario.network.without_faults())
-                self.group.start()
+                self.world.start(self.scenario.group.start_spread)
                 self.sim.run(until=run.warm_up - 1)
                 self._begin_counting()
                 self._use(self.scenario.network)
             else:
-                self.group.start()
+                self.world.start(self.scenario.group.start_spread)
             self.sim.run(until=run.quiet_at)
             if run.quiet:
                 churn.stop()
@@ -154,9 +148,9 @@ class _Run:
         )
 
     def _faults(self, churn: Churn) -> dict[str, int]:
-        """What is configured comes first, also if it never fired."""
+        """Return the count of each fault; what is configured comes first, also if it never fired."""
         table = {name: churn.counts[name] for name in sorted(configured_faults(self.scenario))}
-        if self.group.own_clocks:
+        if self.world.has_own_clocks:
             table["skewed clock"] = sum(
                 node.clock is not None and (node.clock.offset != 0 or node.clock.rate != 1.0) for node in self.sim.nodes
             )
@@ -168,9 +162,10 @@ class _Run:
 
 
 def configured_faults(scenario: Scenario) -> set[str]:
-    """The names in a result's fault table that must not stay at zero over a set of runs."""
+    """Return the names in a result's fault table that must not stay at zero over a set of runs."""
     network = scenario.network
-    names = {name for name, field in NETWORK_FAULTS.items() if getattr(network, field) > 0}
+    probs = {"duplicate": network.duplicate_prob, "reorder": network.reorder_prob, "corrupt": network.corrupt_prob}
+    names = {name for name, prob in probs.items() if prob > 0}
     if network.loss.model != "none" and network.loss.prob > 0:
         names.add("loss")
     return names | scenario.churn.deeds()

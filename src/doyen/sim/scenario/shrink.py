@@ -28,7 +28,7 @@ class Shrunk(msgspec.Struct, frozen=True):
 
 
 def shrink(scenario: Scenario, fails: Fails, *, tries_max: int = TRIES_MAX) -> Shrunk | None:
-    """Greedy: the first smaller scenario that violates the same check, until none does; None if it never failed."""
+    """Take the first smaller scenario that violates the same check, until none does; None if it never failed."""
     check = fails(scenario)
     if check is None:
         return None
@@ -46,7 +46,7 @@ def shrink(scenario: Scenario, fails: Fails, *, tries_max: int = TRIES_MAX) -> S
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
-    """Big steps first; what cannot be built is left out."""
+    """Yield smaller scenarios, big steps first; what cannot be built is left out."""
     for build in _changes(scenario):
         try:
             candidate = build()
@@ -57,7 +57,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _with(scenario: Scenario, table: str, seed: int | None = None, **changes: Any) -> Scenario:
-    """The scenario with fields of one table changed, and perhaps another seed."""
+    """Return the scenario with fields of one table changed, and perhaps another seed."""
     run = scenario.run if seed is None else replace(scenario.run, seed=seed)
     return replace(scenario, **{"run": run, table: replace(getattr(scenario, table), **changes)})
 

@@ -22,7 +22,7 @@ LINE_MAX = 1 << 20
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """A file's tables, not yet understood."""
+    """Return a file's tables, not yet checked."""
     try:
         return tomllib.loads(path.read_bytes().decode())
     except OSError as error:
@@ -39,7 +39,7 @@ def read_file(path: Path) -> Scenario:
 
 
 def from_line(line: str) -> Scenario:
-    """What `to_line` wrote: one inline table, as in TOML."""
+    """Return the scenario that `to_line` wrote: one inline table, as in TOML."""
     if len(line) > LINE_MAX or "\n" in line.strip():
         raise ConfigError("a replay line is one line: give what was printed, in quotes")
     try:
@@ -50,7 +50,7 @@ def from_line(line: str) -> Scenario:
 
 
 def to_line(scenario: Scenario) -> str:
-    """Everything that differs from the defaults, exactly: the same line, the same run."""
+    """Write everything that differs from the defaults, exactly: the same line, the same run."""
     return _table(scenario)
 
 
@@ -95,7 +95,7 @@ def _plain(value: Any) -> str:
 
 
 def exact_duration(duration: Duration) -> str:
-    """As a person would write it if that says it all, else in nanoseconds."""
+    """Write a duration as a person would if that is exact, else in nanoseconds."""
     if duration >= FOREVER:
         return "inf"
     short = format_duration(duration)

@@ -16,13 +16,12 @@ from random import Random
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, ms, to_seconds
+from doyen.core.clock import Duration, Instant, ms, to_seconds
 from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import ConfigError, TransportError
 from doyen.testing.processes import config_flags, multicast_on_loopback
 from doyen_lab.contest.figures import median_of
 from doyen_lab.contest.ours import Ours
-from doyen_lab.contest.trial import Trial
 from doyen_lab.lateness import Lateness
 from doyen_lab.switch import Loopback
 
@@ -42,7 +41,7 @@ class Kill(Struct, frozen=True, kw_only=True):
     heir: str  # The best survivor.
     survivors: int
     takeover_s: float | None  # Until all survivors held the heir; null: they never did.
-    lateness_s: float  # The control process's worst, from before the kill until the victim was back.
+    lateness_s: float  # The control process's worst, from before the kill until the takeover was proven.
     counted: bool  # False: the machine was late, so this one was repeated.
 
 
@@ -97,10 +96,8 @@ async def kill_leaders(
     each: list[Kill] = []
     rng = Random(seed)
     flags = ["--group", "takeover", *config_flags(config), *multicast_on_loopback()]
-    held_s = to_seconds(2 * config.announce_interval)
     with tempfile.TemporaryDirectory(prefix="doyen-bench-") as folder:
         group = Ours("takeover", Loopback(nodes), Path(folder), flags, names=names)
-        trial = Trial(group, patience_s=PATIENCE_S, settled_s=held_s, steady_s=held_s)
         async with Lateness() as control, group:
             await group.start_all()
             while sum(kill.counted for kill in each) < kills:
@@ -109,24 +106,40 @@ async def kill_leaders(
                         f"in {sum(not kill.counted for kill in each)} of {len(each)} kills this machine's timers were "
                         f"late by more than {LATENESS_MAX // 10**6} ms: run this on a quieter one"
                     )
-                await trial.settled()
+                if await _held(group, names[-1], config) is None:
+                    raise TransportError(f"the group did not agree within {PATIENCE_S:g} s: {group.who_names_whom()}")
                 await asyncio.sleep(rng.random() * to_seconds(config.announce_interval))  # At any phase of heartbeats.
-                each.append(await _kill(trial, control, names[-2]))
+                each.append(await _kill(group, control, names[-1], names[-2], config))
                 if on_kill is not None:
                     on_kill(each[-1])
+                await group.start_member(names[-1])
     return Takeovers.of(nodes, config, each)
 
 
-async def _kill(trial: Trial, control: Lateness, heir: str) -> Kill:
+async def _kill(group: Ours, control: Lateness, victim: str, heir: str, config: AnnounceConfig) -> Kill:
     await control.worst()
-    lost = await trial.lose_leader("kill")
+    pid, killed_at = group.process_of(victim).pid, await group.kill(victim)
+    held_since = await _held(group, heir, config)
     lateness: Duration = await control.worst()
     return Kill(
-        victim=lost.member,
-        pid=lost.pid,
+        victim=victim,
+        pid=pid,
         heir=heir,
-        survivors=trial.entrant.size - 1,
-        takeover_s=lost.after_s(lost.known_at) if lost.known == heir else None,
+        survivors=len(group.rest()),
+        takeover_s=None if held_since is None else (held_since - killed_at) / 1e9,
         lateness_s=lateness / 1e9,
         counted=lateness <= LATENESS_MAX,
     )
+
+
+async def _held(group: Ours, leader: str, config: AnnounceConfig) -> Instant | None:
+    """Return since when all that live hold this leader, once they did for 2·T_A; None if they never do."""
+
+    def look() -> tuple[str, Instant] | None:
+        found = group.ledger.known(group.rest())
+        return found if found is not None and found[0] == leader else None
+
+    try:
+        return (await group.ledger.steady(look, to_seconds(2 * config.announce_interval), PATIENCE_S))[1]
+    except TimeoutError:
+        return None

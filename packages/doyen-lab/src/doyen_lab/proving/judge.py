@@ -45,7 +45,9 @@ class Truth(Struct, kw_only=True):
         return min(STEPS * self.lateness, LENIENCY_MAX * self.bound)
 
 
-class Promise(Struct, frozen=True, kw_only=True):
+class Expectation(Struct, frozen=True, kw_only=True):
+    """The properties that the judge holds a run to, by the promise of its election."""
+
     strong: bool
     voter_count: int
     lease: Duration | None = None
@@ -68,7 +70,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def judge(
     lives: Sequence[Life],
     truths: Sequence[Truth],
-    promise: Promise,
+    expected: Expectation,
     *,
     ended_at: Instant,
     faults: Mapping[str, int],
@@ -76,16 +78,16 @@ def judge(
     checks: Iterable[str] = (),
 ) -> Verdict:
     stretches = sorted((found for life in lives for found in life.stretches()), key=lambda stretch: stretch.first)
-    checked = looked_at(lives, stretches, truths, promise, ended_at)
+    checked = looked_at(lives, stretches, truths, expected, ended_at)
     violations = [f"the fault never happened: {fault}" for fault in wanted if not faults.get(fault)]
     violations += [f"there was nothing to judge: {check}" for check in checks if not checked.get(check, 1)]
     violations += terms_back(lives)
-    if promise.strong:
+    if expected.strong:
         violations += two_at_once(lives) + shared_terms(stretches) + acts_of_older_terms(lives)
-        violations += acts_without_majority(lives, truths, promise, ended_at)
-    elif promise.alone:
+        violations += acts_without_majority(lives, truths, expected, ended_at)
+    elif expected.alone:
         violations += two_at_once(lives)
-    violations += unsettled(lives, truths, promise, ended_at)
+    violations += unsettled(lives, truths, expected, ended_at)
     violations += [f"{life}: {life.failure}" for life in lives if life.failure.startswith("witness:")]
     return Verdict(
         violations=tuple(violations),
@@ -100,7 +102,7 @@ def looked_at(
     lives: Sequence[Life],
     stretches: Sequence[Stretch],
     truths: Sequence[Truth],
-    promise: Promise,
+    expected: Expectation,
     ended_at: Instant,
 ) -> dict[str, int]:
     kinds = [record.kind for life in lives for record in life.records]
@@ -108,13 +110,13 @@ def looked_at(
         "acts": kinds.count("act"),
         "namings": kinds.count("elected"),
         "successions": max(0, len({(stretch.life, stretch.term) for stretch in stretches}) - 1),
-        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, promise, ended_at)),
+        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, expected, ended_at)),
     }
-    if promise.lease is not None:
-        lease = promise.lease
+    if expected.lease is not None:
+        lease = expected.lease
         found["leaders cut off"] = sum(
             end - begin > lease and any(s.life == life and s.last > begin - lease for s in stretches)
-            for life, begin, end in minorities(truths, promise.voter_count, ended_at)
+            for life, begin, end in minorities(truths, expected.voter_count, ended_at)
         )
     return found
 
@@ -156,17 +158,17 @@ def acts_of_older_terms(lives: Sequence[Life]) -> list[str]:
 
 
 def acts_without_majority(
-    lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant
+    lives: Sequence[Life], truths: Sequence[Truth], expected: Expectation, ended_at: Instant
 ) -> list[str]:
     """Return acts more than a lease after the majority was lost; leases count from the sending, without slack."""
-    assert promise.lease is not None
+    assert expected.lease is not None
     found = []
     by_name = {str(life): life for life in lives}
-    for life, begin, end in minorities(truths, promise.voter_count, ended_at):
+    for life, begin, end in minorities(truths, expected.voter_count, ended_at):
         late = [
             record.at
             for record in by_name[life].records
-            if record.kind == "act" and begin + promise.lease < record.at <= end
+            if record.kind == "act" and begin + expected.lease < record.at <= end
         ]
         if late:
             found.append(f"{life} acted {(late[-1] - begin) / 1e6:.0f} ms after it had lost the majority")
@@ -207,22 +209,22 @@ def terms_back(lives: Sequence[Life]) -> list[str]:
 
 
 def quiet_regions(
-    truths: Sequence[Truth], promise: Promise, ended_at: Instant
+    truths: Sequence[Truth], expected: Expectation, ended_at: Instant
 ) -> Iterator[tuple[Truth, frozenset[str], Instant, Instant, Instant]]:
     """Yield (truth, region, begin, due, end): from `begin` on not two may act in the region, from `due` on one must."""
     ends = [*(truth.at for truth in truths[1:]), ended_at]
     for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
         for region in truth.regions if truth.quiet else ():
-            lesser_may = not (promise.strong or promise.majority_only)
-            if lesser_may or 2 * len(region) > promise.voter_count:
+            lesser_may = not (expected.strong or expected.majority_only)
+            if lesser_may or 2 * len(region) > expected.voter_count:
                 due_at = truth.at + truth.bound + truth.slack
                 yield truth, region, truth.settled_at.get(region, due_at), due_at, end
 
 
-def unsettled(lives: Sequence[Life], truths: Sequence[Truth], promise: Promise, ended_at: Instant) -> list[str]:
+def unsettled(lives: Sequence[Life], truths: Sequence[Truth], expected: Expectation, ended_at: Instant) -> list[str]:
     found = []
     by_life = {str(life): life.stretches() for life in lives}
-    for truth, region, begin, due_at, end in quiet_regions(truths, promise, ended_at):
+    for truth, region, begin, due_at, end in quiet_regions(truths, expected, ended_at):
         stretches = [stretch for life in sorted(region) for stretch in by_life.get(life, ())]
         if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
             found.append(f"nobody acted in {_shown(region)} for {(end - due_at) / 1e9:.1f} s, {truth.why}")

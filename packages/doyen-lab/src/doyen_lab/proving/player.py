@@ -11,7 +11,7 @@ its name before anything starts.
     partition, block, cut, heal                     the switch refuses packets, both ways or one way
     [network]  delay, loss, duplicate_prob, reorder_prob: the switch does that to every packet, at every hop
 
-The plan's clock begins once all have joined.  It stands still while an event that befalls the leader waits for one:
+The scenario's clock begins once all have joined.  It stands still while a fault of the leader waits for a leader:
 until some region has settled on its leader, for as long as the election may take for that.
 Quiet time ends once every region has the leader that it ought to have, and has had it for two seconds.
 """
@@ -29,15 +29,16 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.config import field_types, is_duration
 from doyen.core.rank import Standing
 from doyen.errors import ConfigError
-from doyen.sim.churn import Churn, World
+from doyen.sim.churn import Churn
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.scenario import Scenario
+from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.run import configured_faults
 from doyen.sim.scenario.schema import RunConfig
 from doyen.sim.scenario.text import exact_duration
-from doyen.sim.scenario.world import ScenarioWorld
 from doyen.sim.streams import Streams
 from doyen.sim.topology import build
+from doyen.sim.world import World
 from doyen_lab.graph import Edge
 from doyen_lab.netns import NODES_MAX
 from doyen_lab.proving.combination import Combination
@@ -148,7 +149,7 @@ def combination_of(scenario: Scenario) -> Combination:
 
 
 class StagedNode:
-    """One node of the plan, as churn knows it."""
+    """One node of the scenario, as churn knows it."""
 
     clock = None
 
@@ -182,7 +183,7 @@ class Stage:
         ground.voters = list(ground.labels)
         ground.durable = bool(scenario.config().state)
         self.streams = Streams(seed)
-        made_up = ScenarioWorld(scenario, seed).world  # Never started: it knows what each node is worth.
+        made_up = world_of(scenario, seed)  # Never started: it knows what each node is worth.
         self.nodes = [
             StagedNode(i, scenario.group.name_of(i), made_up.standings[i]) for i in range(scenario.group.nodes)
         ]
@@ -203,14 +204,14 @@ class Stage:
 
     @property
     def now(self) -> Instant:
-        """The nanoseconds since the plan began, without those in which it stood still."""
+        """Return the nanoseconds since the scenario began, without those in which its clock stood still."""
         return time.monotonic_ns() - self._began_at
 
     def begin(self) -> None:
         self._began_at = time.monotonic_ns()
 
     def at(self, when: Instant, act: Callable[[], Any], what: str) -> None:
-        """Act at that instant of the plan; what befalls the leader waits until there is one."""
+        """Act at that instant of the scenario; a fault of the leader waits until there is one."""
 
         async def wait_and_act() -> None:
             while self.now < when:
@@ -222,7 +223,7 @@ class Stage:
         self._spawn(wait_and_act())
 
     async def _wait_for_a_leader(self) -> None:
-        """Let the plan stand still until some region has settled on a leader."""
+        """Let the clock stand still until some region has settled on a leader."""
         ground, began = self.ground, time.monotonic_ns()
         until = began + ground.merging + ground.combination.joining(ground.voters) + ground.truths[-1].slack
         while time.monotonic_ns() < until and not any(map(ground.has_settled, ground.truths[-1].regions)):
@@ -325,9 +326,6 @@ class Stage:
     def network(self) -> "Stage":
         return self
 
-    def clog_names(self) -> set[str]:
-        return set()
-
     def partition(self, name: str, *sides: Iterable[StagedNode]) -> None:
         groups = [list(side) for side in sides]
         self._cut(name, [(a, b) for g in groups for h in groups if g is not h for a in g for b in h])
@@ -365,7 +363,7 @@ class Stage:
     # The play.
 
     async def play(self) -> None:
-        """Play the whole plan; raise `NotSettled` where a region does not get its leader in time."""
+        """Play the whole scenario; raise `NotSettled` where a region does not get its leader in time."""
         scenario, ground, run = self.scenario, self.ground, self.scenario.run
         watching = asyncio.create_task(self._watch())
         try:
@@ -390,7 +388,7 @@ class Stage:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _start_all(self) -> None:
-        """Start all at once, unless the first must be there for the others to join, or the plan spreads them."""
+        """Start all at once, unless the first must be there for the others to join, or the scenario spreads them."""
         nodes, spread, rng = list(self.nodes), self.scenario.group.start_spread, self.streams.of("start")
         if spread:
             for node in nodes:

@@ -13,7 +13,7 @@ from doyen.membership.ring.kind import TABLE as RING_TABLE
 from doyen_lab.proving.combination import Combination, chosen
 from doyen_lab.proving.evidence import Host, trouble
 from doyen_lab.proving.ground import Ground, NotSettled
-from doyen_lab.proving.judge import Promise, judge
+from doyen_lab.proving.judge import Expectation, judge
 from doyen_lab.proving.scenarios import SCENARIOS, Scenario, from_file
 from doyen_lab.proving.witness import WITNESS
 from doyen_lab.switch import Switch
@@ -66,7 +66,7 @@ async def prove(
     verdict = judge(
         ground.lives,
         ground.truths,
-        promise_in(ground),
+        expectation_in(ground),
         ended_at=ended_at,
         faults=ground.faults,
         wanted=scenario.faults,
@@ -101,12 +101,12 @@ def kept(folder: Path, keep: bool) -> str:
     return str(folder) if keep else ""
 
 
-def promise_in(ground: Ground) -> Promise:
-    """Return the promise; a timed one is held to it if the machine kept to its bounds, and nobody was stopped."""
+def expectation_in(ground: Ground) -> Expectation:
+    """Return what is expected; a timed promise counts if the machine kept to its bounds, and nobody was stopped."""
     combination, names = ground.combination, ground.voters
     config = combination.config(names).table(RING_TABLE)
     in_time = ground.lateness < config.arbitration and not ground.faults["paused"]
-    return Promise(
+    return Expectation(
         strong=combination.strong,
         voter_count=len(names),
         lease=combination.lease(names),

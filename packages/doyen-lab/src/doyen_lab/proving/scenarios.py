@@ -4,7 +4,7 @@ Those that a scenario file of `doyen sim run` can say are such files (`doyen_lab
 too.  The others are functions here:
 
     one-way-cut      it also asks that packets were refused one way only, and that who needs no answers leads on
-    rtt-200          by the timers of `wan` a fixed plan would take minutes; this one goes on as soon as it can
+    rtt-200          by the timers of `wan` fixed instants would take minutes; this one goes on as soon as it can
     rolling-restart  in a file, whoever leaves in order stays away
     duplicate-name, stale-key, full-disk, clock-step    there are no such faults in made-up time
 """

@@ -17,7 +17,7 @@ from doyen_lab.proving.combination import Combination
 from doyen_lab.proving.evidence import trouble
 from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.history import Life
-from doyen_lab.proving.judge import Promise, clipped, judge, together
+from doyen_lab.proving.judge import Expectation, clipped, judge, together
 from doyen_lab.proving.runner import kept
 from doyen_lab.switch import Link, Switch
 
@@ -94,7 +94,7 @@ async def soak(
     verdict = judge(
         ground.lives,
         ground.truths,
-        Promise(strong=False, voter_count=agents),
+        Expectation(strong=False, voter_count=agents),
         ended_at=ended_at,
         faults=ground.faults,
         wanted=("killed", "packets lost"),

@@ -18,6 +18,7 @@ from doyen.core.clock import Instant, ms
 from doyen.core.config import Config, Doc, Period, need
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
 
 # ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,6 +69,7 @@ class Pinger:
 
     __slots__ = ("_awaited", "_me", "_other_count", "_out", "_probe_no", "_rng", "config", "members")
     MESSAGES: ClassVar[Any] = Ping | Ack
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(
         self,

@@ -18,13 +18,6 @@ class Claimant(simpy_manual.Claimant):
         self.leader = name
         self.talking = group.env.process(self.talk())
 
-    def announce(self) -> None:
-        group, env, random, loss = self.group, self.group.env, self.group.random, self.group.work.loss
-        group.message_count += 1
-        for other in group.members:
-            if other is not self and random() >= loss:
-                env.process(self.message(other))
-
     def message(self, to: Any) -> Process:
         yield self.group.env.timeout(self.group.work.delay)
         to.hear(self.name)
@@ -45,21 +38,7 @@ class Prober(simpy_manual.Prober):
         self.probe_no, self.awaited = 0, False
         watch.env.process(self.probe())
 
-    def probe(self) -> Process:
-        watch, env, random = self.watch, self.watch.env, self.watch.random
-        config = watch.work.config
-        yield env.timeout(int(random() * config.period))
-        while True:
-            self.probe_no += 1
-            self.awaited = True
-            random()  # Who is pinged decides nothing here.
-            if random() >= watch.work.loss:
-                env.process(self.ping(self.probe_no))
-            yield env.timeout(config.ack_timeout)
-            watch.silent += self.awaited
-            yield env.timeout(config.period - config.ack_timeout)
-
-    def ping(self, probe_no: int) -> Process:
+    def ping(self, target: Any, probe_no: int) -> Process:
         watch = self.watch
         yield watch.env.timeout(watch.work.delay)
         if watch.random() >= watch.work.loss:

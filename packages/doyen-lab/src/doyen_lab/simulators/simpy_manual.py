@@ -46,11 +46,11 @@ class Claimant:
         group.message_count += 1
         for other in group.members:
             if other is not self and random() >= loss:
-                env.process(self.message(other.inbox))
+                env.process(self.message(other))
 
-    def message(self, inbox: Store) -> Process:
+    def message(self, to: Any) -> Process:
         yield self.group.env.timeout(self.group.work.delay)
-        inbox.put(self.name)
+        to.inbox.put(self.name)
 
     def listen(self) -> Process:
         group, take = self.group, self.inbox.get
@@ -110,10 +110,13 @@ class Prober:
             drawn = int(random() * (len(watch.members) - 1))
             target = watch.members[drawn if drawn < self.me else drawn + 1]
             if random() >= watch.work.loss:
-                env.process(self.message(target.inbox, ("ping", self, self.probe_no)))
+                env.process(self.ping(target, self.probe_no))
             yield env.timeout(config.ack_timeout)
             watch.silent += self.awaited
             yield env.timeout(config.period - config.ack_timeout)
+
+    def ping(self, target: Any, probe_no: int) -> Process:
+        return self.message(target.inbox, ("ping", self, probe_no))
 
     def message(self, inbox: Store, content: tuple[str, "Prober", int]) -> Process:
         yield self.watch.env.timeout(self.watch.work.delay)

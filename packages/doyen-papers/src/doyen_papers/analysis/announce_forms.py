@@ -12,9 +12,10 @@ Sums over rounds use positive terms only.  Close to loss 1 they are finished by 
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from math import ceil, cos, exp, expm1, floor, log, log1p, log2, pi, sin
+from math import ceil, exp, expm1, floor, log, log1p, log2, pi, sin
 
 from msgspec import Struct
+from numpy.polynomial.legendre import leggauss
 
 HEAD_ROUNDS = 40  # Rounds summed one by one before the Euler-Maclaurin formula takes over.
 STEEP = 0.3  # -ln(loss) from which on all rounds are summed one by one.
@@ -66,18 +67,8 @@ class WakeUp(Struct, frozen=True):
 @cache
 def gauss(order: int) -> tuple[tuple[float, float], ...]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
-    rule = []
-    for i in range(order):
-        x = cos(pi * (i + 0.75) / (order + 0.5))
-        slope = 1.0
-        for _ in range(8):
-            before, here = 0.0, 1.0
-            for k in range(order):
-                before, here = here, ((2 * k + 1) * x * here - k * before) / (k + 1)
-            slope = order * (x * here - before) / (x * x - 1)
-            x -= here / slope
-        rule.append(((1 - x) / 2, 1 / ((1 - x * x) * slope * slope)))
-    return tuple(rule)
+    nodes, weights = leggauss(order)
+    return tuple(((1 + x) / 2, weight / 2) for x, weight in zip(nodes.tolist(), weights.tolist(), strict=True))
 
 
 def graded(a: float, b: float, left: int, right: int, order: int = 12) -> list[tuple[float, float]]:

@@ -1,15 +1,32 @@
 """Advice on T_A, T_L and T_S of an announce-listen election, for a group and its network.  [LE §5.1.3, §5.4.4]"""
 
-from math import ceil, isfinite, log
+from math import ceil, log
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from doyen.errors import ConfigError
+from doyen.core.config import Amount, Config, Positive, Scale, Share, need
 
 HOUR_S = 3600.0
 SUPPRESS_PER_DELAY = 10  # [LE §5.4.1] T_S = 10 Δ, as in all of the chapter's figures.
 ANNOUNCE_DEFAULT_S = 1.0  # [LE §5.4.1] T_A, where a delay of 0 suggests none.
 LISTEN_MANY = 20  # T_A in T_L from which on a takeover takes longer than most would guess.
+
+
+class _Wish(Config, frozen=True, kw_only=True):
+    """What timers are asked for."""
+
+    nodes: Positive
+    loss: Share
+    delay_s: Amount
+    false_departures_per_hour: Annotated[float, Meta(ge=0)]
+    announce_s: Scale | None
+    suppress_s: Amount | None
+
+    def check(self) -> None:
+        wish = self.false_departures_per_hour
+        reachable = wish > 0 or self.loss == 0 or self.nodes == 1
+        need(reachable, "false_departures_per_hour", f"{wish} cannot be had at loss {self.loss:g}: give more than 0")
 
 
 class TimerAdvice(Struct, frozen=True, kw_only=True):
@@ -39,7 +56,14 @@ def advise_timers(
     T_S is 10 Δ and T_A the least that obeys T_A >= T_S + Δ, unless given.  What k times a longer T_A would save is
     for the caller to weigh: both make detection slower, but k far less for the same wish.
     """
-    _check(nodes, loss, delay_s, false_departures_per_hour, announce_s, suppress_s)
+    _Wish(
+        nodes=nodes,
+        loss=loss,
+        delay_s=delay_s,
+        false_departures_per_hour=false_departures_per_hour,
+        announce_s=announce_s,
+        suppress_s=suppress_s,
+    )
     if suppress_s is None:
         suppress_s = SUPPRESS_PER_DELAY * delay_s
         if announce_s is not None:
@@ -76,25 +100,6 @@ def least_misses(nodes: int, loss: float, announce_s: float, wish: float) -> int
     while departures_per_hour(nodes, loss, announce_s, k) > wish:
         k += 1
     return k
-
-
-def _check(
-    nodes: int, loss: float, delay_s: float, wish: float, announce_s: float | None, suppress_s: float | None
-) -> None:
-    def need(holds: bool, field: str, given: float | None, wanted: str) -> None:
-        if not holds:
-            raise ConfigError(f"{given} {wanted}", field=field)
-
-    need(nodes >= 1, "nodes", nodes, "is out of range: give 1 or more")
-    need(0 <= loss < 1, "loss", loss, "is out of range: give 0 or more, and less than 1")
-    need(0 <= delay_s and isfinite(delay_s), "delay_s", delay_s, "must be 0 or more, and finite")
-    need(wish >= 0, "false_departures_per_hour", wish, "must be 0 or more")
-    reachable = wish > 0 or loss == 0 or nodes == 1
-    need(reachable, "false_departures_per_hour", wish, f"cannot be had at loss {loss:g}: give more than 0")
-    for field, given in (("announce_s", announce_s), ("suppress_s", suppress_s)):
-        need(given is None or isfinite(given), field, given, "must be finite")
-    need(announce_s is None or announce_s > 0, "announce_s", announce_s, "must be positive")
-    need(suppress_s is None or suppress_s >= 0, "suppress_s", suppress_s, "must be 0 or more")
 
 
 def _warnings(nodes: int, announce_s: float, suppress_s: float, delay_s: float, k: int) -> list[str]:

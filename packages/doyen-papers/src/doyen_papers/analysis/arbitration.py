@@ -4,10 +4,9 @@ Times come out in the unit in which T_l and T_a go in.  Under drift r no clock i
 somebody's own clock takes up to 1/(1 − r) as long in true time.
 """
 
-from math import inf
 from typing import Final, NamedTuple
 
-from doyen.errors import ConfigError
+from doyen.core.config import Amount, Config, Count, Positive, Scale, Share, need
 
 
 class Range(NamedTuple):
@@ -93,26 +92,27 @@ def central_load(each_side: int, failures: int) -> int:
     return 2 * each_side * failures
 
 
-def evaluate(
-    quantity: str, *, lease: float, arbitration: float, neighbours: int, drift: float, nodes: int, failures: int,
-    delay: float,
-) -> float | Range:  # fmt: skip
-    if not 0 <= drift < 1:
-        raise ConfigError(f"{drift} must be at least 0 and below 1", field="drift")
-    for name, value in (("lease", lease), ("arbitration", arbitration)):
-        if not 0 < value < inf:
-            raise ConfigError(f"{value} must be positive and finite", field=name)
-    if neighbours < 1:
-        raise ConfigError(f"{neighbours} must be at least 1", field="neighbours")
-    if nodes < 0 or nodes == 1:
-        raise ConfigError(f"{nodes} must be at least 2, or 0 for a large ring", field="nodes")
-    if failures < 0:
-        raise ConfigError(f"{failures} must be 0 or more", field="failures")
-    if not 0 <= delay < inf:
-        raise ConfigError(f"{delay} must be 0 or more, and finite", field="delay")
+class RingSetting(Config, frozen=True, kw_only=True):
+    """What the bounds and costs depend on."""
+
+    lease: Scale
+    arbitration: Scale
+    neighbours: Positive
+    drift: Share
+    nodes: Count
+    failures: Count
+    delay: Amount
+
+    def check(self) -> None:
+        need(self.nodes != 1, "nodes", "1 must be at least 2, or 0 for a large ring")
+
+
+def evaluate(quantity: str, setting: RingSetting) -> float | Range:
+    lease, arbitration, drift = setting.lease, setting.arbitration, setting.drift
+    neighbours, nodes = setting.neighbours, setting.nodes
     found: dict[str, float | Range] = {
         "upgrade": upgrade_bound(lease, drift),
-        "detection": detection_range(lease, delay, drift),
+        "detection": detection_range(lease, setting.delay, drift),
         "symmetric": symmetric_range(lease, drift),
         "mutual": mutual_range(lease, drift),
         "lifespan": lifespan_bound(lease, arbitration, drift),
@@ -122,7 +122,7 @@ def evaluate(
         "overhead": overhead(lease, neighbours, nodes),
         "group-size": group_size_range(neighbours, nodes),
         "arbitrator-sets": arbitrator_sets_bound(neighbours),
-        "central-load": central_load(neighbours, failures),
+        "central-load": central_load(neighbours, setting.failures),
     }
     return found[quantity]
 

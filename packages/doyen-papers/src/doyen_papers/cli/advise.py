@@ -18,6 +18,7 @@ from doyen_papers.analysis.announce_timers import advise_timers
 )
 @click.option(
     "--false-departures",
+    "false_departures_per_hour",
     type=float,
     default=0.01,
     show_default=True,

@@ -92,7 +92,7 @@ def refuse(setting: Setting) -> None:
 
 
 def run(setting: Setting, runs: int, seed: int, first_run: int = 0) -> KernelResult:
-    """Runs number `first_run` to `first_run + runs − 1` of a seed."""
+    """Return runs number `first_run` to `first_run + runs − 1` of a seed."""
     refuse(setting)
     cell = _cell(setting)
     out = np.full((runs, COLUMNS), np.nan)
@@ -115,7 +115,7 @@ def run(setting: Setting, runs: int, seed: int, first_run: int = 0) -> KernelRes
 
 
 def join(parts: Sequence[KernelResult]) -> KernelResult:
-    """Slices of one seed, put together again."""
+    """Put slices of one seed together again."""
     fields = KernelResult.__struct_fields__
     return KernelResult(*(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
 

@@ -1,4 +1,4 @@
-"""What every kernel needs: the setting in integers, a stream of chance per run, and a line to report on.
+"""Every kernel needs these: the setting in integers, a random stream per run, and a line to report on.
 
 numba caches compiled code per file and looks at no other: after a change here, remove the `__pycache__` beside it.
 """

@@ -42,7 +42,7 @@ STARTING, SETTLING, AFTER = 0, 1, 2
 
 
 class _Group(NamedTuple):
-    """What `play` knows of each process; one more than N for a joiner."""
+    """The state of each process in `play`; one more than N for a joiner."""
 
     named: Ints  # The leader it names; itself while it waits or announces.
     value: Ints  # Wake-up instant of the one named: LE-M prefers less.  0 but in LE-M; never while waiting there.

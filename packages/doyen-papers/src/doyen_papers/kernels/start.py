@@ -101,7 +101,7 @@ def elect(out: Floats, first_run: int, seed: np.uint64, cell: Cell) -> None:
 
 @compiled
 def suppress(out: Floats, first_run: int, seed: np.uint64, cell: Cell) -> None:
-    """SUP: whoever hears anything before its wake-up keeps silent; one round."""
+    """SUP: a process that hears anything before its wake-up keeps silent; one round."""
     stream = np.empty(1, np.uint64)
     wake, sent_at = np.empty(cell.nodes, np.int64), np.empty(cell.nodes, np.int64)
     for row in range(out.shape[0]):

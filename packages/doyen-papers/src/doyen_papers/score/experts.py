@@ -10,13 +10,13 @@ descending, and the weights come from a quantifier such as "most").
 An OWA matrix is not reciprocal, and is not repaired.  Under WA no weight exceeds 2/m: who wants .8 sets it directly.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isclose, isfinite
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
-from doyen.core.config import shown
+from doyen.core.config import Amount, Config, Doc, Text, load, shown
 from doyen.errors import ConfigError
 
 Aggregate = Literal["wa", "owa"]
@@ -61,64 +61,55 @@ class Weights(Struct, frozen=True, kw_only=True):
 # Reading.
 
 
+class _Opinion(Config, frozen=True, kw_only=True):
+    name: Annotated[Text, Doc("give each expert one, to be named in complaints")]
+    weight: Amount = 1.0
+    attributes: tuple[str, ...] = ()
+    preferences: Annotated[Any, Doc("a matrix with a row and a column for each attribute")]
+
+
+class _File(Config, frozen=True, kw_only=True):
+    attributes: tuple[str, ...] = ()
+    expert: tuple[dict[str, Any], ...] = ()
+
+
 def read_panel(data: Any, where: str) -> Panel:
-    """From a parsed TOML or JSON file; whatever is wrong is said with the expert and the cell."""
-    table = _table(data, where, ("attributes", "expert"))
-    listed = _names(table.get("attributes", ()), f"{where}: attributes")
-    entries = table.get("expert", ())
-    if not isinstance(entries, list | tuple):
-        raise ConfigError(f"{where}: expert must be a list of tables: write [[expert]]")
-    drafts = [_draft(entry, i, where) for i, entry in enumerate(entries, start=1)]
-    if len(drafts) < 2:
-        raise ConfigError(f"{where}: has {len(drafts)} [[expert]]: a group needs at least 2")
-    seen: set[str] = set()
-    for name, _ in drafts:
-        if name in seen:
-            raise ConfigError(f"{where}: two experts are called {shown(name)}: names must differ")
-        seen.add(name)
-    wanted = {name: _names(entry.get("attributes", ()), f"{_of(where, name)} attributes") for name, entry in drafts}
-    attributes = listed or tuple(dict.fromkeys(a for names in wanted.values() for a in names))
-    for name, names in wanted.items():
-        for attribute in names:
-            if attribute not in attributes:
-                raise ConfigError(
-                    f"{_of(where, name)} names the attribute {shown(attribute)}, which the file's own list lacks"
-                )
+    """Return the panel of a parsed TOML or JSON file; a complaint names the expert and the cell."""
+    file = load(_File, data, where)
+    opinions: dict[str, _Opinion] = {}
+    for i, entry in enumerate(file.expert, start=1):
+        named = shown(entry.get("name")) if entry.get("name") else f"number {i}"
+        opinion = load(_Opinion, entry, f"{where}: expert {named}")
+        if opinion.name in opinions:
+            raise ConfigError(f"{where}: two experts are called {named}: names must differ")
+        opinions[opinion.name] = opinion
+    if len(opinions) < 2:
+        raise ConfigError(f"{where}: has {len(opinions)} [[expert]]: a group needs at least 2")
+    wanted = {f"{where}: expert {shown(name)}": opinion.attributes for name, opinion in opinions.items()}
+    attributes = file.attributes or tuple(dict.fromkeys(a for names in wanted.values() for a in names))
+    for spot, names in (wanted | {where: file.attributes}).items():
+        for i, name in enumerate(names):
+            if not name.strip() or name in names[:i]:
+                raise ConfigError(f"{spot}: attributes[{i}] = {shown(name)}: must be a name that is not there twice")
+            if name not in attributes:
+                raise ConfigError(f"{spot} names the attribute {shown(name)}, which the file's own list lacks")
     if len(attributes) < 2:
         raise ConfigError(f"{where}: names {len(attributes)} attributes: there must be at least 2 to prefer between")
-    experts = tuple(_expert(name, entry, wanted[name], attributes, where) for name, entry in drafts)
-    total = sum(expert.weight for expert in experts)
+    total = sum(opinion.weight for opinion in opinions.values())
     if total <= 0:
         raise ConfigError(f"{where}: all experts have weight 0: at least one must count")
     if not isfinite(total):
         raise ConfigError(f"{where}: the experts' weights are too great to add up: only their proportions matter")
-    return Panel(attributes, experts)
-
-
-def _of(where: str, name: str) -> str:
-    return f"{where}: expert {shown(name)}"
-
-
-def _draft(entry: Any, number: int, where: str) -> tuple[str, Mapping[str, Any]]:
-    spot = f"{where}: [[expert]] number {number}"
-    table = _table(entry, spot, ("name", "weight", "attributes", "preferences"))
-    name = table.get("name")
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigError(f"{spot}: name is missing: give each expert one, to be named in complaints")
-    return name, table
-
-
-def _expert(
-    name: str, entry: Mapping[str, Any], wanted: tuple[str, ...], attributes: tuple[str, ...], where: str
-) -> Expert:
-    spot = _of(where, name)
-    weight = entry.get("weight", 1.0)
-    if not _is_number(weight) or not 0 <= weight:
-        raise ConfigError(f"{spot} weight = {shown(weight)}: give a number, 0 or more")
-    if "preferences" not in entry:
-        raise ConfigError(f"{spot} preferences are missing: a {len(attributes)}×{len(attributes)} matrix")
-    matrix = _matrix(entry["preferences"], attributes, spot)
-    return Expert(name=name, preferences=matrix, weight=float(weight), attributes=wanted)
+    experts = (
+        Expert(
+            name=opinion.name,
+            preferences=_matrix(opinion.preferences, attributes, spot),
+            weight=opinion.weight,
+            attributes=opinion.attributes,
+        )
+        for spot, opinion in zip(wanted, opinions.values(), strict=True)
+    )
+    return Panel(attributes, tuple(experts))
 
 
 def _matrix(rows: Any, attributes: tuple[str, ...], spot: str) -> Matrix:
@@ -158,26 +149,6 @@ def _matrix(rows: Any, attributes: tuple[str, ...], spot: str) -> Matrix:
                     f"{place}, and cell ({j + 1}, {i + 1}) is {shown(mirrored)}: the two must add up to 1"
                 )
     return tuple(tuple(float(cell) for cell in row) for row in rows)
-
-
-def _table(data: Any, spot: str, known: Sequence[str]) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{spot} must be a table, not {shown(data)}")
-    for key in data:
-        if key not in known:
-            raise ConfigError(f"{spot}: has no field {shown(key)}: one of {', '.join(known)}")
-    return data
-
-
-def _names(value: Any, spot: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ConfigError(f"{spot} = {shown(value)}: must be a list of names")
-    for i, name in enumerate(value):
-        if not isinstance(name, str) or not name.strip():
-            raise ConfigError(f"{spot}[{i}] = {shown(name)}: must be a name")
-        if name in value[:i]:
-            raise ConfigError(f"{spot}[{i}] = {shown(name)}: is there twice")
-    return tuple(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -56,3 +56,26 @@ def number(text: str, spot: str, least: float = -inf) -> float:
         what = "is not a finite number" if least == -inf else f"must be {least:g} or more, and finite"
         raise ConfigError(f"{spot}: {shown(text)} {what}")
     return value
+
+
+def table_of(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the rows of a CSV file, of which there must be one at least."""
+    rows = rows_of(read_text(path).splitlines(), str(path))
+    if not rows:
+        raise ConfigError(f"{path}: is empty")
+    return rows
+
+
+def read_column(path: Path, what: str, least: float = -inf) -> dict[str, float]:
+    """Return the numbers of a CSV file `node,<what>`, by node; its header may be left out."""
+    found: dict[str, float] = {}
+    for i, (line, cells) in enumerate(table_of(path)):
+        if i == 0 and [cell.lower() for cell in cells] == ["node", what]:
+            continue
+        spot = f"{path}: line {line}"
+        if len(cells) != 2 or not cells[0]:
+            raise ConfigError(f"{spot}: {shown(','.join(cells))}: must be node,{what}")
+        if cells[0] in found:
+            raise ConfigError(f"{spot}: node {cells[0]} is there twice")
+        found[cells[0]] = number(cells[1], f"{spot}: node {cells[0]}", least)
+    return found

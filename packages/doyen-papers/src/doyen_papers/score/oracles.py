@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from doyen.core.ids import NodeId
 from doyen.core.order import order
+from doyen.core.rank import OracleStanding
 from doyen.errors import ConfigError
-from doyen.score.oracles import Oracle, Part, Situation, Standing
+from doyen.score.oracles import Oracle, Part, Situation
 
 SAME_PLACE_MS: Final = 1.0  # Servers within this of the nearest are in one data centre with it.
 
@@ -68,7 +69,7 @@ def score_all(
     voters = tuple(rtt)
     told = reattributed(rates, exclude, rtt) if exclude is not None and reattribute else dict(rates)
     scores: dict[NodeId, float | None] = {}
-    claims: dict[NodeId, Standing] = {}
+    claims: dict[NodeId, OracleStanding] = {}
     for node in voters:
         if node == exclude:
             continue

@@ -38,7 +38,7 @@ from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
 from doyen.election.announce.sup_al import Form, SuppressThenAnnounce
-from doyen.election.announce.wakeup import Place, RankMap
+from doyen.election.announce.wakeup import RankedPlace, RankMap
 from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import SimNode
 from doyen.sim.trace import Trace
@@ -159,7 +159,7 @@ class _Experiment:
         self.on_lost: Callable[[SimNode, NodeId, Instant], None] | None = None
         width = len(str(setting.nodes))
         for i in range(setting.nodes):
-            self._add(f"n{i:0{width}d}", Place(setting.nodes - 1 - i, setting.nodes))
+            self._add(f"n{i:0{width}d}", RankedPlace(setting.nodes - 1 - i, setting.nodes))
 
     def run(self) -> Run:
         for node in self.members:
@@ -243,7 +243,7 @@ class _Experiment:
 
     def _joins(self, leader: SimNode, *, better: bool) -> Run:
         begun, count = self.sim.now, self.sim.message_count
-        joiner = self._add("z" if better else "a", Place())
+        joiner = self._add("z" if better else "a", RankedPlace())
         self.sim.start(joiner)
         winner = joiner if better else leader
         done = self._agreed if better else lambda: self.names[joiner.index] == winner.name
@@ -346,7 +346,7 @@ class _Experiment:
         spans = max(ceil(duration / self.interval), at_least)
         result.leaders = result.messages / spans if result.messages and spans > 0 else None
 
-    def _add(self, name: str, place: Place) -> SimNode:
+    def _add(self, name: str, place: RankedPlace) -> SimNode:
         variant, config = self.setting.variant, self.config
 
         def build(node: SimNode, port: Port) -> Machine:

@@ -21,13 +21,13 @@ from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import POINTS, Seat, seat
 from doyen.membership.ring.machine import Arbitration
 from doyen.membership.ring.neighbourhood import founding
-from doyen.sim.checkers.ring_watch import THEOREMS, Watch
 from doyen.sim.network import Delay, Loss, NetworkConfig
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.trace import Trace
 from doyen_papers.studies.central import CentralArbitrator
 from doyen_papers.studies.frame import simulation
+from doyen_papers.studies.ring_watch import THEOREMS, StudyWatch
 
 SETTLE_MAX: Final = 60  # T_l between events, at most; as many again for every joiner.
 LOSS_BORNE: Final = 0.01  # Up to here, three tries reach everybody who is in reach.
@@ -161,7 +161,7 @@ class Ring:
         self.sim = simulation(seed, setting.nodes + arbiters, network, trace)
         self.rng = self.sim.streams.of("world")
         exact = not (setting.loss or setting.drift or setting.cut_link or setting.partition) and delay is None
-        self.watch = Watch(self.sim, self.config, exact=exact, delay=setting.delay)
+        self.watch = StudyWatch(self.sim, self.config, CHANNEL, ELECTION, exact=exact, delay=setting.delay)
         self.watch.owners_promised = self.config.partition != "split"
         self.watch.votes_promised = setting.loss <= LOSS_BORNE if self.config.resends else not setting.loss
         self.seats = sorted(seats or [seat(NodeId(f"n{i:0{len(str(setting.nodes))}d}")) for i in range(setting.nodes)])
@@ -360,14 +360,12 @@ def _result(ring: Ring, by_event: list[int], messages: float, settled: bool) -> 
         members=len(ring.members()),
         detections=per_monitor,
         detections_all=last,
-        requests=watch.request_count,
+        requests=watch.requests.total(),
         request_counts=[watch.requests[name] for name in counted],
         failures=len(watch.crashed_at),
-        recoveries=[
-            (at - watch.crashed_at[name]) / lease for at, _, name in watch.recoveries if name in watch.crashed_at
-        ],
+        recoveries=[(at - watch.crashed_at[name]) / lease for at, name in watch.recoveries if name in watch.crashed_at],
         joins=[fact.took / lease for fact in watch.joins],
-        mutual_deaths=watch.mutual_deaths,
+        mutual_deaths=watch.violations["recent"],
         violations={theorem: watch.violations[theorem] for theorem in THEOREMS},
         lines=watch.lines,
         messages_per_node_second=messages,

@@ -13,6 +13,7 @@ from doyen.core.clock import FOREVER, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears
 from doyen.core.rank import Claim, Standing
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.messages import Announcement, SilenceIsNoticed, WakeUp
@@ -24,6 +25,7 @@ class Suppression:
 
     __slots__ = ("_out", "_rng", "config", "done", "me")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random) -> None:
         self.me, self.config, self.done = me, config, False
@@ -46,6 +48,7 @@ class AnnounceListen:
 
     __slots__ = ("_best", "_heard", "_listening", "_out", "config", "me", "standing")
     MESSAGES: ClassVar[Any] = Announcement
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, me: NodeId, config: AnnounceConfig, out: Out, rng: Random, *, standing: Standing = 0) -> None:
         self.me, self.config, self.standing = me, config, standing

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Name
 from doyen.membership.ring.messages import Arb, Messages, Verdict, Vote
@@ -38,6 +39,7 @@ class CentralArbitrator:
     """
 
     MESSAGES: ClassVar[Any] = Messages
+    HEARS: ClassVar[Hears] = {}
 
     def __init__(self, config: ArbitrationConfig, out: Out, *, replacement: bool = False) -> None:
         self._config, self._out, self._replacement = config, out, replacement

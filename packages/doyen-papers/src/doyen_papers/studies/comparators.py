@@ -20,6 +20,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 from doyen.election.spanning.messages import Candidate
 
@@ -60,8 +61,6 @@ class FloodMax:
         self.mine = Candidate(standing, me)
         self.best: Candidate | None = None  # Asleep until somebody speaks.
         self.round_no = 0
-        out.subscribe(LinkChanged, self.on_link_changed)
-        out.subscribe(BeginRound, self.on_begin_round)
 
     @property
     def done(self) -> bool:
@@ -76,6 +75,8 @@ class FloodMax:
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
         self.links.remove(fact.peer)
+
+    HEARS: ClassVar[Hears] = hears(LinkChanged, on_link_changed) | hears(BeginRound, on_begin_round)
 
     def on_message(self, sender: NodeId, message: Best, now: Instant) -> None:
         heard = message.best
@@ -111,8 +112,6 @@ class Vkt:
         self.awaited: set[NodeId] = set()
         self.reported = False
         self.round_no = 0
-        out.subscribe(LinkChanged, self.on_link_changed)
-        out.subscribe(BeginRound, self.on_begin_round)
 
     @property
     def done(self) -> bool:
@@ -129,6 +128,8 @@ class Vkt:
         self.awaited.discard(fact.peer)
         if self.parent != fact.peer:  # Else its round leads nowhere, and another one will come.
             self._evaluate()
+
+    HEARS: ClassVar[Hears] = hears(LinkChanged, on_link_changed) | hears(BeginRound, on_begin_round)
 
     def on_message(self, sender: NodeId, message: Election | Answer | Leader, now: Instant) -> None:
         if message.round_no > self.round_no and not isinstance(message, Answer):

@@ -24,9 +24,9 @@ from doyen.core.config import need
 from doyen.core.host import Host
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected
+from doyen.core.rank import OracleStanding
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.machine import Pole
-from doyen.election.pole.messages import Standing
 from doyen.election.pole.promise import VoterRecord
 from doyen.errors import ConfigError
 from doyen.score.oracles import HISTORY, LATENCY, MEASURED, ORACLES, Oracle
@@ -341,7 +341,7 @@ class _Experiment:
             places=self.centres,
         )
 
-        def score(epoch: int, gone: NodeId | None) -> Standing | None:
+        def score(epoch: int, gone: NodeId | None) -> OracleStanding | None:
             if not self.leaders:  # [POLE §4.1] "always have as initial leader p5".
                 return (float(me == self.place.leader),)
             return scorer(epoch, gone)

@@ -18,6 +18,7 @@ from doyen.core.commands import Command
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.machine import Hears, hears
 from doyen.core.order import order
 
 NIC_BITS_PER_S: Final = 940e6  # [POLE §4.1] Measured with no delay.
@@ -130,10 +131,6 @@ class Replica:
         self._learned: dict[NodeId, int] = {}
         self._in_sync: set[NodeId] = set()
         self._pulling = False
-        out.subscribe(Request, self.on_request)
-        out.subscribe(ComeBack, self.on_come_back)
-        out.subscribe(LeaderElected, self.on_leader_elected)
-        out.subscribe(LeaderLost, self.on_leader_lost)
 
     @property
     def quorum(self) -> int:
@@ -163,6 +160,13 @@ class Replica:
     def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
         if fact.term.leader == self.leader:
             self.leader, self.serving = None, False
+
+    HEARS: ClassVar[Hears] = (
+        hears(Request, on_request)
+        | hears(ComeBack, on_come_back)
+        | hears(LeaderElected, on_leader_elected)
+        | hears(LeaderLost, on_leader_lost)
+    )
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         if timer.epoch == self.epoch and self.leader == self.me and not self.serving:

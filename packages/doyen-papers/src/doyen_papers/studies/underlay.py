@@ -89,7 +89,7 @@ class HandicapOut:
         self._every = form == "traffic" or protocol == "heartbeat"  # Heartbeats have no acks: all of them count.
         self._worse = worse  # By node: the share of what survives the network that survives the handicap, per hop.
         self._rng = node.rng("handicap")
-        self.subscribe, self.multicast, self.set_timer = out.subscribe, out.multicast, out.set_timer
+        self.multicast, self.set_timer = out.multicast, out.set_timer
         self.emit, self.persist = out.emit, out.persist
 
     def send(self, to: NodeId | Address, message: Any) -> None:

@@ -6,7 +6,14 @@ import click
 
 from doyen.cli.options import DurationText, named_by_flag
 from doyen.cli.output import print_json
-from doyen_papers.analysis.arbitration import QUANTITIES, Range, arbitrator_sets, evaluate, requests_per_failure
+from doyen_papers.analysis.arbitration import (
+    QUANTITIES,
+    Range,
+    RingSetting,
+    arbitrator_sets,
+    evaluate,
+    requests_per_failure,
+)
 
 _SECONDS = DurationText(as_seconds=True)
 
@@ -25,7 +32,8 @@ _SECONDS = DurationText(as_seconds=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(quantity: str | None, as_json: bool, **setting: Any) -> None:
     with named_by_flag():
-        values = {name: evaluate(name, **setting) for name in ([quantity] if quantity else QUANTITIES)}
+        known = RingSetting(**setting)
+        values = {name: evaluate(name, known) for name in ([quantity] if quantity else QUANTITIES)}
     if as_json:
         shown = {name: _as_json(name, value, setting) for name, value in values.items()}
         print_json(setting | {"quantity": quantity} | (shown[quantity] if quantity else {"values": shown}))

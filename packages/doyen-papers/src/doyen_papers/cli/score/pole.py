@@ -10,7 +10,7 @@ from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.errors import ConfigError
 from doyen.score.oracles import ORACLES, QUANTUM, quantised
-from doyen_papers.score.files import number, read_text, rows_of
+from doyen_papers.score.files import number, read_column, table_of
 from doyen_papers.score.oracles import score_all
 
 UNITS = {"request": "requests/s"}
@@ -57,7 +57,7 @@ def command(
 
 def read_matrix(path: Path) -> dict[NodeId, dict[NodeId, float]]:
     """Return the round trips of a square table, `,p1,p2,…`; an empty cell was not measured."""
-    rows = _rows(path)
+    rows = table_of(path)
     names = rows[0][1][1:]
     if not names or not all(names) or len(set(names)) != len(names):
         raise ConfigError(f"{path}: line {rows[0][0]}: must name every server once: ,p1,p2,…")
@@ -82,23 +82,9 @@ def read_matrix(path: Path) -> dict[NodeId, dict[NodeId, float]]:
 
 
 def read_rates(path: Path, matrix: dict[NodeId, dict[NodeId, float]]) -> dict[NodeId, float]:
-    """Return the requests per second of a table `node,rate`."""
-    found: dict[NodeId, float] = {}
-    for i, (line, cells) in enumerate(_rows(path)):
-        if i == 0 and [cell.lower() for cell in cells] == ["node", "rate"]:
-            continue
-        spot = f"{path}: line {line}"
-        if len(cells) != 2:
-            raise ConfigError(f"{spot}: must be node,rate")
-        node = NodeId(cells[0])
-        if node not in matrix or node in found:
-            raise ConfigError(f"{spot}: {shown(node)} is {'there twice' if node in matrix else 'not in the matrix'}")
-        found[node] = number(cells[1], spot, 0)
+    """Return the requests per second of a table `node,rate`, by server."""
+    found = {NodeId(node): rate for node, rate in read_column(path, "rate", 0).items()}
+    for node in found:
+        if node not in matrix:
+            raise ConfigError(f"{path}: {shown(node)} is not in the matrix: one of {', '.join(matrix)}")
     return found
-
-
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    rows = rows_of(read_text(path).splitlines(), str(path))
-    if not rows:
-        raise ConfigError(f"{path}: is empty")
-    return rows

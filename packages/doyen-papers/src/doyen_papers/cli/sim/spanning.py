@@ -14,7 +14,7 @@ from doyen.core.config import shown
 from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen_papers.cli.sim.frame import run_flags, tracing
-from doyen_papers.score.files import read_text, rows_of
+from doyen_papers.score.files import read_column, read_text
 from doyen_papers.studies.spanning import Edge, Failure, Graph, Run, SpanningSetting, What, graph, simulate
 
 FAILURES: Final[tuple[What, ...]] = get_args(What)
@@ -45,7 +45,7 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    rated = _quality(quality)
+    rated = read_column(quality, "quality")
     found = graph(_edges(edges, alone=len(rated) == 1), rated)
     failures = [_failure(what, text, found) for what in FAILURES for text in given.pop(what.replace("-", "_"))]
     for back in failures:
@@ -119,23 +119,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file() or path.is_fifo()
     except (OSError, ValueError):  # Longer than any file's name.
         return False
-
-
-def _quality(path: Path) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for i, (number, cells) in enumerate(rows_of(read_text(path).splitlines(), str(path))):
-        if i == 0 and [cell.lower() for cell in cells] == ["node", "quality"]:
-            continue
-        spot = f"{path}: line {number}"
-        if len(cells) != 2 or not cells[0]:
-            raise ConfigError(f"{spot}: {','.join(cells)!r}: must be node,quality")
-        if cells[0] in found:
-            raise ConfigError(f"{spot}: node {cells[0]} is there twice")
-        try:
-            found[cells[0]] = float(cells[1])
-        except ValueError:
-            raise ConfigError(f"{spot}: node {cells[0]}: quality {cells[1]!r} is not a number") from None
-    return found
 
 
 def _failure(what: What, text: str, found: Graph) -> Failure:

@@ -1,5 +1,6 @@
 """Machines that are broken on purpose, in place of those that a world builds: a checker that catches none is none."""
 
+from types import MethodType
 from typing import Any
 
 from doyen.core.host import Port
@@ -16,6 +17,9 @@ def as_mutant(mutant: type[Any]) -> Tamper:
     def tamper(node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if issubclass(mutant, type(machine)):
             machine.__class__ = mutant
+            for kind, handle in tuple(port.handlers.items()):  # Bound while it was sound.
+                if isinstance(handle, MethodType) and handle.__self__ is machine:
+                    port.subscribe(kind, getattr(machine, handle.__func__.__name__))
         return machine
 
     return tamper
