@@ -111,7 +111,7 @@ LAYERS = {
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
-        "doyen_lab.contest doyen_papers.score",
+        "doyen_lab.contest doyen_papers.score doyen_papers.studies",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
     ),
