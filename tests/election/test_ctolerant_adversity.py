@@ -9,7 +9,6 @@ from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant, ms, seconds
-from doyen.core.ids import NodeId
 from doyen.core.view import Member, Status
 from doyen.election.churn.config import Variant
 from doyen.election.churn.initiator import Initiator
@@ -127,17 +126,17 @@ def test_a_broken_variant_is_caught(mutant: type[CTolerant], tell: Callable[[str
     pytest.fail(f"{mutant.__name__} survived {MUTANT_SEEDS} seeds")
 
 
-class _AsksOneMore(Initiator):
+class _OneMore(Standpoint):
     __slots__ = ()
 
-    def _ask(self, known: list[NodeId], count: int) -> None:
-        super()._ask(known, count + 1)
+    def asked_count(self) -> int:
+        return super().asked_count() + 1
 
 
 class AsksOneMore(CTolerant):
     def start(self, now: Instant) -> None:
         super().start(now)
-        self.initiator.__class__ = _AsksOneMore
+        self.point.__class__ = _OneMore
 
 
 def test_ctol_lemma_1_bounds_the_messages_of_a_calm_election_and_of_no_resignation() -> None:

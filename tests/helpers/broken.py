@@ -1,6 +1,5 @@
 """Machines that are broken on purpose, in place of those that a world builds: a checker that catches none is none."""
 
-from types import MethodType
 from typing import Any
 
 from doyen.core.host import Port
@@ -13,13 +12,12 @@ def as_mutant(mutant: type[Any]) -> Tamper:
 
     A mutant overrides methods; it has no slots and no `__init__` of its own, for the machine has been made already.
     """
+    # What it hears of is as the sound class wrote it down; a mutant may have overridden it.
+    mutant.HEARS = {kind: getattr(mutant, handle.__name__, handle) for kind, handle in mutant.HEARS.items()}
 
     def tamper(node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if issubclass(mutant, type(machine)):
             machine.__class__ = mutant
-            for kind, handle in tuple(port.handlers.items()):  # Bound while it was sound.
-                if isinstance(handle, MethodType) and handle.__self__ is machine:
-                    port.subscribe(kind, getattr(machine, handle.__func__.__name__))
         return machine
 
     return tamper

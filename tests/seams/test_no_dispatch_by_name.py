@@ -28,14 +28,9 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "net.recording.loader._set_attributes": "puts any machine's state back",
     "net.recording.snapshot._write": "walks through any machine's state",
     "sim.channel.size_max": "asks whether a message is a Struct",
-    "sim.churn.rates": FIELDS,
-    "sim.scenario.run.configured_faults": FIELDS,
-    "sim.scenario.schema._check_node": FIELDS,
-    "sim.scenario.schema._check_targets": FIELDS,
     "sim.scenario.shrink._with": FIELDS,
     "sim.scenario.text._table": FIELDS,
     "testing.__init__.__getattr__": "a public name loads its module when it is used",
-    "testing.processes.config_flags": FIELDS,
 }
 
 
