@@ -2,13 +2,14 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant
+from doyen.core.machine import Hears, hears
 from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
@@ -93,6 +94,10 @@ class NeverStops(LeaderByKey):
     def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
         if not self.is_leader:
             super().on_left_ring(fact, now)
+
+    HEARS: ClassVar[Hears] = (
+        LeaderByKey.HEARS | hears(NeighboursChanged, on_neighbours_changed) | hears(LeftRing, on_left_ring)
+    )
 
 
 MUTANTS: dict[type[Any], str] = {  # And the check that kills it.

@@ -72,7 +72,7 @@ class LeaderLink:
         self.linked: dict[NodeId, Link] = {}  # Leaders we are connected to.
         self.broken: Counter[str] = Counter()  # What was told: "lost", "gone"; and "back" for nothing the matter.
         self.turned_away_count = 0
-        self._pending: dict[Link, None] = {}  # Connected to us, and not known yet; the oldest first.
+        self.pending: dict[Link, None] = {}  # Connected to us, and not known yet; the oldest first.
         self._leaders: dict[str, NodeId] = {}  # By channel.
         self._keepers: dict[NodeId, asyncio.Task[None]] = {}
         self._looking: asyncio.TimerHandle | None = None
@@ -191,10 +191,6 @@ class LeaderLink:
                 "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"
             )
 
-    @property
-    def pending_count(self) -> int:
-        return len(self._pending)
-
     def admit(self, link: "Link") -> bool:
         """Whether to take a new connection, which has said nothing yet.
 
@@ -203,17 +199,17 @@ class LeaderLink:
         if len(self.accepted) >= self.config.accept_max:
             self.turned_away_count += 1
             return False
-        if len(self._pending) >= self.config.pending_max:
+        if len(self.pending) >= self.config.pending_max:
             self.turned_away_count += 1
-            oldest = next(iter(self._pending))
+            oldest = next(iter(self.pending))
             self.settle(oldest)
             oldest.abort()
-        self._pending[link] = None
+        self.pending[link] = None
         return True
 
     def settle(self, link: "Link") -> None:
         """Forget that a connection is pending: it has said hello, or is gone."""
-        self._pending.pop(link, None)
+        self.pending.pop(link, None)
 
     def welcome(self, link: "Link") -> None:
         """Keep the connection of a member that said who it is; of two with one name the newer counts."""

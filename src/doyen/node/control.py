@@ -69,7 +69,7 @@ class Control:
         path = socket_path(node.config.group, node.agent.name)
         try:
             _make_private(path.parent)
-            if path.exists() and _answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
+            if path.exists() and answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
                 path = path.with_name(f"{path.stem}-{os.getpid()}.sock")
             path.unlink(missing_ok=True)
             control = cls(node, path)
@@ -211,7 +211,8 @@ def is_private(directory: Path) -> bool:
     return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
+    """Whether a process listens on that socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.5)
         try:
@@ -230,7 +231,7 @@ def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
     pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
     for place in runtime_dirs():
         for path in sorted(place.glob(pattern)):
-            if _answers(path):
+            if answers(path):
                 found.append((path.parent.name, path))
     return found
 
