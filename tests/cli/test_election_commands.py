@@ -40,7 +40,7 @@ def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("score weights {panel_whole}", 'expert "a" weight'),
+        ("score weights {panel_whole}", 'expert "a": weight'),
         ("score weights {panel_great}", "weights are too great"),
         ("score topsis {table} --attributes {wide}", "cpu is too far from max"),
         ("score topsis {table} --attributes {weightless}", "weight 0"),
@@ -49,7 +49,7 @@ def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str
         (SPANNING + " --pulse nan", "--pulse nan"),
         (SPANNING + " --pulse inf", "--pulse inf"),
         (SPANNING + " --pulse 1e300", "--pulse 1e+300"),
-        (SPANNING + " --pulse 3", "--pulse must be at least 4"),
+        (SPANNING + " --pulse 3", "--pulse 3 must be from 4"),
         (SPANNING + " --trace /nowhere/at/all", "--trace"),
         ("sim pole --deployment 1 --trace /nowhere/at/all", "--trace"),
         ("sim membership --trace /nowhere/at/all", "--trace"),

@@ -17,6 +17,7 @@ from doyen.core.clock import ms
 from doyen.core.codec import Codec
 from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.machine import FollowsFacts, hears
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
 from doyen.membership.heartbeat.config import HeartbeatConfig
@@ -58,8 +59,11 @@ def running(check: Callable[[Driver], Any]) -> Driver:
 def test_addresses_are_used_as_they_are_and_told_once() -> None:
     told: list[SeedsChanged] = []
 
+    class Told(FollowsFacts):
+        HEARS = hears(SeedsChanged, lambda self, fact, now: told.append(fact))
+
     async def check(driver: Driver) -> None:
-        driver.host.ports["election"].subscribe(SeedsChanged, lambda fact, now: told.append(fact))
+        driver.add("told", lambda port: Told())
         found = Discovery.attach(driver, ["127.0.0.1:7600", "127.0.0.2:7600", "[::1]:7600"], config=SOON)
         assert found.seeds == (ONE, TWO)  # Of another IP version is nobody we could reach.
         await asyncio.sleep(0.05)

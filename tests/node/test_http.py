@@ -305,6 +305,18 @@ def test_a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(tmp_path: Path)
     assert not path.exists()
 
 
+def test_a_file_that_is_no_socket_is_never_removed(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("dear reader")
+
+    async def check(agent: Agent, http: Http) -> None:
+        with pytest.raises(TransportError, match="cannot serve HTTP"):
+            await Http.attach(agent.driver, agent.stack, f"unix:{path}")
+
+    served(check)
+    assert path.read_text() == "dear reader"
+
+
 def test_a_port_that_is_taken_is_called_so() -> None:
     async def check(agent: Agent, http: Http) -> None:
         with pytest.raises(TransportError, match="the port is taken: choose another"):

@@ -200,6 +200,30 @@ def test_a_join_that_is_cancelled_leaves_nothing_open() -> None:
     asyncio.run(main())
 
 
+def test_a_join_may_be_cancelled_at_any_step() -> None:
+    async def cancelled_after(steps: int) -> bool:
+        """Whether the join was still under way."""
+        node = alone(http="127.0.0.1:0")
+        joining = asyncio.create_task(node.__aenter__())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if joining.done():
+            await node.leave()
+            return False
+        joining.cancel()
+        await asyncio.gather(joining, return_exceptions=True)
+        assert not node.running
+        return True
+
+    steps = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # What was left open says so when it is collected.
+        while asyncio.run(cancelled_after(steps)):
+            gc.collect()
+            steps += 1
+    assert steps > 3
+
+
 def test_a_score_that_never_comes_does_not_keep_a_node_from_leading(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,7 @@ LAYERS = {
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # The wheel `doyen-papers`.
-    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec"),
+    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
     "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
@@ -111,7 +111,7 @@ LAYERS = {
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
         "doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.testing "
-        "doyen_lab.contest doyen_papers.score",
+        "doyen_lab.contest doyen_papers.score doyen_papers.studies",
         "asyncio concurrent ctypes fcntl gc logging msgspec os pathlib select signal subprocess sys tempfile time",
         "clock console files",
     ),

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from reader import parsed
+
 SETTERS = ("setattr", "getattr", "delattr", "hasattr", "patch.object")
 
 
@@ -30,7 +32,7 @@ def defined(roots: Mapping[str, Path]) -> set[str]:
     found = set()
     for root in roots.values():
         for path in root.rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(parsed(path)):
                 match node:
                     case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                         found.add(name)
@@ -45,11 +47,36 @@ def reaches(tests: Path, private: set[str]) -> list[Reach]:
     """Return every use of one of these names in the tests, in the order of the text."""
     found = []
     for path in sorted(tests.rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         for line, name in _reaches(tree):
             if name in private:
                 found.append(Reach(str(path.relative_to(tests)), line, name))
     return sorted(found)
+
+
+def reaches_across(roots: Mapping[str, Path], private: set[str]) -> list[Reach]:
+    """Return where a module of the product uses a private name that another one defines."""
+    found = []
+    for root in roots.values():
+        for path in sorted(root.rglob("*.py")):
+            tree = parsed(path)
+            used = [(line, name) for line, name in _reaches(tree) if name in private]
+            own = _own(tree) if used else set()
+            place = str(path.relative_to(root.parent))
+            found += [Reach(place, line, name) for line, name in used if name not in own]
+    return found
+
+
+def _own(tree: ast.Module) -> set[str]:
+    """Return the names that a module defines itself."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case ast.Attribute(value=value, attr=name) if _is_self(value):
+                found.add(name)
+    return found
 
 
 def _reaches(tree: ast.Module) -> Iterator[tuple[int, str]]:

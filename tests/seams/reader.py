@@ -7,6 +7,7 @@ package; those of `doyen` itself are a layer each ("doyen.errors").
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,12 @@ class Module(NamedTuple):
     tree: ast.Module
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Parse a file, once for all tests: no test changes a file that it has read."""
+    return ast.parse(path.read_text())
+
+
 def modules(roots: Mapping[str, Path]) -> dict[str, Module]:
     """Parse every module of the packages, by dotted name."""
     found = {}
@@ -50,7 +57,7 @@ def modules(roots: Mapping[str, Path]) -> dict[str, Module]:
             is_package = parts[-1] == "__init__"
             name = ".".join(parts[:-1] if is_package else parts)
             relative = f"{package}/{path.relative_to(root)}"
-            found[name] = Module(name, is_package, path, relative, ast.parse(path.read_text()))
+            found[name] = Module(name, is_package, path, relative, parsed(path))
     return found
 
 

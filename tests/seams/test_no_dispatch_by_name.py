@@ -14,7 +14,6 @@ ALLOWED = {  # By module and function, with the reason.  An entry that nothing n
     "__init__.__getattr__": "a public name loads its module when it is used",
     "core.config._limited": "reads the limits in a field's type",
     "core.config.is_duration": "reads what a type says of its unit",
-    "core.lazy.find": "a package's name loads its module when it is used",
     "net.aead.load": "asks a C library whether it is recent enough",
     "net.leaderlink._establish": "asks the platform whether it has this option of sockets",
     "net.recording.built": "names the plain containers, as a file has them",

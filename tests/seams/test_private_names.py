@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from layers import PACKAGES, ROOT
-from private import defined, reaches
+from private import defined, reaches, reaches_across
 
 ALLOWED = {  # By file: how many, and why no public seam will do.
     "sim/test_ring_storm.py": (1, "a bug in the middle of a step: a member is voted out and stays"),
@@ -20,6 +20,11 @@ def test_no_test_reaches_into_a_private_name_but_those_listed() -> None:
     listed = {path: count for path, (count, _) in ALLOWED.items()}
     others = [str(reach) for reach in found if counts[reach.path] != listed.get(reach.path)]
     assert counts == listed, "\n".join(["more or fewer than listed:", *others])
+
+
+def test_no_module_reaches_into_a_private_name_of_another() -> None:
+    found = {f"{reach.path} {reach.name}" for reach in reaches_across(PACKAGES, defined(PACKAGES))}
+    assert found == {"doyen_lab/simulators/simpy_bare.py _queue"}, "SimPy's own heap, and none of ours"
 
 
 @pytest.mark.parametrize(

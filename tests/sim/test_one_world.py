@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from broken import as_mutant
@@ -18,6 +18,7 @@ from doyen.cli import main
 from doyen.core.clock import Instant
 from doyen.core.config import load
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears, hears
 from doyen.election.announce.machine import Announce
 from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.churn.machine import CTolerant
@@ -126,6 +127,10 @@ class NeverStops(LeaderByKey):
     def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
         if not self.is_leader:
             super().on_left_ring(fact, now)
+
+    HEARS: ClassVar[Hears] = (
+        LeaderByKey.HEARS | hears(NeighboursChanged, on_neighbours_changed) | hears(LeftRing, on_left_ring)
+    )
 
 
 BROKEN: dict[str, tuple[type[Any], set[str]]] = {

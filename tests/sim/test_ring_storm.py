@@ -2,13 +2,14 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
 
 from doyen.core.clock import Instant
+from doyen.core.machine import Hears, hears
 from doyen.election.by_key.machine import LeaderByKey
 from doyen.membership.ring.geometry import Seat, neighbours
 from doyen.membership.ring.machine import Arbitration
@@ -94,6 +95,10 @@ class NeverStops(LeaderByKey):
         if not self.is_leader:
             super().on_left_ring(fact, now)
 
+    HEARS: ClassVar[Hears] = (
+        LeaderByKey.HEARS | hears(NeighboursChanged, on_neighbours_changed) | hears(LeftRing, on_left_ring)
+    )
+
 
 MUTANTS: dict[type[Any], str] = {  # And the check that kills it.
     StaysWhenVotedOut: "lifespan",
@@ -109,7 +114,7 @@ def test_a_broken_variant_is_caught(mutant: type[Any]) -> None:
     assert next(violations for violations in found if violations)[0].check == MUTANTS[mutant]
 
 
-def test_whoever_leaves_although_it_has_a_majority_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_that_leave_for_want_of_two_thirds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Electorate, "is_majority", lambda self, count, total: 3 * count > 2 * total)
     found = (simulate(STORM, seed).violations for seed in range(30))
     assert next(violations for violations in found if violations)[0].check == "majority"

@@ -72,7 +72,7 @@ class LeaderLink:
         self.linked: dict[NodeId, Link] = {}  # Leaders we are connected to.
         self.broken: Counter[str] = Counter()  # What was told: "lost", "gone"; and "back" for nothing the matter.
         self.turned_away_count = 0
-        self._pending: dict[Link, None] = {}  # Connected to us, and not known yet; the oldest first.
+        self.pending: dict[Link, None] = {}  # Connected to us, and not known yet; the oldest first.
         self._leaders: dict[str, NodeId] = {}  # By channel.
         self._keepers: dict[NodeId, asyncio.Task[None]] = {}
         self._looking: asyncio.TimerHandle | None = None
@@ -178,16 +178,18 @@ class LeaderLink:
         address = self.driver.transport.address
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Link(self, None), address.host, address.port, backlog=128, reuse_address=True
+                lambda: Link(self, None),
+                address.host,
+                address.port,
+                backlog=128,
+                reuse_address=True,
+                start_serving=False,
             )
+            await self._server.start_serving()  # Apart, so that a start that is cancelled here leaves nothing open.
         except OSError as error:
             self.driver.complain(
                 "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"
             )
-
-    @property
-    def pending_count(self) -> int:
-        return len(self._pending)
 
     def admit(self, link: "Link") -> bool:
         """Whether to take a new connection, which has said nothing yet.
@@ -197,17 +199,17 @@ class LeaderLink:
         if len(self.accepted) >= self.config.accept_max:
             self.turned_away_count += 1
             return False
-        if len(self._pending) >= self.config.pending_max:
+        if len(self.pending) >= self.config.pending_max:
             self.turned_away_count += 1
-            oldest = next(iter(self._pending))
+            oldest = next(iter(self.pending))
             self.settle(oldest)
             oldest.abort()
-        self._pending[link] = None
+        self.pending[link] = None
         return True
 
     def settle(self, link: "Link") -> None:
         """Forget that a connection is pending: it has said hello, or is gone."""
-        self._pending.pop(link, None)
+        self.pending.pop(link, None)
 
     def welcome(self, link: "Link") -> None:
         """Keep the connection of a member that said who it is; of two with one name the newer counts."""

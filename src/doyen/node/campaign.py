@@ -314,10 +314,14 @@ class Campaign:
         """End the terms that are over, and wake the tasks that wait for a change."""
         if self._active and not self.is_leader:
             why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
-            for term in tuple(self._active):
-                term.end(why)
+            self.end_terms(why)
         self.wake()
         self._watch_lease()
+
+    def end_terms(self, reason: str) -> None:
+        """Stop every body that acts on this leadership."""
+        for term in tuple(self._active):
+            term.end(reason)
 
     def wake(self) -> None:
         """Wake the tasks that wait for a change."""

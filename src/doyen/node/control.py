@@ -69,18 +69,21 @@ class Control:
         path = socket_path(node.config.group, node.agent.name)
         try:
             _make_private(path.parent)
-            if path.exists() and _answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
+            if path.exists() and answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
                 path = path.with_name(f"{path.stem}-{os.getpid()}.sock")
             path.unlink(missing_ok=True)
             control = cls(node, path)
             if len(os.fsencode(path)) > PATH_MAX:
                 raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
-            control._server = await asyncio.start_unix_server(control._accept, path, limit=REQUEST_MAX)
+            control._server = await asyncio.start_unix_server(
+                control._accept, path, limit=REQUEST_MAX, start_serving=False
+            )
             os.chmod(path, 0o600)
+            node.agent.driver.on_close(control.close)  # Before the pause below, in which a join may be cancelled.
+            await control._server.start_serving()
         except OSError as error:
             node.agent.driver.complain("control", f"no control socket at {path}: {error.strerror or error}")
             return None
-        node.agent.driver.on_close(control.close)
         return control
 
     def close(self) -> None:
@@ -138,7 +141,7 @@ class Control:
                 await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
                 return self._leader(election) | {"resigned": was}
             case "leave":
-                asyncio.get_running_loop().call_soon(lambda: node._spawn(node.leave()))
+                asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
             case "join":
                 return {"seeds": self._join([str(seed) for seed in request.get("seeds", ())])}
@@ -208,7 +211,8 @@ def is_private(directory: Path) -> bool:
     return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
+    """Whether a process listens on that socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.5)
         try:
@@ -227,7 +231,7 @@ def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
     pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
     for place in runtime_dirs():
         for path in sorted(place.glob(pattern)):
-            if _answers(path):
+            if answers(path):
                 found.append((path.parent.name, path))
     return found
 

@@ -14,7 +14,6 @@ Where all connections are taken the oldest makes room: whoever holds them idly k
 import asyncio
 import ipaddress
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +23,13 @@ import h11
 import msgspec
 
 from doyen.core.clock import Instant, to_seconds
-from doyen.core.ids import Address, parse_address
+from doyen.core.ids import Address, Term, parse_address
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, ViewChanged
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
 from doyen.net.udp import advice_on
+from doyen.node.control import answers
 from doyen.node.metrics import CONTENT_TYPE, Meter
 from doyen.node.stack import Stack
 
@@ -85,22 +85,31 @@ class Http:
         try:
             if isinstance(place, Address):
                 http._server = await asyncio.start_server(
-                    http._accept, place.host, place.port, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                    http._accept,
+                    place.host,
+                    place.port,
+                    limit=REQUEST_BYTES_MAX,
+                    backlog=CONNECTIONS_MAX,
+                    start_serving=False,
                 )
                 host, port, *_ = http._server.sockets[0].getsockname()
                 http.url = f"http://{Address(host, port)}"
             else:
                 http._path = place
-                _remove_stale(place)
+                if place.is_socket():
+                    if answers(place):
+                        raise TransportError(f"cannot serve HTTP on {where}: another process does")
+                    place.unlink()
                 http._server = await asyncio.start_unix_server(
-                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX
+                    http._accept, place, limit=REQUEST_BYTES_MAX, backlog=CONNECTIONS_MAX, start_serving=False
                 )
                 os.chmod(place, 0o600)
                 http.url = f"unix:{place}"
+            driver.on_close(http.close)  # Before the pause below, in which a start may be cancelled.
+            await http._server.start_serving()
         except OSError as error:
             raise TransportError(f"cannot serve HTTP on {where}: {advice_on(error)}") from None
         driver.watch(http._on_fact)
-        driver.on_close(http.close)
         http._beat()
         return http
 
@@ -254,12 +263,7 @@ class Http:
     def _present(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the events that a new watcher gets; `present` says that everything sent before it is void."""
         here = ("present", {"group": self.driver.codec.group, "name": self.driver.host.node})
-        reigns = self.stack.reigns.values()
-        elected = [
-            ("elected", {"election": r.name, "leader": r.term.leader, "term": r.term.number})
-            for r in reigns
-            if r.term is not None
-        ]
+        elected = [("elected", _term(r.name, r.term)) for r in self.stack.reigns.values() if r.term is not None]
         return [here, *(("member", _member(member)) for member in self.stack.members()), *elected]
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
@@ -267,11 +271,9 @@ class Http:
             return
         match fact:
             case LeaderElected(term):
-                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
-                self._tell(_event("elected", told))
+                self._tell(_event("elected", _term(self._election(channel), term)))
             case LeaderLost(term, reason):
-                told = {"election": self._election(channel), "leader": term.leader, "term": term.number}
-                self._tell(_event("lost", told | {"reason": reason}))
+                self._tell(_event("lost", _term(self._election(channel), term) | {"reason": reason}))
             case ViewChanged(view, changed):
                 for node in changed:
                     member = view.members.get(node)
@@ -377,6 +379,10 @@ def _event(name: str, told: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(told) + b"\n\n"
 
 
+def _term(election: str, term: Term) -> dict[str, Any]:
+    return {"election": election, "leader": term.leader, "term": term.number}
+
+
 def _member(member: Member) -> dict[str, Any]:
     return {
         "name": member.node,
@@ -385,16 +391,3 @@ def _member(member: Member) -> dict[str, Any]:
         "incarnation": member.incarnation,
         "suspicion_count": member.suspicion_count,
     }
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove a socket that nobody listens on any more; a living one, or another file, stays."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-        except OSError:
-            return
-        else:
-            raise TransportError(f"cannot serve HTTP on unix:{path}: another process does")

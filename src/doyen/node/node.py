@@ -431,8 +431,7 @@ class Node:
         """End every leadership first of all: its bodies must stop."""
         self.ended.set()
         for campaign in self._campaigns.values():
-            for term in tuple(campaign._active):
-                term.end(f"this node failed: {error}")
+            campaign.end_terms(f"this node failed: {error}")
 
     # Its score.
 
@@ -450,7 +449,8 @@ class Node:
 
     # Small things.
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> None:
+        """Run a coroutine in a task of its own, which ends with the node."""
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,5 +1,6 @@
 """The leaders that a process names: at most k of them, the best first."""
 
+from collections.abc import Collection
 from typing import Final
 
 from doyen.core.clock import Instant
@@ -26,16 +27,14 @@ NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
 
 
 class Leaders:
-    """The claims that a process names, its own included while it contends, and the others as they were heard."""
+    """The claims of the leaders that a process names, its own included while it contends."""
 
-    __slots__ = ("_count_max", "bar", "claims", "heard", "latest")
+    __slots__ = ("_count_max", "bar", "claims")
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max  # k.
         self.claims: list[Claim] = []  # The best first.
         self.bar: Claim = UNBEATABLE  # What a claim must beat to enter.
-        self.heard: dict[NodeId, Heard] = {}  # The others among them.
-        self.latest: Heard = NOTHING  # The one of them that was heard last.
 
     @property
     def full(self) -> bool:
@@ -52,19 +51,13 @@ class Leaders:
         self.claims = [held for held in self.claims if held[1] != node]
         self.bar = NOBODY
 
-    def forget(self, node: NodeId) -> Heard:
-        """Remove a leader other than this process; return how it was heard."""
-        self.remove(node)
-        self.latest = NOTHING
-        return self.heard.pop(node)
-
     def clear(self) -> None:
         """Name nobody, and let nobody enter."""
-        self.claims, self.bar, self.heard, self.latest = [], UNBEATABLE, {}, NOTHING
+        self.claims, self.bar = [], UNBEATABLE
 
-    def contradiction(self, mine: Claim | None) -> str | None:
-        """Return what contradicts itself here, given this process's own claim; None if nothing does."""
-        claims, heard = self.claims, self.heard
+    def contradiction(self, mine: Claim | None, heard: Collection[NodeId]) -> str | None:
+        """Return what contradicts itself, given this process's own claim and whom it heard; None if nothing does."""
+        claims = self.claims
         if len(claims) > self._count_max:
             return f"{len(claims)} leaders in its table, at most {self._count_max} may be"
         if len(claims) > 1 and claims != sorted(claims, reverse=True):
@@ -74,6 +67,4 @@ class Leaders:
         others = [node for _, node in claims if mine is None or node != mine[1]]
         if len(others) != len(heard) or any(node not in heard for node in others):
             return "the others in its table are not those it heard"
-        if self.latest.node and self.latest is not heard.get(self.latest.node):
-            return "whom it heard last is nobody whom it names"
         return None

@@ -37,20 +37,10 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.rank import Claim, ScoreGiven, Standing
+from doyen.election.announce import messages as msg
 from doyen.election.announce.config import AnnounceConfig, bye_count
 from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
-from doyen.election.announce.messages import (
-    STANDING_MAX,
-    Announcement,
-    AnnouncementRepeats,
-    AskingEnds,
-    Bye,
-    Query,
-    QueryIsAnswered,
-    SilenceIsNoticed,
-    Status,
-    WakeUp,
-)
+from doyen.election.announce.messages import STANDING_MAX, Announcement, Status
 from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
@@ -62,6 +52,8 @@ class Announce(NoLease):
         "_announce_no",
         "_durable",
         "_floor",
+        "_heard",
+        "_latest",
         "_leaders",
         "_lift",
         "_mine",
@@ -82,7 +74,7 @@ class Announce(NoLease):
         "status",
         "term_number",
     )
-    MESSAGES: ClassVar[Any] = Announcement | Query | Bye
+    MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(
@@ -107,7 +99,9 @@ class Announce(NoLease):
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
         self.claim: Claim | None = None  # This process's own, while it contends or leads.
         self._mine: Announcement | None = None  # What this process announces, while it leads.
-        self._leaders = Leaders(config.leader_count)  # Itself included while it contends.
+        self._leaders = Leaders(config.leader_count)
+        self._heard: dict[NodeId, Heard] = {}  # The leaders other than itself.
+        self._latest: Heard = NOTHING  # The one of them that was heard last.
         self._passed_over: Heard = NOTHING  # The best of those that claimed lately and were no better.
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
@@ -123,8 +117,8 @@ class Announce(NoLease):
         else:
             self._become_waiting(now, self.config.suppress_interval)
 
-    def on_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
-        latest = self._leaders.latest
+    def on_message(self, sender: NodeId, message: Announcement | msg.Query | msg.Bye, now: Instant) -> None:
+        latest = self._latest
         if message is latest.said and sender is latest.node:
             # In a settled group nearly every input is a leader's next announcement, and in a simulation the same object
             # again; so large groups touch only this machine and one record per message.
@@ -133,9 +127,9 @@ class Announce(NoLease):
         if message.__class__ is not Announcement:
             self._on_rare_message(sender, message, now)
             return
-        heard = self._leaders.heard.get(sender)
+        heard = self._heard.get(sender)
         if heard is not None:
-            self._leaders.latest, heard.at = heard, now
+            self._latest, heard.at = heard, now
             if message != heard.said:
                 self._renew(heard, message, now)
         elif (message.standing, sender) > self._leaders.bar:
@@ -145,16 +139,16 @@ class Announce(NoLease):
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
-            case AnnouncementRepeats() if timer.reign_no == self._reign_no:
+            case msg.AnnouncementRepeats() if timer.reign_no == self._reign_no:
                 self._announce(now)
-            case WakeUp() if timer.wait_no == self._wait_no:
+            case msg.WakeUp() if timer.wait_no == self._wait_no:
                 self._wake(now)
-            case AskingEnds() if timer.wait_no == self._wait_no:
+            case msg.AskingEnds() if timer.wait_no == self._wait_no:
                 self._become_leader(now)
-            case QueryIsAnswered() if timer.announce_no == self._announce_no and self._mine is not None:
+            case msg.QueryIsAnswered() if timer.announce_no == self._announce_no and self._mine is not None:
                 self._announce_no += 1  # One reply serves all who asked.
                 self._out.multicast(self._mine)
-            case SilenceIsNoticed():
+            case msg.SilenceIsNoticed():
                 self._listen(now)
             case _:
                 pass  # Set for a wait or a reign that is over.
@@ -186,11 +180,11 @@ class Announce(NoLease):
         Some processes see it before others: one that has claimed meanwhile will not repeat its claim before T_A is
         over, so its last claim counts now.
         """
-        if fact.gone and fact.member in self._leaders.heard:
+        if fact.gone and fact.member in self._heard:
             self._drop(fact.member, "gone")
             spread = self.config.suppress_interval or self.config.announce_interval
             claimed, self._passed_over = self._passed_over, NOTHING
-            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._leaders.heard):
+            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._heard):
                 self._admit(claimed.node, claimed.said, now)
                 self._prefer_myself(now)
             else:
@@ -202,7 +196,7 @@ class Announce(NoLease):
             return
         if self.status is Status.LEADING or self.config.bye_from_all:
             for _ in range(bye_count(self.config)):
-                self._out.multicast(Bye(self.term_number))
+                self._out.multicast(msg.Bye(self.term_number))
         self._become_absent()
 
     def resign(self, command: Resign, now: Instant) -> None:
@@ -277,7 +271,9 @@ class Announce(NoLease):
             return "it leads and has nothing to announce, or the other way round"
         if mine is not None and mine.term > self.term_number:
             return "it acts under a term above the greatest it has seen"
-        return self._leaders.contradiction(self.claim)
+        if self._latest.node and self._latest is not self._heard.get(self._latest.node):
+            return "whom it heard last is nobody whom it names"
+        return self._leaders.contradiction(self.claim, self._heard)
 
     # Transitions: each the sole writer of its state.
 
@@ -293,13 +289,13 @@ class Announce(NoLease):
         if spread == 0:
             self._wake(now)
         else:
-            self._out.set_timer(WakeUp(self._wait_no), wake_at)
+            self._out.set_timer(msg.WakeUp(self._wait_no), wake_at)
 
     def _become_asking(self, now: Instant) -> None:
         assert self.status is Status.WAITING and self.claim is not None
         self.status = Status.ASKING
-        self._out.multicast(Query(self.term_number, self.claim[0]))
-        self._out.set_timer(AskingEnds(self._wait_no), now + self.config.query_timeout)
+        self._out.multicast(msg.Query(self.term_number, self.claim[0]))
+        self._out.set_timer(msg.AskingEnds(self._wait_no), now + self.config.query_timeout)
 
     def _become_leader(self, now: Instant) -> None:
         assert self.status in (Status.WAITING, Status.ASKING)
@@ -323,6 +319,7 @@ class Announce(NoLease):
             self._become_follower("left")
         self.status = Status.ABSENT
         self._leaders.clear()
+        self._heard, self._latest = {}, NOTHING
         self.election_no = 0
 
     # Steps.
@@ -351,12 +348,12 @@ class Announce(NoLease):
             self._out.emit(LeaderElected(Term(self.term_number, self.me)))
         self._announce_no += 1
         self._out.multicast(self._mine)
-        self._out.set_timer(AnnouncementRepeats(self._reign_no), now + self.config.announce_interval)
+        self._out.set_timer(msg.AnnouncementRepeats(self._reign_no), now + self.config.announce_interval)
 
     def _listen(self, now: Instant) -> None:
         """[LE Prog. 5.2 l. 11] Drop leaders that were silent for T_L; one timer serves all, and is set again."""
         self._silence.fired()
-        silent = [node for node, heard in self._leaders.heard.items() if now - heard.at >= self.config.listen_timeout]
+        silent = [node for node, heard in self._heard.items() if now - heard.at >= self.config.listen_timeout]
         for node in silent:
             self._drop(node, "silent")
         if silent:
@@ -364,9 +361,9 @@ class Announce(NoLease):
         self._keep_listening()
 
     def _keep_listening(self) -> None:
-        if self._leaders.heard:
-            oldest = min(heard.at for heard in self._leaders.heard.values())
-            self._silence.move(oldest + self.config.listen_timeout, SilenceIsNoticed(), self._out)
+        if self._heard:
+            oldest = min(heard.at for heard in self._heard.values())
+            self._silence.move(oldest + self.config.listen_timeout, msg.SilenceIsNoticed(), self._out)
 
     def _take_back(self, now: Instant, spread: Duration) -> None:
         """Contend for the room in the table, if this process may lead."""
@@ -384,7 +381,7 @@ class Announce(NoLease):
         if self._leaders.full:
             self._displace(self._leaders.claims[-1][1])
         term = Term(self.term_number, sender)
-        self._leaders.heard[sender] = self._leaders.latest = Heard(sender, message, now, term)
+        self._heard[sender] = self._latest = Heard(sender, message, now, term)
         self._enter((message.standing, sender))
         self._out.emit(LeaderElected(term))
         self._keep_listening()
@@ -418,7 +415,7 @@ class Announce(NoLease):
                 self._admit(sender, message, now)
         elif self.config.ageing_after < FOREVER:
             # [LE §5.1.3, note 1] A leader long silent has aged: any fresh claim takes its place.
-            worst = self._leaders.heard.get(self._leaders.claims[-1][1])
+            worst = self._heard.get(self._leaders.claims[-1][1])
             if worst is not None and now - worst.at >= self.config.ageing_after:
                 self._drop(worst.node, "silent")
                 self._admit(sender, message, now)
@@ -449,32 +446,32 @@ class Announce(NoLease):
                     self._displace(self._leaders.claims[-1][1])
                 self._become_waiting(now, self.config.suppress_interval)
 
-    def _on_rare_message(self, sender: NodeId, message: Announcement | Query | Bye, now: Instant) -> None:
+    def _on_rare_message(self, sender: NodeId, message: Announcement | msg.Query | msg.Bye, now: Instant) -> None:
         if sender == self.me or self.status is Status.ABSENT:
             return
         self._note_term(message.term)
         match message:
-            case Bye() if sender in self._leaders.heard:
+            case msg.Bye() if sender in self._heard:
                 # [LE §5.7] Receivers redraw and do not announce at once, or all would speak together.
                 self._drop(sender, "left")
                 self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
-            case Query():
+            case msg.Query():
                 self._on_query(sender, message, now)
             case _:
                 pass
 
-    def _on_query(self, sender: NodeId, query: Query, now: Instant) -> None:
+    def _on_query(self, sender: NodeId, query: msg.Query, now: Instant) -> None:
         """[LE §5.7] Take the sender's claim like an announcement; a leader that is better answers it."""
         # In LE-M no process that still asks has woken before one that leads, whatever it claims.
         better = (query.standing, sender) > self._leaders.bar and self.config.leader_is == "best"
-        if sender in self._leaders.heard or better or self._mine is None:
+        if sender in self._heard or better or self._mine is None:
             self.on_message(sender, Announcement(query.term, query.standing), now)
         elif not self.config.suppress_interval:
             self._out.send(sender, self._mine)
         else:
             # Suppress, then Query: replies are suppressed too, by this leader's next announcement or by a better one's.
             patience = int(self._rng.random() * (self.config.query_timeout // 2))
-            self._out.set_timer(QueryIsAnswered(self._announce_no), now + patience)
+            self._out.set_timer(msg.QueryIsAnswered(self._announce_no), now + patience)
 
     # The table.
 
@@ -495,7 +492,12 @@ class Announce(NoLease):
         elif self.config.leader_count > 1:
             self._drop(node, "outranked")
         else:
-            self._leaders.forget(node)  # Its successor's LeaderElected says it all.
+            self._forget(node)  # Its successor's LeaderElected says it all.
 
     def _drop(self, node: NodeId, reason: str) -> None:
-        self._out.emit(LeaderLost(self._leaders.forget(node).told, reason))
+        self._out.emit(LeaderLost(self._forget(node).told, reason))
+
+    def _forget(self, node: NodeId) -> Heard:
+        self._leaders.remove(node)
+        self._latest = NOTHING
+        return self._heard.pop(node)

@@ -13,8 +13,10 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
 
 class HeartbeatConfig(Config, frozen=True, kw_only=True):
     period: Annotated[Period, Doc("T_gossip: each has one message. Short: traffic. Long: slow detection.")] = ms(500)
-    fail_periods: Annotated[float, Meta(ge=2, le=1e6), Doc("A counter that stands still for this many, and …")] = 12.0
-    fail_periods_log: Annotated[Factor, Doc("… log2 N times this, means failed. Few: false positives.")] = 3.0
+    fail_periods: Annotated[
+        float, Meta(ge=2, le=1e6), Doc("Periods of silence that mean failed. Few: false positives.")
+    ] = 12.0
+    fail_periods_log: Annotated[Factor, Doc("Periods more for each doubling of the group.")] = 3.0
     entries_max: Annotated[Positive, Doc("Counters in a message. In larger groups they take turns: slow.")] = 48
     reconnect_periods: Annotated[Count, Doc("One message in this many goes to a seed or failed member; 0: none.")] = 20
     failed_kept: Annotated[Wait, Doc("How long a failed member is shown, and tried again; at least 2·fail_after.")] = (
