@@ -31,16 +31,16 @@ mean = "1ms"
 [[churn.events]]
 do = "crash"
 who = ["leader"]
-at = "2s"
-lasting = "6s"
+at = "1s"
+lasting = "4s"
 [[churn.events]]
 do = "partition"
 who = ["leader"]
-at = "12s"
-lasting = "6s"
+at = "7s"
+lasting = "4s"
 [run]
 quiet = "10s"
-length = "30s"
+length = "22s"
 [node]
 preset = "local"
 """

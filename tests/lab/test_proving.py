@@ -36,7 +36,9 @@ def proved(scenario: str | Scenario, election: str | Combination, mutant: str = 
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(("scenario", "election"), [("pause-leader", "pole"), ("cut-leader", "hybrid")])
+@pytest.mark.parametrize(
+    ("scenario", "election"), [pytest.param("pause-leader", "pole", marks=pytest.mark.soak), ("cut-leader", "hybrid")]
+)
 def test_sound_nodes_pass(scenario: str, election: str) -> None:
     result = proved(scenario, election)
     assert result.violations == ()

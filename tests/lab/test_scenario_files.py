@@ -37,6 +37,7 @@ def test_the_labs_own_files_hold_in_made_up_time_by_every_election_they_are_run_
         assert all(made_up.faults[fault] for fault in scenario.faults)
 
 
+@pytest.mark.soak
 @pytest.mark.alone
 @pytest.mark.root
 def test_the_same_file_befalls_the_same_and_has_the_same_verdict() -> None:

@@ -82,7 +82,7 @@ def test_bad_input_of_the_agent_is_one_line_and_exit_2(arguments: list[str], sai
     agent = subprocess.Popen([*DOYEN, *AGENT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with agent:
         try:
-            out, error = agent.communicate(timeout=1.5)
+            out, error = agent.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             agent.kill()
             out, error = agent.communicate()

@@ -66,10 +66,10 @@ def check(found: dict[str, Any], cases: int) -> None:
     assert ends["stopped"] <= cases / 1000  # By the bound on a replay's time.
 
 
-def test_ten_thousand_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:
-    found = fuzzed(recorded, 1, 10_000)
-    tell(f"10,000 changed recordings: {found['ends']}, at most {found['peak_mib']} MiB")
-    check(found, 10_000)
+def test_thousands_of_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:
+    found = fuzzed(recorded, 1, 4_000)
+    tell(f"4,000 changed recordings: {found['ends']}, at most {found['peak_mib']} MiB")
+    check(found, 4_000)
 
 
 @pytest.mark.soak

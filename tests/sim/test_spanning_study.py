@@ -418,7 +418,7 @@ def test_a_failure_comes_after_the_deliveries_of_its_instant(tmp_path: Path) -> 
         (["--heal-link", "2-3@5"], "--heal-link 2-3@5: it has not failed by then"),
         (["--fail-node", "3@1/0"], '--fail-node "3@1/0"'),
         (["--fail-node", "3@inf"], '--fail-node "3@inf"'),
-        (["--pulse", "1"], "--pulse must be at least 4"),
+        (["--pulse", "1"], "--pulse 1 must be from 4"),
     ],
 )
 def test_bad_graphs_are_named_by_edge(quality: str, more: list[str], says: str) -> None:
