@@ -271,7 +271,7 @@ class IgnoresNewLinks(Spanning):
 
     def on_link_changed(self, fact: LinkChanged, now: Instant) -> None:
         if fact.up:
-            self.links.gain(fact.peer, now)
+            self.links.gain(fact.peer)
         else:
             super().on_link_changed(fact, now)
 

@@ -66,3 +66,14 @@ def test_whatever_fails_every_region_ends_with_the_best_that_took_part(
         durable=durable,
     )
     assert faults_of(simulate(setting, seed), found.quality) == []
+
+
+def test_a_link_that_fails_and_heals_at_the_instant_of_the_start_does_not_hide_the_election() -> None:
+    """The peer's link came up after the notification, though at the same instant: the peer will not hear of it."""
+    found = graph([("0", "1")], {NodeId("0"): 0.0, NodeId("1"): 0.0})
+    link = found.edges[0]
+    for initiator in found.nodes:
+        fail, heal = Failure("fail-link", link, 0.0), Failure("heal-link", link, 0.0)
+        setting = SpanningSetting(graph=found, initiators=(initiator,), failures=(fail, heal))
+        for seed in range(5):
+            assert faults_of(simulate(setting, seed), found.quality) == []

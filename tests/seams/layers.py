@@ -55,7 +55,7 @@ LAYERS = {
         "clock files",
     ),
     "doyen.node": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.membership doyen.net doyen.score",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
         "asyncio h11 importlib inspect logging msgspec os pathlib resource signal socket sys threading time urllib",
         "clock files",
         typing="doyen.net",

@@ -9,7 +9,7 @@ from math import floor
 from typing import Final, TypeAlias
 
 from doyen.core.clock import Duration, to_seconds
-from doyen.election.announce.messages import STANDING_MAX
+from doyen.core.rank import STANDING_MAX
 from doyen.errors import ConfigError
 
 log = logging.getLogger("doyen")

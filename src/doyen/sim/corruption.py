@@ -60,7 +60,7 @@ def _corrupt_far(machine: Spanning, rng: Random, names: tuple[NodeId, ...]) -> N
         machine.links.distance = -FAR
     if rng.random() < 0.5:
         machine.links.notified_at = FAR
-    machine.links.gained_at = {peer: FAR for peer in machine.links.peers if rng.random() < 0.2}
+    machine.links.unnotified = {peer for peer in machine.links.peers if rng.random() < 0.2}
     for node in names:
         at = rng.choice([-1, 0, FAR])
         if rng.random() < 0.3:

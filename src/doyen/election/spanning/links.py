@@ -15,25 +15,30 @@ View = tuple[ElectionId | None, NodeId | None]  # The newest election that a nod
 class Links:
     """The neighbours, and soft state about each; nothing is sent to anybody else."""
 
-    __slots__ = ("_differs", "_heard", "_me", "_out", "distance", "gained_at", "notified_at", "peers")
+    __slots__ = ("_differs", "_heard", "_me", "_out", "distance", "notified_at", "peers", "unnotified")
 
     def __init__(self, me: NodeId, neighbours: Iterable[NodeId], out: Out) -> None:
         self._me, self._out = me, out
         self.peers: list[NodeId] = sorted(set(neighbours) - {me}, key=order)
-        self.gained_at: dict[NodeId, Instant] = {}  # When a link came up, where that was after the start.
         self.notified_at: Instant = 0  # When the neighbours of that time were notified of the newest election.
+        self.unnotified: set[NodeId] = set()  # Those whose links came up since.
         self.distance = 0  # Hops to the leader: never more than the truth, and without limit if there is none.
         self._heard: dict[NodeId, tuple[View, int, Instant]] = {}
         self._differs: dict[NodeId, tuple[View, View, Instant]] = {}
 
-    def gain(self, peer: NodeId, now: Instant) -> None:
+    def gain(self, peer: NodeId) -> None:
         self.peers = sorted([*self.peers, peer], key=order)
-        self.gained_at[peer] = now
+        self.unnotified.add(peer)
 
     def lose(self, peer: NodeId) -> None:
         self.peers.remove(peer)
-        self.gained_at.pop(peer, None)
+        self.unnotified.discard(peer)
         self._forget(peer)
+
+    def notified(self, now: Instant) -> None:
+        """Note that the neighbours are told of a newer election, all of them."""
+        self.notified_at = now
+        self.unnotified.clear()
 
     def repair(self, now: Instant) -> None:
         """Make sense of whatever memory holds: only neighbours say anything, and nothing was done later than now."""
@@ -41,7 +46,7 @@ class Links:
         for peer in (self._heard.keys() | self._differs.keys()) - set(self.peers):
             self._forget(peer)
         self.notified_at = min(self.notified_at, now)
-        self.gained_at = {peer: min(at, now) for peer, at in self.gained_at.items() if peer in self.peers}
+        self.unnotified &= set(self.peers)
 
     # Sending.
 
@@ -89,9 +94,7 @@ class Links:
         self, peer: NodeId, mine: ElectionId | None, theirs: ElectionId | None, now: Instant, wait: Duration
     ) -> bool:
         """Whether the peer is behind only because this node's message of a newer election is still under way."""
-        notified_at = self.notified_at
-        fresh = now - notified_at <= wait and self.gained_at.get(peer, notified_at) <= notified_at
-        return fresh and newer(mine, theirs)
+        return now - self.notified_at <= wait and peer not in self.unnotified and newer(mine, theirs)
 
     def _forget(self, peer: NodeId) -> None:
         self._heard.pop(peer, None)

@@ -228,7 +228,8 @@ class Spanning(NoLease):
         """Lose the leader; the quality is frozen from here on."""
         self._forget_leader("election")
         self.patience.join(now)
-        self.election, self.links.notified_at = election, now
+        self.election = election
+        self.links.notified(now)
         self._note_sequence(election.sequence)
         self.phase = Phase.GATHERING
         self.gathering = self._gather(election, parent, depth)
@@ -306,7 +307,7 @@ class Spanning(NoLease):
         """Name a leader: by a declaration, or because a neighbour says so."""
         self._forget_leader("outranked")
         if election != self.election:
-            self.links.notified_at = now
+            self.links.notified(now)
         self.election, self.leader, self.gathering = election, winner, None
         self._note_sequence(election.sequence)
         self.phase = Phase.IDLE
@@ -321,7 +322,7 @@ class Spanning(NoLease):
     # Links.
 
     def _gain(self, peer: NodeId, now: Instant) -> None:
-        self.links.gain(peer, now)
+        self.links.gain(peer)
         if self.phase is Phase.RETURNING:
             self.answers.setdefault(peer, None)
             self.out.send(peer, msg.Enquire(None))
