@@ -1,4 +1,4 @@
-"""What the world may order a machine to do: values that are told like facts, so that they are recorded and replayed.
+"""Commands that the world gives to a machine: values, given like facts, so that they are recorded and replayed.
 
 The `HEARS` of a machine has the commands that it takes; to give it another one is an error.
 """

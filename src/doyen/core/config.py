@@ -227,7 +227,7 @@ def load(
 
 
 def _instead_of(key: str, known: Sequence[Option]) -> str:
-    """What somebody who wrote `key` will have meant: a field of a table below, one that is spelt much alike, or any."""
+    """Guess what `key` was meant to be: a field of a table below, one that is spelt much alike, or any."""
     name = key.replace("-", "_")
     below = [
         option.path for option in known if len(option.path) > 1 and name in (option.path[-1], "_".join(option.path))
@@ -285,7 +285,7 @@ def read_value(hint: Any, value: Any, what: str, *, text: bool = False) -> Any:
 
 
 def _wanted(hint: Any) -> str | None:
-    """What to give for a leaf of that type, in a reader's words."""
+    """Say what to give for a leaf of that type, in a reader's words."""
     plain = {bool: "true or false", int: "a whole number", float: "a number", str: 'a text, e.g. "abc"'}
     listed = {tuple[str, ...]: 'a list of texts, e.g. ["abc", "def"]'}
     wanted = plain.get(hint) or listed.get(hint)

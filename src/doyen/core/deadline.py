@@ -14,7 +14,7 @@ from doyen.core.effects import Out
 
 
 class Deadline:
-    """When something is due, and when its timer fires."""
+    """The instant at which something is due, and the one at which its timer fires."""
 
     __slots__ = ("armed_at", "at", "number")
 

@@ -1,4 +1,4 @@
-"""What a machine can do to the world: five verbs, and the values that stand for them.
+"""The effects of a machine on the world: five verbs, and the values that stand for them.
 
     machine ──send/multicast──▶ network     ──▶ on_message
             ──set_timer──────▶ clock        ──▶ on_timer
@@ -28,7 +28,7 @@ class Out(Protocol):
     def send(self, to: NodeId | Address, message: Any) -> None: ...
 
     def multicast(self, message: Any) -> None:
-        """To every other member of the group; never to its sender."""
+        """Send to every other member of the group, and never to the sender."""
 
     def set_timer(self, timer: Any, at: Instant) -> None:
         """`on_timer(timer, now)` with now >= at.  None is cancelled: it carries what it was set for."""

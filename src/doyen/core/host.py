@@ -44,7 +44,7 @@ class Verbs(NamedTuple):
 
 
 class World(Protocol):
-    """What a node needs of where it runs: the driver's sockets, or the simulator's made-up ones."""
+    """The world that a node runs in: the driver's sockets, or the simulator's made-up ones."""
 
     def verbs(self, port: "Port") -> Verbs: ...
 
@@ -108,7 +108,7 @@ class Port:
         self._held.append(lambda: self.emit(fact))
 
     def _close(self, record: Any) -> None:
-        """What would tell of the record is held until it is durable, `persist` included, so that order is kept."""
+        """Hold what would tell of the record until it is durable, `persist` included, so that order is kept."""
         self.host.world.persist(self, record)  # First: if it refuses, the port stays open.
         self._held = []
         hold = self._held.append

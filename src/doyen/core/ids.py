@@ -1,4 +1,4 @@
-"""Who is who, and which reign is meant."""
+"""Names of members, addresses, incarnations and terms."""
 
 from typing import Annotated, Final, NewType, TypeAlias
 
@@ -20,7 +20,7 @@ TermNumber: TypeAlias = Annotated[int, Meta(gt=0, le=TERM_NUMBER_MAX)]
 
 
 class Address(Struct, frozen=True, gc=False, order=True):
-    """Where datagrams go: used for seeds whose names are not known yet."""
+    """The place that datagrams go to: used for seeds whose names are not known yet."""
 
     host: str
     port: int

@@ -1,10 +1,10 @@
-"""What an election or a membership is to the node that runs it: one value per kind, in the kind's own folder.
+"""The contract of elections and memberships with the node that runs them: one value per kind, in its own folder.
 
 A kind knows its names, its configuration, what it needs, what each network makes of its timers, how its machine is
 built, what it promises, what its worst case is, and how it accounts for its choice.  Nobody else asks for a kind by
 its name: the node, the command line, the simulator and the proving ground all ask the kind itself.
 
-    [project.entry-points."doyen.elections"]        a twelfth election: one folder, and one line
+    [project.entry-points."doyen.elections"]        a further election: one folder, and one line
     bully = "bully.kind:BULLY"
 
 A kind's module is light: it imports the machine only when it builds one (decision 102).
@@ -44,11 +44,11 @@ class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 
 class ElectionChoice(Choice, frozen=True, kw_only=True):
-    """Which election decides who leads."""
+    """The choice of the election that decides who leads."""
 
 
 class MembershipChoice(Choice, frozen=True, kw_only=True):
-    """Which membership knows who is here."""
+    """The choice of the membership that knows who is here."""
 
 
 # ── What is said of a kind ──────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +73,7 @@ def presets(
 
 
 class Needs(Struct, frozen=True, kw_only=True):
-    """What must be there before an election can run; checked before anything starts."""
+    """The needs of an election, checked before anything starts."""
 
     members: bool = False  # A list of members.
     only: tuple[str, ...] = ()  # Memberships that will do; none: any.
@@ -83,7 +83,7 @@ class Needs(Struct, frozen=True, kw_only=True):
 
 
 class Promise(Struct, frozen=True, kw_only=True):
-    """What an election guarantees, in words and as data.
+    """The guarantees of an election, in words and as data.
 
     weak: one leader per region.  timed: never two named at once while time keeps to bounds that nothing enforces.
     quorum: never two acting at once, by a lease on the leader's own clock.
@@ -109,7 +109,7 @@ def weak(because: str) -> Promise:
 
 
 class Detection(Struct, frozen=True):
-    """How long a membership takes at worst, with nothing lost and nobody slow."""
+    """The longest times that a membership takes, with nothing lost and nobody slow."""
 
     duration: Duration  # Until everybody knows of a death.
     because: str
@@ -118,7 +118,7 @@ class Detection(Struct, frozen=True):
 
 
 class Around(Struct, frozen=True, kw_only=True):
-    """What a worst case depends on besides the election's own timers."""
+    """The surroundings that a worst case depends on, besides the election's own timers."""
 
     delay: Duration  # One way.
     group_size: int
@@ -167,11 +167,11 @@ Build: TypeAlias = Callable[[Place], Callable[[Out], Any]]
 
 
 class Election(Machine, Protocol):
-    """What a node may ask of any election's machine."""
+    """The questions that a node may ask of any election's machine."""
 
     @property
     def named(self) -> NodeId | None:
-        """Whom this machine names; a node waits for the fact that says so before it acts."""
+        """Return the leader that this machine names; a node waits for the fact that says so before it acts."""
 
     @property
     def stage(self) -> str:
@@ -179,13 +179,13 @@ class Election(Machine, Protocol):
 
     @property
     def leader_count(self) -> int:
-        """How many may lead at once by configuration."""
+        """Return how many may lead at once by configuration."""
 
     def leads(self, now: Instant) -> bool:
         """Whether this node may act as leader at this instant, by its lease if it has one."""
 
     def lease_until(self) -> Instant | None:
-        """Until when this node may act without hearing anything further; None: there is no lease."""
+        """Return until when this node may act without hearing anything further; None: there is no lease."""
 
     def check_heir(self, to: NodeId | None) -> None:
         """Raise `LocalProtocolError` if leadership cannot be handed to that member."""
@@ -216,7 +216,7 @@ class NoLease:
 
 
 class Membership(Machine, Protocol):
-    """What a node may ask of any membership's machine."""
+    """The questions that a node may ask of any membership's machine."""
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""

@@ -1,4 +1,4 @@
-"""Which of two names is the lower: digits within names count as numbers, so that 2 is below 10, and n2 below n10."""
+"""Orders names: digits within names count as numbers, so that 2 is below 10, and n2 below n10."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What makes one node a better leader than another.
+"""Ranks: the rules by which one node is a better leader than another.
 
 A *standing* is a number, and greater is better; a *claim* is a standing with the name of who holds it, so that
 no two claims are equal and any two nodes agree which is better.  Elections carry claims; where a standing comes
@@ -27,7 +27,7 @@ def shortest(standing: Standing) -> Standing:
 
 
 class Vitals(Struct, frozen=True, kw_only=True):
-    """What a node knows of itself, as far as ranks ask for it."""
+    """The properties of a node that ranks ask for."""
 
     load: float = 0.0  # Work queued or running; fewer is better.
     neighbour_count: int = 0
@@ -47,7 +47,7 @@ class ScoreGiven(Struct, frozen=True):
 
 
 class VectorsChanged(Struct, frozen=True):
-    """What scores are computed from has changed: round trips to this many peers are known."""
+    """The inputs of scores have changed: round trips to this many peers are known."""
 
     peer_count: int
 

@@ -1,4 +1,4 @@
-"""Why a node names its leader: what it noticed of one election, and the values that were compared.
+"""Reasons for a leader: what a node noticed of one election, and the values that were compared.
 
 Each kind of election has an `Account` of its own, which follows the facts of its machine.  An account says only what
 this node saw itself: what only others know is not guessed.
@@ -15,7 +15,7 @@ SHOWN_MAX: Final = 16  # Values that a reason shows at most; a log line stays a 
 
 
 class Reasons(Struct, frozen=True):
-    """Why a leader is named, in a few words, and the values that were compared, by member."""
+    """The reason why a leader is named, in a few words, and the values that were compared, by member."""
 
     text: str
     compared: dict[str, str] = {}  # A standing, a score or a rank.
@@ -34,7 +34,7 @@ class Remark(Struct, frozen=True):
 
 
 class Account:
-    """What a node noticed of one election.  This one fits any election; a kind may have a better one."""
+    """The notes of a node on one election.  This class fits any election; a kind may have a better one."""
 
     def __init__(self) -> None:
         self.initiator = ""  # Who began the election, where that is known.

@@ -1,4 +1,4 @@
-"""Who is here: one versioned, read-only view per node, written by its membership machine alone."""
+"""The view of the group: versioned, read-only, one per node, written by its membership machine alone."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -29,7 +29,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class MembershipView:
-    """What one node believes, now.  The object stays the same; `version` tells whether it changed."""
+    """The members that one node believes in, now.  The object stays the same; `version` tells whether it changed."""
 
     __slots__ = ("_members", "version")
 

@@ -1,1 +1,1 @@
-"""Who leads: one folder per election.  A further one is a folder, and an entry point (see `examples/bully`)."""
+"""Elections say who leads: one folder each.  A further one is a folder, and an entry point (see `examples/bully`)."""

@@ -1,1 +1,1 @@
-"""Who is here: one folder per membership, and the parts that several of them share."""
+"""Memberships, which say who is here: one folder each, and the parts that several of them share."""

@@ -36,7 +36,7 @@ VIEWS_MIN: Final = 3  # Fewer views, the node's own included, show nothing.
 
 
 class MissingConfig(Config, frozen=True, kw_only=True):
-    """How often digests are sent and compared, and how sure the bound is to be."""
+    """The interval at which digests are compared, and how sure the bound is to be."""
 
     interval: Annotated[Period, Doc("The time between digests, and of observations. Short: traffic.")] = seconds(10)
     fan_out: Annotated[Several, Doc("Digests sent per interval, with 4 bytes a member each.")] = 2

@@ -35,7 +35,7 @@ PAYLOAD: Final = 1100  # Bytes of notes in one message, which fit any datagram.
 
 
 class NotesConfig(Config, frozen=True, kw_only=True):
-    """How often members compare notes, and to how many they pass one on."""
+    """The interval at which members compare notes, and how many they pass one on to."""
 
     interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
     fan_out: Annotated[Several, Doc("How many members news are passed on to. 1: most miss them.")] = 3
@@ -45,7 +45,7 @@ class NotesConfig(Config, frozen=True, kw_only=True):
 
 
 class Note(Struct, frozen=True, array_like=True):
-    """What one member says of itself."""
+    """The statement of one member about itself."""
 
     node: Name
     incarnation: Annotated[Incarnation, Meta(ge=0)]

@@ -1,4 +1,4 @@
-"""Why this one leads: the answer to `doyen explain`, in words, from what this node saw itself."""
+"""Explains why a member leads: the answer to `doyen explain`, in words, from what this node saw itself."""
 
 from typing import TYPE_CHECKING
 

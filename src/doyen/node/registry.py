@@ -1,4 +1,4 @@
-"""Which elections and memberships there are: ours, and those of packages that are installed beside it.
+"""Finds the elections and memberships there are: ours, and those of packages that are installed beside it.
 
 Each is registered by an entry point, ours included (pyproject.toml; a test holds the tables here equal to it).  The
 tables save a node the search through everything that is installed; a name that they lack is looked for there.

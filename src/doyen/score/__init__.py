@@ -1,1 +1,1 @@
-"""Who ought to lead: what makes one node a better leader than another, and how a machine rates itself."""
+"""Scores, which say who ought to lead, and how a machine rates itself."""

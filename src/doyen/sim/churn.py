@@ -1,4 +1,4 @@
-"""What befalls a group: nodes that come, go, crash, return, stop for a while; links that break, block and clog.
+"""Injects faults into a group: nodes that come, go, crash, return, stop for a while; links that break, block and clog.
 
 Planned events are a list; random ones have a rate each.  Every deed draws from a stream of its own, so that adding
 one leaves the others where they were, and each is counted where it took effect (`Churn.counts`): an event that found
@@ -127,7 +127,7 @@ class RandomChurn(Config, frozen=True, kw_only=True):
 
 
 class ChurnConfig(Config, frozen=True, kw_only=True):
-    """What befalls the group, by plan and by chance; over when the quiet time begins."""
+    """The faults of one run, by plan and by chance; over when the quiet time begins."""
 
     events: Annotated[tuple[ChurnEvent, ...], Doc("Planned events: a list of tables.")] = ()
     random: RandomChurn = RandomChurn()

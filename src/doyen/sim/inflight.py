@@ -1,4 +1,4 @@
-"""What is on its way when a link fails is lost, also if the link heals before it would have arrived."""
+"""Drops what is on its way when a link fails, also if the link heals before it would have arrived."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What happens to a message between two nodes: delay, loss, duplication, reordering, partitions, clogs.
+"""Carries a message between two nodes: delay, loss, duplication, reordering, partitions, clogs.
 
 Every knob is a field with a unit, and every fault that fires is counted (`Network.faults`).  The plain case, a complete
 graph with one fixed delay and independent loss, is decided by `Network.plain` and handled by the engine with one
@@ -83,7 +83,7 @@ class Loss(Config, frozen=True, kw_only=True):
 
 
 class NetworkConfig(Config, frozen=True, kw_only=True):
-    """What the links do to messages, all the time."""
+    """The faults of links, all the time."""
 
     delay: Delay = Delay()
     loss: Loss = Loss()

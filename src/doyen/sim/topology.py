@@ -1,4 +1,4 @@
-"""Where nodes are and who hears whom: a graph, and shortest routes over it.
+"""Places nodes and says who hears whom: a graph, and shortest routes over it.
 
     complete ring bus star tree torus grid geometric clusters edges
 
@@ -24,7 +24,7 @@ DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until
 
 
 class TopologyConfig(Config, frozen=True, kw_only=True):
-    """Who is linked to whom."""
+    """The links between nodes."""
 
     shape: Annotated[Shape, Doc("Everything but `complete` is travelled hop by hop.")] = "complete"
     arity: Annotated[Positive, Doc("tree: children per node.")] = 2

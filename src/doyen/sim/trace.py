@@ -1,4 +1,4 @@
-"""What happened, in order: a hash of every event, and on request one line each.
+"""Records what happened, in order: a hash of every event, and on request one line each.
 
 The hash costs little and is always on: the engine appends to a list, which is encoded (as msgpack) and hashed in large
 pieces.

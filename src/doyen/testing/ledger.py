@@ -1,4 +1,4 @@
-"""Who acts as leader, by the members' own lines: one book for every group of real processes.
+"""Records who acts as leader, by the members' own lines: one book for every group of real processes.
 
 A member says whom it names.  It *acts* while it names itself; a member that knows of nobody but itself (a candidate
 that waits for a lock) says no more than that.

@@ -1,4 +1,4 @@
-"""Which hosts of a made-up network are neighbours, and the way between those that are not."""
+"""Computes the neighbours in a made-up network, and the way between hosts that are not neighbours."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence

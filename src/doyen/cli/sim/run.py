@@ -91,7 +91,7 @@ def command(
 
 
 class Said(NamedTuple):
-    """What flags say about every node: its tables, and the flag that each value came from."""
+    """Return what flags say about every node: its tables, and the flag that each value came from."""
 
     tables: dict[str, Any]
     flags: dict[tuple[str, ...], str]

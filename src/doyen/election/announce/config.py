@@ -16,7 +16,7 @@ BYE_COUNT_MAX: Final = 32
 
 
 class AnnounceConfig(Config, frozen=True, kw_only=True):
-    """How a group announces and listens; the same on every member."""
+    """The timers and options by which a group announces and listens; the same on every member."""
 
     announce_interval: Annotated[Period, Doc("T_A. Short: traffic. Long: slow takeover.")] = seconds(1)
     listen_timeout: Annotated[

@@ -67,7 +67,7 @@ class SilenceIsNoticed(Struct, frozen=True, gc=False):
 
 
 class Status(Enum):
-    """What a process does in its election."""
+    """The state of a process in its election."""
 
     ABSENT = "absent"  # It has not started, or has left.
     WAITING = "waiting"  # It names itself, and claims when its wake-up comes.

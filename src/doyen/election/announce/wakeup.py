@@ -1,4 +1,4 @@
-"""When a process wakes to claim leadership: the draw that keeps most of a group silent.  [LE §5.1.2, §5.4.3]
+"""Draws when a process wakes to claim leadership, so that most of a group stays silent.  [LE §5.1.2, §5.4.3]
 
 A wake-up is a fraction of the suppression interval.  Two distributions: uniform, and the truncated exponential
 with *increasing* density (most draw late, so the few early ones silence the many).  Three ways a process's
@@ -21,7 +21,7 @@ LIKELY_STRENGTH = 2.0  # Ours: the best draws the square of what the middle draw
 
 
 class RankedPlace(Struct, frozen=True):
-    """Where a process stands: 0 of N is the best."""
+    """The rank of a process among N: 0 is the best."""
 
     position: int = 0
     of: int = 1

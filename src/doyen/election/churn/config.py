@@ -1,4 +1,4 @@
-"""How a group elects over weak views; the same on every member.  [CTOL §IV]"""
+"""The timers and options of elections over weak views; the same on every member.  [CTOL §IV]"""
 
 from typing import Annotated, Final, Literal, TypeAlias
 

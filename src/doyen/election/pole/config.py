@@ -1,4 +1,4 @@
-"""How a fixed set of voters elects by score, with a quorum; the same on every voter.  [POLE §3]"""
+"""The timers and options of elections by score, with a quorum of fixed voters; the same on every voter.  [POLE §3]"""
 
 from typing import Annotated, TypeAlias
 

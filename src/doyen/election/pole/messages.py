@@ -167,7 +167,7 @@ class NotVoting(Struct, frozen=True):
 
 
 class Status(Enum):
-    """What a process does in its epoch."""
+    """The state of a process in its epoch."""
 
     MEASURING = "measuring"  # An election has begun, and the own score is not known yet.
     ELECTING = "electing"

@@ -1,4 +1,4 @@
-"""How long a spanning election waits: every wait follows from δ, the longest hop, and a bound on hops.
+"""The waits of a spanning election: each follows from δ, the longest hop, and a bound on hops.
 
     answers        2δ                     from an EIM, or a question, to its answer
     co-parents     c·δ                    from the moment all children have reported; never waited for longer

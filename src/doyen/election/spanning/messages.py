@@ -114,7 +114,7 @@ Progress = Literal["idle", "gathering", "reported", "returning"]
 
 
 class State(Struct, frozen=True, gc=False, array_like=True, tag="S"):
-    """What the sender knows: an answer, the first message on a new link, or a pulse."""
+    """Says what the sender knows: an answer, the first message on a new link, or a pulse."""
 
     election: ElectionId | None
     leader: Candidate | None
@@ -210,7 +210,7 @@ class LeaderUnreachable(Struct, frozen=True):
 
 
 class Phase(Enum):
-    """Where a node is in an election."""
+    """The phase of a node in an election."""
 
     IDLE = "idle"  # In none that it knows of; a leader is named, unless there never was one.
     GATHERING = "gathering"

@@ -1,4 +1,4 @@
-"""How long answers are worth waiting for: longer, once some have come too late."""
+"""Decides how long answers are waited for: longer, once some have come too late."""
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId

@@ -11,7 +11,7 @@ QUALITY_MAX: Final = 1e300
 
 
 class Quality:
-    """What a node enters into an election, as it is on joining."""
+    """The quality that a node enters into an election, as it is on joining."""
 
     __slots__ = ("_measure", "_value", "resigned")
 

@@ -1,4 +1,4 @@
-"""What a node that returns makes of its neighbours' answers.  [MADM §6.2.2]"""
+"""Decides what a node that returns makes of its neighbours' answers.  [MADM §6.2.2]"""
 
 from collections.abc import Container, Mapping
 

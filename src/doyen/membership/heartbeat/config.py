@@ -1,4 +1,4 @@
-"""How often members gossip their heartbeats, and after which silence one has failed."""
+"""Sets how often members gossip their heartbeats, and after which silence a member has failed."""
 
 from math import log2
 from typing import Annotated, TypeAlias

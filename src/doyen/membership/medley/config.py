@@ -1,4 +1,4 @@
-"""How a group of many hops watches itself, near members more often than far ones.  [MEDLEY]"""
+"""The settings of a group of many hops that watches near members more often than far ones.  [MEDLEY]"""
 
 from typing import Annotated, TypeAlias
 

@@ -19,7 +19,7 @@ Holder = tuple[Name, int]  # A joiner and its attempt.
 
 
 class Admission:
-    """Which joiner a member serves, and for how long."""
+    """The joiner that a member serves, and for how long."""
 
     def __init__(self, config: ArbitrationConfig, spread: Spread) -> None:
         self._config, self._spread = config, spread

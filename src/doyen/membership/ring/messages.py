@@ -38,7 +38,7 @@ class News(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Said(Struct, frozen=True, array_like=True):
-    """What rides on a lease message, when there is anything to ride."""
+    """The news that ride on a lease message, when there are any."""
 
     news: tuple[News, ...] = ()
     first: int = 0  # The number of the first of these lines in the sender's log.

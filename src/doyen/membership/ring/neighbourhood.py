@@ -1,4 +1,4 @@
-"""Whom a member watches: the k nearest on each side of those it knows, made and unmade pair by pair.
+"""The neighbours that a member watches: the k nearest on each side, made and unmade pair by pair.
 
 A new pair begins dormant.  Its initiator sends LR(1) with N_P, the other acks with its own and watches in turn; with
 LR(2) the initiator is committed, and on hearing it the other is active; on ACK(2) both are.  A member that is committed

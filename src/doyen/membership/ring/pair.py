@@ -1,4 +1,4 @@
-"""What a member keeps of each neighbour: the lease, the group, its votes, and how sure the two are of each other."""
+"""The state kept of each neighbour: the lease, the group, its votes, and how sure the two are of each other."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -13,7 +13,7 @@ from doyen.membership.ring.messages import Verdict
 
 
 class Stage(Enum):
-    """How a new pair becomes one that watches in earnest."""
+    """The steps by which a new pair begins to watch in earnest."""
 
     DORMANT = 0  # A timeout deletes it; nobody is accused.
     COMMITTED = 1  # The second request is out: the other may be active.  A timeout is arbitrated, and convicts nobody.
@@ -133,7 +133,7 @@ class Pair:
 
 
 class Electorate:
-    """Whose votes count in a group, and how many of them are enough."""
+    """The members whose votes count in a group, and how many of them are enough."""
 
     def __init__(self, config: ArbitrationConfig, gone_at: Mapping[Name, Instant]) -> None:
         self._config, self._gone_at = config, gone_at

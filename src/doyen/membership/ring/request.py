@@ -19,7 +19,7 @@ ASKED_TIMES: Final = 3  # Within T_a, where requests may be lost.
 
 
 class Shortfall(Struct, frozen=True):
-    """Why an asker leaves: the group in which it found no majority, and how the votes stood."""
+    """The reason why an asker leaves: the group in which it found no majority, and how the votes stood."""
 
     why: Why
     detail: str

@@ -1,4 +1,4 @@
-"""What spreads on the leases: who came, who went, who is out of reach, who acts for which key.
+"""Spreads news on the leases: who came, who went, who is out of reach, who acts for which key.
 
 Every member keeps a log of what was news to it, and each pair how much of it the other has read; lines ride on lease
 messages until they are.  In quiet, news passes at least k members per T_l in both directions.

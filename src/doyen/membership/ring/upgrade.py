@@ -25,7 +25,7 @@ PAIRS_MAX: Final = 8  # In one message: it must fit a datagram together with a n
 
 
 class Outcome(Enum):
-    """How a proposal ended."""
+    """The end of a proposal."""
 
     TAKEN = 1
     ABORTED = 2

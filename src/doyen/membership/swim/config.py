@@ -15,7 +15,7 @@ Factor: TypeAlias = Annotated[float, Meta(gt=0, le=100)]
 
 
 class SwimConfig(Config, frozen=True, kw_only=True):
-    """How a group watches itself; the same on every member."""
+    """The timers and options by which a group watches itself; the same on every member."""
 
     period: Annotated[Period, Doc("T': one probe is sent in each. Short: traffic. Long: slow detection.")] = seconds(1)
     ack_timeout: Annotated[Period, Doc("The wait for a direct ack. Below a round trip helpers are asked.")] = ms(300)
@@ -87,7 +87,7 @@ class SwimConfig(Config, frozen=True, kw_only=True):
         )
 
     def worst_detection(self, group_size: int) -> Duration:
-        """Until one member knows, in a quiet group: a whole round of probes, and the longest suspicion."""
+        """Return how long one member takes to know, at most: a whole round of probes, and the longest suspicion."""
         return self.period * max(1, group_size - 1) + suspicion_max(self, group_size)
 
 

@@ -12,7 +12,7 @@ from doyen.membership.swim.config import SwimConfig
 
 
 class LocalHealth:
-    """How much a node doubts itself."""
+    """The degree to which a node doubts itself."""
 
     __slots__ = ("_late_by", "_max", "count", "was_late")
 

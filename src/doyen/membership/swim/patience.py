@@ -17,7 +17,7 @@ SLOW_MAX: Final = 256  # Slow members remembered; the one that was not heard of 
 
 
 class Patience:
-    """How long the last acks of slow members took."""
+    """The times that the last acks of slow members took."""
 
     __slots__ = ("_config", "_sent", "_slow")
 

@@ -1,4 +1,4 @@
-"""Which facts and commands the world may give to machines in a recording.  What is not listed is refused."""
+"""Lists the facts and commands that the world may give to machines in a recording.  What is not listed is refused."""
 
 from collections.abc import Mapping
 from typing import Any, Final

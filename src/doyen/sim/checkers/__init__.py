@@ -1,4 +1,4 @@
-"""What must hold in every run, each watched by a small class that counts how often it really looked.
+"""The invariants of every run, each watched by a small class that counts how often it really looked.
 
 base        what a checker is
 reigns      of any election: terms, reigns, and where it is promised never two who act

@@ -1,4 +1,4 @@
-"""What every checker is: one invariant, watched in one run, with a count of how often it really looked."""
+"""The base of every checker: one invariant, watched in one run, with a count of how often it really looked."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Final

@@ -1,4 +1,4 @@
-"""What a scenario leaves open and its stack answers: its preset's delay, a quiet time long enough, the usual faults."""
+"""Fills in what a scenario leaves open: its preset's delay, a quiet time long enough, the usual faults."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -70,7 +70,7 @@ def _is_timely(scenario: Scenario) -> bool:
 
 
 class _Nodes:
-    """What differs from node to node."""
+    """The differences from node to node."""
 
     world: World
 

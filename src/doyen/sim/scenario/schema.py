@@ -29,7 +29,7 @@ Datagram: TypeAlias = Annotated[int, Meta(ge=64, le=65_507)]
 
 
 class Group(Config, frozen=True, kw_only=True):
-    """Who takes part, and how they elect."""
+    """The nodes that take part, and how they elect."""
 
     nodes: Annotated[Nodes, Doc("How many there are at the start.")] = 5
     names: Annotated[tuple[str, ...], Doc("What they are called; none: n0, n1, …, with zeros so that they sort.")] = ()
@@ -78,14 +78,14 @@ class Group(Config, frozen=True, kw_only=True):
 
 
 class Clocks(Config, frozen=True, kw_only=True):
-    """How wrong the nodes' own clocks are."""
+    """The errors of the nodes' own clocks."""
 
     offset_max: Annotated[Offset, Doc("Each is off by an amount drawn from ± this.")] = 0
     drift_max: Annotated[Drift, Doc("Each is too fast or slow by a share drawn from ± this; 1e-4: 8.6 s a day.")] = 0.0
 
 
 class RunConfig(Config, frozen=True, kw_only=True):
-    """How long, from which seed, and what is watched."""
+    """The length of the run, its seed, and what is watched."""
 
     length: Annotated[Period, Doc("Of the whole run, warm-up and quiet time included.")] = seconds(60)
     warm_up: Annotated[Pause, Doc("Until then no fault fires, and nothing is counted.")] = 0

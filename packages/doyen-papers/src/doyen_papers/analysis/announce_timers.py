@@ -14,7 +14,7 @@ LISTEN_MANY = 20  # T_A in T_L from which on a takeover takes longer than most w
 
 
 class _Wish(Config, frozen=True, kw_only=True):
-    """What timers are asked for."""
+    """The wishes that timers are to meet."""
 
     nodes: Positive
     loss: Share

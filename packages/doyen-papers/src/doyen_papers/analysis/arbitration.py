@@ -93,7 +93,7 @@ def central_load(each_side: int, failures: int) -> int:
 
 
 class RingSetting(Config, frozen=True, kw_only=True):
-    """What the bounds and costs depend on."""
+    """The values that bounds and costs depend on."""
 
     lease: Scale
     arbitration: Scale

@@ -1,4 +1,4 @@
-"""What a node's place in the graph is worth, within the region that it can reach.  [MADM §6.3]"""
+"""Rates a node's place in the graph, within the region that it can reach.  [MADM §6.3]"""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias

@@ -7,7 +7,7 @@ from doyen_papers.studies.spanning import UNIT, Experiment
 
 
 def corrupt(experiment: Experiment, rng: Random, *, far: bool = False) -> None:
-    """At 0, before anything else: to be given to `simulate` as `prepare`, by way of `partial` or a lambda."""
+    """Corrupt memory at time 0; to be given to `simulate` as `prepare`, by way of `partial` or a lambda."""
     experiment.sim.at(0, lambda: _corrupt_all(experiment, rng, far), "corruption")
 
 
@@ -19,5 +19,5 @@ def _corrupt_all(experiment: Experiment, rng: Random, far: bool) -> None:
 
 
 def bound_of(experiment: Experiment) -> float:
-    """In units: until every region has one agreed leader, and one pulse more to see it."""
+    """Return the units until every region has one agreed leader, and one pulse more to see it."""
     return (experiment.config.stabilisation_max + experiment.config.pulse_interval) / UNIT

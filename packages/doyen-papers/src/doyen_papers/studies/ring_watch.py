@@ -1,4 +1,4 @@
-"""What a study of a ring counts besides the theorems: requests, joins, recoveries, reigns, and every violation.  [ARB]
+"""Counts for a study of a ring, besides the theorems: requests, joins, recoveries, reigns, and every violation.  [ARB]
 
 Upper bounds are watched always; lower bounds only where nothing is lost, cut or skewed (`exact`).
 """

@@ -1,4 +1,4 @@
-"""How messages of a spanning election are counted.  [MADM §6.2.2]"""
+"""Counts the messages of a spanning election.  [MADM §6.2.2]"""
 
 from typing import Any, Final
 

@@ -31,7 +31,7 @@ def elect(
     variant: Variant = "base",
     seed: int = 1,
 ) -> list[int | None]:
-    """Who leads, by node; None for the dead.  Nodes are called by their hash, and the last one begins.
+    """Return each node's leader; None for the dead.  Nodes are called by their hash, and the last one begins.
 
     `lacking` says whom which views hold for failed; the dead are listed still; `asked` fixes who gets the queries.
     """
