@@ -83,6 +83,8 @@ def test_agent_and_its_flags(run: Run) -> None:
 def test_presets(run: Run) -> None:
     done = run("-m", "doyen", "presets", "--election", "bully", "--json")
     rows = json.loads(done.stdout)["presets"]
+    every = json.loads(run("-m", "doyen", "presets", "--json").stdout)["presets"]
+    assert [row for row in every if row["election"] == "bully"] == rows
     assert [row["preset"] for row in rows] == ["local", "lan", "wan", "iot"]
     assert all(row["election"] == "bully" and row["membership"] == "swim" for row in rows)
 

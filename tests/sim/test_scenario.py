@@ -234,6 +234,10 @@ def test_a_bad_file_is_refused_with_its_name_the_table_and_the_field(
 
 def test_other_bad_input_is_refused(tmp_path: Path, doyen: Any) -> None:
     refused(doyen("run", tmp_path / "none.toml"), "none.toml", "No such file")
+    refused(doyen("run", tmp_path / "two\nlines.toml"), r"two\nlines.toml", "No such file")
+    refused(doyen("run", "/dev/zero"), "/dev/zero", "this is no scenario")
+    (tmp_path / "near.toml").write_text("[nod]\n")
+    refused(doyen("run", tmp_path / "near.toml"), "do you mean node?")
     refused(doyen("run", tmp_path), str(tmp_path))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     refused(doyen("run", tmp_path / "binary.toml"), "UTF-8")

@@ -8,7 +8,7 @@ from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most, seconds, to_seconds
 from doyen.core.kinds import DELAYS, Network
 from doyen.node.layers import configure
-from doyen.node.registry import election_names
+from doyen.node.registry import election_names, further
 
 
 @click.command("presets", help="Worst-case detection and failover of every preset; nothing lost, nobody slow.")
@@ -21,7 +21,7 @@ from doyen.node.registry import election_names
 )
 @json_flag
 def command(group_size: int, election: str | None, as_json: bool) -> None:
-    kinds = [election] if election else ["le-s", "hybrid", "spanning", "pole"]
+    kinds = [election] if election else ["le-s", "hybrid", "spanning", "pole", *further("election")]
     found: list[dict[str, Any]] = []
     for preset in get_args(Network):
         for name in kinds:

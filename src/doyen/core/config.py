@@ -200,7 +200,9 @@ def load(
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
-            raise ConfigError(f"{_before(spot)}has no field {key!r}: {_instead_of(str(key), known or options(kind))}")
+            raise ConfigError(
+                f"{_before(spot)}has no field {key!r}: {_instead_of(str(key), hints, known or options(kind))}"
+            )
         here, hint, item = (*path, key), hints[key], table_item(hints[key])
         if is_table(hint):
             values[key] = load(hint, value, where, here, flags=flags)
@@ -226,7 +228,7 @@ def load(
         raise ConfigError(f"{_before(spot)}{missing} is missing: {field_docs(kind).get(missing, 'give one')}") from None
 
 
-def _instead_of(key: str, known: Sequence[Option]) -> str:
+def _instead_of(key: str, own: Iterable[str], known: Sequence[Option]) -> str:
     """Guess what `key` was meant to be: a field of a table below, one that is spelt much alike, or any."""
     name = key.replace("-", "_")
     below = [
@@ -234,7 +236,7 @@ def _instead_of(key: str, known: Sequence[Option]) -> str:
     ]
     if below:
         return "it is " + " or ".join(f"{path[-1]} of [{'.'.join(path[:-1])}]" for path in below)
-    fields = list(dict.fromkeys(option.path[0] for option in known))
+    fields = list(dict.fromkeys([*(option.path[0] for option in known), *own]))
     near = nearest(name, fields)
     return f"do you mean {near}?" if near else f"one of {', '.join(fields)}"
 

@@ -19,22 +19,32 @@ from doyen.sim.scenario.defaults import completed
 from doyen.sim.scenario.schema import Scenario
 
 LINE_MAX = 1 << 20
+FILE_MAX = 1 << 24  # Bytes: a graph of all links is long.
 
 
 def read_tables(path: Path) -> dict[str, Any]:
     """Return a file's tables, not yet checked."""
+    where = _where(path)
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        with path.open("rb") as file:
+            data = file.read(FILE_MAX + 1)
+        if len(data) > FILE_MAX:
+            raise ConfigError(f"{where}: more than {FILE_MAX >> 20} MiB: this is no scenario")
+        return tomllib.loads(data.decode())
     except OSError as error:
-        raise ConfigError(f"scenario {path}: {error.strerror or error}") from None
+        raise ConfigError(f"{where}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"scenario {path}: not text in UTF-8 (byte {error.start})") from None
+        raise ConfigError(f"{where}: not text in UTF-8 (byte {error.start})") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"scenario {path}: not TOML: {error}") from None
+        raise ConfigError(f"{where}: not TOML: {error}") from None
+
+
+def _where(path: Path) -> str:
+    return f"scenario {path}" if str(path).isprintable() else f"scenario {str(path)!r}"
 
 
 def read_file(path: Path) -> Scenario:
-    where = f"scenario {path}"
+    where = _where(path)
     return load(Scenario, completed(read_tables(path), where), where)
 
 
