@@ -71,6 +71,7 @@ class Port:
         "persist",
         "send",
         "set_timer",
+        "waits_for_disk",
     )
 
     send: Callable[[NodeId | Address, Any], None]
@@ -95,6 +96,7 @@ class Port:
         self.send, self.multicast, self.set_timer = self.host.world.verbs(self)
         self.emit = self._emit
         self.persist = self._close
+        self.waits_for_disk = False
 
     def _emit(self, fact: Any) -> None:
         host = self.host
@@ -116,20 +118,17 @@ class Port:
         self.multicast = lambda message: hold(lambda: self.multicast(message))
         self.emit = self._emit_urgent
         self.persist = lambda record: hold(lambda: self.persist(record))
+        self.waits_for_disk = True
 
     def durable(self, now: Instant) -> None:
         """The world's word that the last `persist` reached the disk: what was held leaves, in order."""
-        if self.persist == self._close:
+        if not self.waits_for_disk:
             raise LocalProtocolError(f"channel {self.channel!r} was not waiting for its disk")
         held = self._held
         self._open()
         for release in held:
             release()  # Another `persist` among them closes the port again, and holds the rest.
         self.host.settle(now)
-
-    @property
-    def waits_for_disk(self) -> bool:
-        return self.persist != self._close
 
     def silence(self) -> None:
         """Nothing comes in, nothing leaves: the node is dead, whatever its machine goes on to say."""
@@ -187,7 +186,7 @@ class Host:
     @property
     def is_writing(self) -> bool:
         """Whether anything that a machine said still waits for a disk."""
-        return any(port.persist != port._close for port in self.ports.values())
+        return any(port.waits_for_disk for port in self.ports.values())
 
     # Inputs.
 
