@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doyen.cli import main
@@ -320,6 +320,7 @@ event_fields = st.fixed_dictionaries(
 
 
 @settings(max_examples=400, deadline=None)
+@example([{"do": "join", "at": "0s", "who": [""]}])
 @given(st.lists(event_fields, max_size=3))
 def test_any_event_is_taken_and_runs_or_is_refused_by_name(events: list[dict[str, Any]]) -> None:
     try:

@@ -206,7 +206,10 @@ class Scenario(Config, frozen=True, kw_only=True):
                     if name in known:
                         raise ConfigError(f"{name!r} is there already: give a new name", field=f"{field}.who")
                     if isinstance(name, str):
-                        node_id(name)
+                        try:
+                            node_id(name)
+                        except ConfigError as error:
+                            raise ConfigError(str(error), field=f"{field}.who") from None
                 known |= set(new) | {count + i for i in range(len(new))}
                 count += len(new)
         if self.churn.random.up_min > self.group.nodes:
