@@ -365,7 +365,7 @@ class Node:
             if self.config.eligible and self._scores is not None and self._scores.told is not None:
                 self.agent.give_score(reign.channel, 0, shortest(self._scores.told))
         elif kind is not None and find_election(kind) is not self.agent.stack.reigns[name].kind:
-            is_now = self.agent.stack.reigns[name].kind.name
+            is_now = self.agent.stack.reigns[name].kind.title
             raise LocalProtocolError(f"the election {name!r} is {is_now} here, not {kind}")
         return self._campaigns[name]
 

@@ -144,7 +144,7 @@ class _Runner:
                 risk += (
                     ", or wherever else it is started: without --seed, --seeds-file or --multicast nobody is looked for"
                 )
-            text = f"--election {self.config.election}: {risk}. promise: {promise.in_short}"
+            text = f"the election {self.kind.title}: {risk}. promise: {promise.in_short}"
             self._say("note", text, strong=False, promise=promise.sort)
 
     def _say(self, what: str, text: str, **fields: Any) -> None:
