@@ -45,6 +45,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     seeds_file: Annotated[str, Doc("A file of further seeds, one a line; read again when it changes.")] = ""
     http: Annotated[str, Doc("Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.")] = ""
     http_token: Annotated[str, Doc("Wanted of every HTTP request; needed where http is not on loopback.")] = ""
+    http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("Record all that comes in to this file, for `doyen replay`.")] = ""
     record_max: Annotated[int, Doc("Bytes that the recording takes at most, in two segments.")] = 16777216
     link: Annotated[bool, Doc("Hold an idle TCP connection to the leader, so that its death is known at once.")] = True
