@@ -54,8 +54,9 @@ class Agent:
         listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
+        occasion: str | None = None,
     ) -> None:
-        self.config = config
+        self.config, self._occasion = config, occasion
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
@@ -109,6 +110,8 @@ class Agent:
             )
             if recorder is not None:
                 recorder.begin(lambda: self.stack.view)
+            if self._occasion is not None:
+                self._add_occasions(self._occasion)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
@@ -120,6 +123,10 @@ class Agent:
         except BaseException:
             driver.close()
             raise
+
+    def _add_occasions(self, key: str) -> None:
+        epoch = time.time_ns() - self.driver.clock()
+        grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
 
     async def _own_address(self) -> Address:
         """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
