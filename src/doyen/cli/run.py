@@ -13,10 +13,16 @@ from doyen.cli.resident import Resident
 from doyen.core.clock import Duration
 from doyen.errors import ConfigError
 
+EXAMPLES = {
+    "doyen run --group reports -- ./nightly.sh": "on one machine",
+    "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
+}
+
 
 @click.command(
     "run",
     cls=NodeCommand,
+    examples=EXAMPLES,
     help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.",
 )
 @click.argument("words", metavar="-- COMMAND [ARG…]", nargs=-1, required=True)
@@ -24,11 +30,13 @@ from doyen.errors import ConfigError
     "--grace",
     type=DurationText(as_seconds=False),
     default="10s",
-    show_default=True,
-    help="From SIGTERM to SIGKILL; never beyond the end of a lease.",
+    help="The time from SIGTERM to SIGKILL [10s].",
 )
 @click.option(
-    "--wait", type=DurationText(as_seconds=True), default=None, help="Give up if not elected in time (exit 75)."
+    "--wait",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End with exit code 75 if not elected within this time.",
 )
 @click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
 def command(
