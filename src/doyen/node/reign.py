@@ -41,7 +41,8 @@ class Reign:
         self.machine: Election | None = None
         self.term: Term | None = None  # Whom this node names.
         self.mine: Term | None = None
-        self.since: Instant = 0  # When that came to be, on this node's clock.
+        self.since: Instant = 0  # When that came to be, on this node's clock,
+        self.since_wall = 0.0  # and on the clock that people read.
         self.term_max = 0  # The greatest number seen.
         self.change_count = 0  # How often another leader was named than the last.
         self.lost_because = ""
@@ -102,7 +103,7 @@ class Reign:
     def _on_elected(self, term: Term, now: Instant) -> None:
         self.term_max = max(self.term_max, term.number)
         if self.leader != term.leader:
-            self.since = now
+            self.since, self.since_wall = now, self._wall()
         if self._lost_at is not None:
             self.takeovers.observe(now - self._lost_at)
             self._lost_at = None
