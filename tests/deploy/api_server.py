@@ -11,23 +11,24 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 TOKEN, PATH = "account-token", "/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices/reports-leader"
-FILE = Path(sys.argv[2])
 
 
 class Handler(BaseHTTPRequestHandler):
+    file: Path
+
     def do_GET(self) -> None:
-        self._answer(json.loads(FILE.read_text()))
+        self._answer(json.loads(self.file.read_text()))
 
     def do_PUT(self) -> None:
         given = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        held = json.loads(FILE.read_text())
+        held = json.loads(self.file.read_text())
         if given["metadata"].get("resourceVersion") != held["metadata"]["resourceVersion"]:
             self.send_error(409)
             return
         given["metadata"]["resourceVersion"] = str(int(held["metadata"]["resourceVersion"]) + 1)
-        beside = FILE.with_suffix(".new")
+        beside = self.file.with_suffix(".new")
         beside.write_text(json.dumps(given))
-        os.replace(beside, FILE)
+        os.replace(beside, self.file)
         self._answer(given)
 
     def _answer(self, value: object) -> None:
@@ -46,4 +47,5 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    Handler.file = Path(sys.argv[2])
     HTTPServer((sys.argv[1], 6443), Handler).serve_forever()
