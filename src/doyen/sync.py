@@ -23,6 +23,7 @@ from doyen.errors import LocalProtocolError
 from doyen.node import campaign as _campaign
 from doyen.node import node as _node
 from doyen.node.events import Event as Event
+from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
 from doyen.node.explain import Explanation
 from doyen.node.registry import ElectionName
@@ -31,7 +32,7 @@ from doyen.node.sigterm import forget, leave_on_sigterm
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Campaign", "Event", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
+__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
 
 SIGTERM_PATIENCE_S: Final = 8.0  # What the interrupted thread holds may be what leaving waits for.
 
@@ -184,8 +185,10 @@ class Campaign:
     def term(self) -> TermId | None:
         return self._campaign.term
 
-    def leader(self) -> str | None:
-        return self._campaign.leader()
+    @property
+    def leader(self) -> LeaderInfo | None:
+        """The leader that this node names, or None."""
+        return self._campaign.leader
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
         """Wait until this node is elected, or raise `TimeoutError`."""

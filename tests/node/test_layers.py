@@ -110,7 +110,10 @@ def test_a_variable_that_means_nothing_is_named_with_what_will_have_been_meant()
         ({"election": "none"}, "leaves nothing to do"),
         ({"elections": ("x", "x")}, "must have names that differ"),
         ({"elections": ("x=magic",)}, "elections 'magic' is not installed"),
-        ({"elections": ("x=hybrid",), "membership": "none", "election": "le-s"}, "cannot carry the election hybrid"),
+        (
+            {"elections": ("x=hybrid",), "membership": "none", "election": "le-s"},
+            "cannot carry the election gossip (hybrid)",
+        ),
     ],
 )
 def test_combinations_without_sense_say_why(fields: dict[str, Any], said: str) -> None:

@@ -29,11 +29,15 @@ async def main() -> None:
         async with node.lead(timeout="3s") as term:
             print(term.number + 1)
         print([member.name for member in node.members()])
+        if node.leader is not None:
+            print(node.leader.name.upper(), (node.leader.address or "").upper(), node.leader.meta["url"].upper())
+            print(node.leader.since + 1.0, node.leader.term + 1)
 
 
 with doyen.sync.join("g", election="pole", voters=["a"], volatile=True) as node:
     with node.lead(timeout=3) as term:
         term.check()
+    leader: doyen.LeaderInfo | None = node.leader
 """
 
 BAD = {
@@ -45,6 +49,7 @@ BAD = {
     "an argument that is not there": 'doyen.join("g", sedes=["a"])',
     "an argument of the wrong type": 'doyen.join("g", group_size="ten")',
     "a preset that is not there": 'doyen.join("g", preset="moon")',
+    "a leader that may be nobody": 'doyen.sync.join("g").leader.name',
     "one of threads": 'doyen.sync.join("g", election="hybird")',
 }
 

@@ -12,7 +12,7 @@ from doyen.cli.options import how
 from doyen.core.config import Option
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure, misspelt, node_options, variable_name
-from doyen.node.registry import ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
+from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
 
 REPEATED: Final = ("seeds", "elections", "meta", "hops", "attributes", "measures")  # Flags that may be given again.
 
@@ -76,11 +76,24 @@ class _KindName(click.Choice):  # type: ignore[type-arg, unused-ignore]
         return super().convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return "NAME"
+
+    def all_choices(self) -> tuple[str, ...]:
         self._search()
-        return super().get_metavar(param, ctx)
+        return tuple(self.choices)
 
     def _search(self) -> None:
         self.choices = tuple(self._names(False))
+
+
+class _KindFlag(click.Option):
+    """A flag whose help lists the names that it takes: beside the flag they would make a line too long to read."""
+
+    type: _KindName
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return record and (record[0], f"{record[1]} One of {', '.join(self.type.all_choices())}.")
 
 
 def chosen_node(
@@ -95,7 +108,7 @@ def chosen_node(
 
 
 _NAMES: Final[dict[tuple[str, ...], Callable[[bool], list[str]]]] = {
-    ("election",): lambda ours: [*(ELECTIONS if ours else election_names()), "none"],
+    ("election",): lambda ours: [*ALIASES, *(ELECTIONS if ours else election_names()), "none"],
     ("membership",): lambda ours: ["auto", "none", *(MEMBERSHIPS if ours else membership_names())],
 }
 
@@ -106,7 +119,7 @@ def _flag(option: Option) -> click.Option:
     if option.name in REPEATED:
         settings |= {"multiple": True, "type": str, "default": ()}
     if option.path in _NAMES:
-        settings["type"] = _KindName(_NAMES[option.path])
+        return _KindFlag([flag, _key(option)], **settings | {"type": _KindName(_NAMES[option.path])})
     if option.type is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     names = [flag, "--score"] if option.name == "standing" else [flag]

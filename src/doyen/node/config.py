@@ -45,6 +45,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     seeds_file: Annotated[str, Doc("A file of further seeds, one a line; read again when it changes.")] = ""
     http: Annotated[str, Doc("Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.")] = ""
     http_token: Annotated[str, Doc("Wanted of every HTTP request; needed where http is not on loopback.")] = ""
+    http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("Record all that comes in to this file, for `doyen replay`.")] = ""
     record_max: Annotated[int, Doc("Bytes that the recording takes at most, in two segments.")] = 16777216
     link: Annotated[bool, Doc("Hold an idle TCP connection to the leader, so that its death is known at once.")] = True
@@ -111,16 +112,16 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Raise `ConfigError` where this node lacks what the election needs."""
         needs, given = kind.needs, "none" if membership is None else membership.name
         if (needs.members and membership is None) or (needs.only and given not in needs.only):
-            raise ConfigError(f"{given} cannot carry the election {kind.name}: {needs.why}", field="membership")
+            raise ConfigError(f"{given} cannot carry the election {kind.title}: {needs.why}", field="membership")
         if needs.voters and not self.voters:
             raise ConfigError(
-                f"must name all members that vote: the election {kind.name} counts a majority of them, so it must "
+                f"must name all members that vote: the election {kind.title} counts a majority of them, so it must "
                 "know them",
                 field="voters",
             )
         if needs.disk and not (self.state or self.volatile):
             raise ConfigError(
-                f"must name a directory: the election {kind.name} promises on the disk, or a restarted voter could "
+                f"must name a directory: the election {kind.title} promises on the disk, or a restarted voter could "
                 "vote twice",
                 field="state",
             )
@@ -130,7 +131,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         if not self.eligible and (by_oracle or not kind.heeds_eligible):
             by = f"the oracle {self.oracle}" if by_oracle else "names alone"
             raise ConfigError(
-                f"cannot be false: the election {kind.name} goes by {by}, and would elect it all the same",
+                f"cannot be false: the election {kind.title} goes by {by}, and would elect it all the same",
                 field="eligible",
             )
         kind.check(self.table(kind.table))

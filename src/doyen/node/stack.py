@@ -30,6 +30,7 @@ from doyen.core.view import Member, MembershipView, ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
 from doyen.node.config import NodeConfig, hops_of, meta_of
+from doyen.node.events import LeaderInfo
 from doyen.node.reign import Reign
 
 MEMBERSHIP: Final = "membership"
@@ -91,6 +92,24 @@ class Stack:
             if reign.term is not None and reign.term.leader not in names:
                 names[reign.term.leader] = Member(node=reign.term.leader)
         return sorted(names.values(), key=lambda member: member.node)
+
+    def leader_info(self, reign: Reign) -> LeaderInfo | None:
+        """Return whom that election names, and what is known of it here."""
+        term, since = reign.term, reign.since_wall
+        if term is None:
+            return None
+        site, name = self.site, term.leader
+        member = None if self.view is None else self.view.members.get(name)
+        address = site.address if name == site.node else None if member is None else member.address
+        note = self.note(name)
+        own = meta_of(self.config.meta) if name == site.node else {}
+        return LeaderInfo(
+            name=name,
+            address=None if address is None else str(address),
+            meta=own if note is None else note.words,
+            term=term.number,
+            since=since,
+        )
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""
