@@ -107,7 +107,7 @@ def main() -> int:
     config = ROOT / "build" / "mkdocs.yml"  # JSON is YAML.
     paths = {"docs_dir": "docs", "site_dir": "site"}
     config.write_text(json.dumps({"INHERIT": "../mkdocs.yml", **paths, "nav": navigation(pages)}, indent=1))
-    act = ["serve"] if "--serve" in sys.argv[1:] else ["build", "--strict", "--quiet"]
+    act = ["serve"] if "--serve" in sys.argv[1:] else ["build", "--strict"]  # Not --quiet: it would not count warnings.
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run([sys.executable, "-m", "mkdocs", *act, "--config-file", str(config)], env=env, check=False)
     return done.returncode
