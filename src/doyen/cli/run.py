@@ -30,6 +30,7 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(str(error), param, ctx)
         return value
 
+
 EXAMPLES = {
     "doyen run --group reports -- ./nightly.sh": "on one machine",
     "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
