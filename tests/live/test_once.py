@@ -93,7 +93,9 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, dict[str, dict[str, An
 
 
 def test_of_three_one_runs_it_and_all_end_with_0_and_remember(runners: Runners) -> None:
-    processes = {name: runners.start(name, "--once", "monday") for name in ("ant", "bee", "cat")}
+    record = [f"--record={runners.place}/flight"]
+    flags = {"ant": record, "bee": [], "cat": []}
+    processes = {name: runners.start(name, "--once", "monday", *flags[name]) for name in flags}
     until(lambda: len(runners.members()) == 3 and len(runners.began()) == 1)
     runners.go()
     codes, said = {}, {}
@@ -109,6 +111,8 @@ def test_of_three_one_runs_it_and_all_end_with_0_and_remember(runners: Runners) 
     assert "at least once" in said[runner]["once"]["text"]
     assert "nobody who remembers is up" in said[runner]["once"]["text"]
     assert said[runner]["once"]["state"] == str(runners.place / f"state-{runner}" / "doyen" / "once-once")
+    replayed = subprocess.run([*DOYEN, "replay", f"{runners.place}/flight"], capture_output=True, text=True)
+    assert replayed.returncode == 0 and "the same" in replayed.stdout and "command" in replayed.stdout
     # One that was told remembers, when it starts again and nobody else is there; another occasion is another matter.
     late = runners.start(others[0], "--once", "monday", seeds=False)
     other_day = runners.start(others[1], "--once", "tuesday", "--remember", "1s", seeds=False)

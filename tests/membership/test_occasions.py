@@ -7,6 +7,7 @@ import pytest
 
 from doyen.core import Emit, Member, NodeId, Persist, Send, SetTimer, ViewChanged
 from doyen.core.clock import Instant, ms, seconds
+from doyen.core.commands import Conclude, Inquire, Kept, Recall
 from doyen.core.host import Host
 from doyen.core.ids import Incarnation
 from doyen.core.view import Status, ViewEditor
@@ -14,18 +15,14 @@ from doyen.errors import ConfigError
 from doyen.membership.occasions import (
     KEY_BYTES_MAX,
     OCCASIONS_MAX,
-    Conclude,
     Done,
-    Inquire,
     Inquired,
-    Kept,
     Memory,
     Noted,
     OccasionDone,
     Occasions,
     OccasionsConfig,
     Question,
-    Recall,
     RetryIsDue,
     Told,
     Undone,

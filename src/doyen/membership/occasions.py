@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, ms, seconds
-from doyen.core.commands import Command
+from doyen.core.commands import Conclude, Inquire, Kept, Recall
 from doyen.core.config import Config, Doc, Period
 from doyen.core.effects import Out
 from doyen.core.ids import Incarnation, Name, NodeId
@@ -80,36 +80,11 @@ class RetryIsDue(Struct, frozen=True, gc=False):
     """Members that have not answered get another copy, unless patience is over."""
 
 
-# ── Commands and facts ──────────────────────────────────────────────────────────────────────────────────────
-
-
-class Kept(Struct, frozen=True, array_like=True):
-    """An occasion that was done, as it is kept: until when, by this member's own wall clock."""
-
-    key: Key
-    by: Name
-    at: Nanoseconds
-    until: Nanoseconds
+# ── Record and facts ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Memory(Struct, frozen=True):
     """The record on the disk."""
-
-    done: tuple[Kept, ...]
-
-
-class Inquire(Command, frozen=True):
-    """Ask every member that is present, now, whether the occasion was done."""
-
-
-class Conclude(Command, frozen=True):
-    """Keep that this member has done the occasion, and notify all the others."""
-
-    remember: Duration
-
-
-class Recall(Command, frozen=True):
-    """Remember, too, what other members kept on this machine's disk."""
 
     done: tuple[Kept, ...]
 

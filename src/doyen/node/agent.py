@@ -110,13 +110,13 @@ class Agent:
             )
             if recorder is not None:
                 recorder.begin(lambda: self.stack.view)
-            if self._occasion is not None:
-                self._add_occasions(self._occasion)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
                 self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._occasion is not None:  # Nothing was received yet: starting does not pause.
+                self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder)

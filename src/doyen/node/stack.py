@@ -232,6 +232,8 @@ class Stack:
             OCCASIONS,
             lambda port: Occasions(site.node, key, OccasionsConfig(), port, epoch=epoch, restored=restored),
         )
+        if self.view is not None:
+            site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)
 
     def _scorer(self) -> Any:
         """Return one of [POLE]'s oracles, or None; those that compare round trips have them measured between voters."""

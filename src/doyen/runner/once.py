@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
-from doyen.core.commands import Command
+from doyen.core.commands import Command, Conclude, Inquire, Kept, Recall
 from doyen.errors import TransportError
-from doyen.membership.occasions import Conclude, Inquire, Inquired, Kept, Memory, OccasionDone, Recall, Told
+from doyen.membership.occasions import Inquired, Memory, OccasionDone, Told
 from doyen.net.storage import look_at
 from doyen.node.config import NodeConfig
 from doyen.node.node import Node
