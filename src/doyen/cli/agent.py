@@ -10,7 +10,7 @@ from doyen.errors import ConfigError
 
 EXAMPLES = {
     "doyen agent --group orders": "three terminals, one leader",
-    "doyen agent --group orders --seed host-a": "across hosts: any one member is enough",
+    "doyen agent --group orders --seed host-a": "across hosts",
 }
 
 

@@ -25,7 +25,7 @@ class AnnounceConfig(Config, frozen=True, kw_only=True):
         Timeout, Doc("How long a leader may be silent (T_L). Too short: losses look like a departure.")
     ] = seconds(3)
     suppress_interval: Annotated[
-        Pause, Doc("Each claims the lead after a random part of this (T_S). 0: all at once (LE-A).")
+        Pause, Doc("Each claims the lead after a random part of this (T_S). With 0 all do so at once (LE-A).")
     ] = ms(500)
     leader_is: Annotated[LeaderIs, Doc("Whether the best process leads, or the one that woke up earliest (LE-M).")] = (
         "best"

@@ -26,7 +26,7 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
         Variant, Doc("Optimistic names a leader early, preferred avoids unhealthy members, hybrid does both.")
     ] = "hybrid"
     missing_max: Annotated[
-        Bound | Auto, Doc("How many members a list may lack (c). Too low: a wrong leader. auto: estimated.")
+        Bound | Auto, Doc("How many members a list may lack (c). Too low: a wrong leader. With auto it is estimated.")
     ] = "auto"
     failure_max: Annotated[
         Bound, Doc("How many listed members may be dead (f). Too low: slow elections; each costs 2 messages.")

@@ -24,7 +24,7 @@ class SwimConfig(Config, frozen=True, kw_only=True):
         Period, Doc("How long the answer to a probe is waited for. Below a round trip helpers are asked.")
     ] = ms(300)
     helper_count: Annotated[
-        Few, Doc("How many members are asked to probe a silent one (k). 0: each loss is a suspicion.")
+        Few, Doc("How many members are asked to probe a silent one (k). With 0 each loss is a suspicion.")
     ] = 3
     repeat_mult: Annotated[
         Factor, Doc("An update is repeated this times ⌈ln(N+1)⌉ (λ). Too low: some members miss it.")
