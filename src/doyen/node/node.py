@@ -247,6 +247,7 @@ class Node:
 
         def begin() -> None:
             self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())  # `SystemExit` is meant.
 
         if not self._loop.is_running():
             left()
