@@ -1,5 +1,6 @@
 """The configuration of a node: one Struct for Python, TOML, the environment and flags."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta
@@ -37,7 +38,8 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     )
     group_size: Annotated[GroupSize, Doc("How many members are expected. It shapes timers, and nothing else.")] = 10
     bind: Annotated[
-        str, Doc("Where to listen, host:port (0: any free); by default loopback, or port 7600 where there are seeds.")
+        str,
+        Doc("Where to listen, host:port (0: any free); by default loopback, or everywhere if others are elsewhere."),
     ] = ""
     advertise: Annotated[str, Doc("Where others reach this process, host:port; by default where it listens.")] = ""
     multicast: Annotated[str, Doc("The group's multicast address, as host:port.")] = ""
@@ -229,14 +231,20 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Whether this node looks for others; if not, it is alone unless others have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
-    def bind_address(self) -> Address:
-        """Return the address given; else loopback, or every interface at the usual port if seeds are elsewhere."""
+    def bind_address(self, listed: Sequence[Address] = ()) -> Address:
+        """Return the address given; else loopback, or every interface if others are elsewhere.
+
+        `listed` are the seeds that the seeds file names now.  The port is the usual one where others must know it.
+        """
         if self.bind:
             return parse_address(self.bind)
-        seeds = self.seed_addresses()
-        if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
+        seeds = (*self.seed_addresses(), *listed)
+        if not seeds and self.multicast and not self.seeds_file:
+            return Address("::" if ":" in parse_address(self.multicast).host else "0.0.0.0", 0)
+        here = all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds)
+        if here and (seeds or not self.seeds_file):
             return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
-        return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+        return Address("::" if seeds and ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
 
 
 def _check_address(field: str, text: str) -> None:
