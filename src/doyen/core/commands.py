@@ -38,3 +38,11 @@ class ChangeNote(Command, frozen=True):
     score: int | float | None = None
     eligible: bool | None = None
     words: dict[str, str] | None = None
+
+
+class DescribeLeader(Command, frozen=True):
+    """Say this of this node to all members while it leads; what is not given stays."""
+
+    since: float | None = None  # The wall clock when it was elected, in seconds.
+    words: dict[str, str] | None = None
+    version: int = 0  # Of the words.
