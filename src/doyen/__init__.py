@@ -6,7 +6,7 @@ Names load when they are used: `import doyen` alone costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from doyen import sync as sync

@@ -365,7 +365,7 @@ def test_sigterm_makes_it_leave_in_order_and_ends_the_process(how: str) -> None:
         ({"election": "democracy"}, "election 'democracy' is not installed: one of"),
         ({"election": "pole"}, "voters must name all members"),
         ({"election": "pole", "voters": ["a"]}, "state must name a directory"),
-        ({"membership": "none"}, "membership none cannot carry the election hybrid"),
+        ({"membership": "none"}, "membership none cannot carry the election gossip (hybrid)"),
         ({"colour": "blue"}, "there is no field 'colour'"),
         ({"election": doyen.Hybrid(response_timeout="soon")}, "'soon' is not a duration"),
         ({"meta": {"k": "v" * 600}}, "meta has"),

@@ -253,6 +253,11 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         if closed:
             raise TransportError(f"cannot see whether a {what} runs here: {closed} is another user's; ask as that user")
         looked = ", ".join(map(str, places))
+        from doyen.node.others import advice_about_others  # Only for those who ask in vain.
+
+        others = advice_about_others(group and _safe(group), name and _safe(name))
+        if others:
+            raise TransportError(f"no {what} is in {looked}, but {others}")
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )
