@@ -61,8 +61,8 @@ LAYERS = {
         typing="doyen.net",
     ),
     "doyen.runner": Layer(
-        "doyen.core doyen.node",
-        "asyncio ctypes msgspec os pathlib select signal sys time",
+        "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
+        "asyncio ctypes fcntl msgspec os pathlib select signal socket sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
@@ -72,7 +72,7 @@ LAYERS = {
         "files",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.errors doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
         "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",

@@ -25,6 +25,7 @@ COMMANDS = {
     "join": "A running node learns of further members.",
     "doctor": "What is wrong here, and what to do about it.",
     "presets": "Timers for kinds of networks, and what they cost in the worst case.",
+    "config": "A node's configuration file: an example, or a check.",
     "keys": "Keys of a group: make, list, add, use, remove.",
     "state": "What a node keeps over restarts; retire an identity whose promises are lost.",
     "replay": "Run a flight recording again: the same, or where it differs.",

@@ -133,8 +133,9 @@ class Node:
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
         control: bool = True,
+        occasion: str | None = None,
     ) -> None:
-        self.config, self._with_control = config, control
+        self.config, self._with_control, self._occasion = config, control, occasion
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._scores: Scorekeeper | None = None
         if score is not None:
@@ -158,7 +159,7 @@ class Node:
         if self._agent is not None:
             raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure)
+        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion)
         agent.listeners += self.listeners
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask

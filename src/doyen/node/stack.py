@@ -38,6 +38,7 @@ NOTES: Final = "notes"
 ORACLE: Final = "oracle"
 LINKS: Final = "links"
 ELECTION: Final = "election"
+OCCASIONS: Final = "occasions"
 
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
 UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
@@ -220,6 +221,19 @@ class Stack:
             for peer in sorted(links.links) if links is not None else ():
                 self.site.tell(LinkChanged(peer, True), channel=channel)
         return reign
+
+    def add_occasions(self, key: str, epoch: int) -> None:
+        """Keep which occasions were done; `key` is the one that this node is here for (`doyen run --once`)."""
+        from doyen.membership.occasions import Memory, Occasions, OccasionsConfig  # Few nodes have one.
+
+        site = self.site
+        restored = site.restored(OCCASIONS, Memory)
+        self._add(
+            OCCASIONS,
+            lambda port: Occasions(site.node, key, OccasionsConfig(), port, epoch=epoch, restored=restored),
+        )
+        if self.view is not None:
+            site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)
 
     def _scorer(self) -> Any:
         """Return one of [POLE]'s oracles, or None; those that compare round trips have them measured between voters."""
