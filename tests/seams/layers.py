@@ -87,6 +87,12 @@ LAYERS = {
     ),
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
+    # Drop-ins for other packages; nothing of doyen imports them.
+    "doyen.contrib": Layer(
+        "doyen doyen.errors doyen.node",
+        "apscheduler argparse asyncio celery django logging os starlette sys threading",
+        "environment",
+    ),
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
