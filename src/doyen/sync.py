@@ -24,6 +24,7 @@ from doyen.errors import LocalProtocolError
 from doyen.node import campaign as _campaign
 from doyen.node import node as _node
 from doyen.node.events import Event as Event
+from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
 from doyen.node.explain import Explanation
 from doyen.node.registry import ElectionName
@@ -32,7 +33,7 @@ from doyen.node.sigterm import forget, unwind_on_sigterm
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Campaign", "Event", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
+__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
 
 EXIT_PATIENCE_S: Final = 8.0  # How long a node may take to leave when the interpreter ends.
 
@@ -185,8 +186,10 @@ class Campaign:
     def term(self) -> TermId | None:
         return self._campaign.term
 
-    def leader(self) -> str | None:
-        return self._campaign.leader()
+    @property
+    def leader(self) -> LeaderInfo | None:
+        """The leader that this node names, or None."""
+        return self._campaign.leader
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
         """Wait until this node is elected, or raise `TimeoutError`."""

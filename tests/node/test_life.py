@@ -386,7 +386,7 @@ def test_a_part_of_a_body_may_resign() -> None:
                 async with node.lead(timeout=5), asyncio.TaskGroup() as group:
                     group.create_task(node.resign(cooldown="10s"))
                     await asyncio.sleep(60)
-            while node.leader() is not None:
+            while node.leader is not None:
                 await asyncio.sleep(0.005)
             assert not node.is_leader
 

@@ -31,9 +31,16 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return value
 
 
+EXAMPLES = {
+    "doyen run --group reports -- ./nightly.sh": "on one machine",
+    "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
+}
+
+
 @click.command(
     "run",
     cls=NodeCommand,
+    examples=EXAMPLES,
     help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.",
 )
 @click.argument("words", metavar="-- COMMAND [ARG…]", nargs=-1, required=True)
@@ -41,11 +48,13 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     "--grace",
     type=DurationText(as_seconds=False),
     default="10s",
-    show_default=True,
-    help="From SIGTERM to SIGKILL; never beyond the end of a lease.",
+    help="The time from SIGTERM to SIGKILL [10s].",
 )
 @click.option(
-    "--wait", type=DurationText(as_seconds=True), default=None, help="Give up if not elected in time (exit 75)."
+    "--wait",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End with exit code 75 if not elected within this time.",
 )
 @click.option(
     "--once",

@@ -88,15 +88,17 @@ class _Runner:
             if self.occasion is not None and self.occasion.done.done():
                 return self._done_elsewhere(None)
             began = time.monotonic()
-            leader = campaign.leader()
             if not campaign.is_leader:
-                term_text = f" (term {campaign.term.number})" if campaign.term else ""
-                self._say("waiting", f"{leader} leads{term_text}" if leader else "nobody leads yet", leader=leader)
+                named = campaign.term
+                text = "nobody leads yet" if named is None else f"{named.leader} leads (term {named.number})"
+                self._say("waiting", text, leader=None if named is None else named.leader)
             try:
                 async with asyncio.timeout(self.wait_s):
                     term = await self._won(campaign)
             except TimeoutError:
-                self._say("gave up", f"not elected within {self.wait_s:g} s: {campaign.leader() or 'nobody'} leads")
+                named = campaign.term
+                who = "nobody" if named is None else named.leader
+                self._say("gave up", f"not elected within {self.wait_s:g} s: {who} leads")
                 return 75
             if term is None or not await self._undone():
                 return self._done_elsewhere(term)
@@ -235,7 +237,7 @@ class _Runner:
                 risk += (
                     ", or wherever else it is started: without --seed, --seeds-file or --multicast nobody is looked for"
                 )
-            text = f"--election {self.config.election}: {risk}. promise: {promise.in_short}"
+            text = f"the election {self.kind.title}: {risk}. promise: {promise.in_short}"
             self._say("note", text, strong=False, promise=promise.sort)
 
     def _say(self, what: str, text: str, **fields: Any) -> None:
