@@ -56,7 +56,8 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys threading time urllib",
+        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "threading time urllib",
         "clock files",
         typing="doyen.net",
     ),

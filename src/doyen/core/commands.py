@@ -40,6 +40,14 @@ class ChangeNote(Command, frozen=True):
     words: dict[str, str] | None = None
 
 
+class DescribeLeader(Command, frozen=True):
+    """Say this of this node to all members while it leads; what is not given stays."""
+
+    since: float | None = None  # The wall clock when it was elected, in seconds.
+    words: dict[str, str] | None = None
+    version: int = 0  # Of the words.
+
+
 # To a machine that remembers occasions (`membership/occasions.py`).
 
 

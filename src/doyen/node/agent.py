@@ -22,6 +22,7 @@ from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
@@ -106,6 +107,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             if recorder is not None:
@@ -208,6 +210,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -240,6 +244,14 @@ class Agent:
             address=None if member.address is None else str(member.address),
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
+
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
 
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):

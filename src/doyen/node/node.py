@@ -247,6 +247,7 @@ class Node:
 
         def begin() -> None:
             self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())  # `SystemExit` is meant.
 
         if not self._loop.is_running():
             left()
@@ -336,9 +337,8 @@ class Node:
     async def tell(self, meta: Mapping[str, str]) -> None:
         """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
         check_words(meta)
-        if NOTES not in self.agent.stack.machines:
-            raise LocalProtocolError("no membership carries it: join with membership='swim'")
-        self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
+        self.check_running()
+        self.agent.stack.describe(dict(meta))
 
     def events(self) -> AsyncGenerator[Event, None]:
         """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
