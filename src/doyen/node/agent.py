@@ -22,6 +22,7 @@ from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
@@ -54,8 +55,9 @@ class Agent:
         listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
+        occasion: str | None = None,
     ) -> None:
-        self.config = config
+        self.config, self._occasion = config, occasion
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
@@ -105,6 +107,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             if recorder is not None:
@@ -114,12 +117,18 @@ class Agent:
 
                 self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._occasion is not None:  # Nothing was received yet: starting does not pause.
+                self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
         except BaseException:
             driver.close()
             raise
+
+    def _add_occasions(self, key: str) -> None:
+        epoch = time.time_ns() - self.driver.clock()
+        grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
 
     async def _own_address(self) -> Address:
         """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
@@ -201,6 +210,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -233,6 +244,14 @@ class Agent:
             address=None if member.address is None else str(member.address),
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
+
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
 
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):
