@@ -26,7 +26,7 @@ COMMANDS = {
     "doctor": "What is wrong here, and what to do about it.",
     "presets": "Timers for kinds of networks, and what they cost in the worst case.",
     "config": "A node's configuration file: an example, or a check.",
-    "keys": "Keys of a group: make, list, add, use, remove.",
+    "keys": "Keys of a group: make, list, rotate.",
     "state": "What a node keeps over restarts; retire an identity whose promises are lost.",
     "replay": "Run a flight recording again: the same, or where it differs.",
     "sim": "Simulate an election, or a scenario file.",
