@@ -49,6 +49,7 @@ class Term:
 
     @property
     def leader(self) -> str:
+        """The name of the leader, which is this node."""
         return self._term.leader
 
     @property
@@ -58,6 +59,7 @@ class Term:
 
     @property
     def reason(self) -> str:
+        """Why leadership was lost; an empty text while it is held."""
         return self._lost or ("lease over" if self.lost else "")
 
     def check(self) -> None:
@@ -161,8 +163,19 @@ class Campaign:
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 
+    def __repr__(self) -> str:
+        return f"<doyen.Campaign {self.name!r} of {self._node.name!r}: {self.in_words()}>"
+
+    def in_words(self) -> str:
+        """Return who leads, in a few words."""
+        term = self._reign.term
+        if self.is_leader:
+            return f"this node leads, term {0 if self._reign.mine is None else self._reign.mine.number}"
+        return "nobody leads" if term is None else f"{term.leader} leads, term {term.number}"
+
     @property
     def name(self) -> str:
+        """The name of this election; the group's own has the name ""."""
         return self._reign.name
 
     @property
@@ -177,6 +190,7 @@ class Campaign:
 
     @property
     def term(self) -> TermId | None:
+        """The number and the leader of the term that this node names, or None."""
         return self._reign.term
 
     async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
@@ -286,9 +300,11 @@ class Campaign:
     # For the node and its terms.
 
     def holds(self, term: TermId) -> bool:
+        """Whether this node may act in that term, or in a later one of its own."""
         return self.is_leader and self._reign.mine is not None and self._reign.mine.number >= term.number
 
     async def won(self, after: TermId | None = None) -> Term:
+        """Wait until this node leads in another term than `after`, and return it."""
         while True:
             self._node.check_running()
             mine = self._reign.mine
@@ -300,10 +316,12 @@ class Campaign:
             await self.changed()
 
     async def changed(self) -> None:
+        """Wait until this election has changed."""
         self._node.check_loop()
         await self._bell.wait()
 
     def ended(self, term: Term) -> None:
+        """Note that the body of a term has ended."""
         self._active.discard(term)
         self.wake()
 
@@ -322,6 +340,7 @@ class Campaign:
                     term._stop(term._lost)
 
     def awaits(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether that task waits for bodies to end, so that it is not stopped itself."""
         return task in self._askers
 
     async def bodies_ended(self) -> None:
@@ -334,6 +353,7 @@ class Campaign:
             log.warning("%s: a body goes on %g s after it was cancelled", self._node.name, BODY_PATIENCE_S)
 
     def close(self) -> None:
+        """Cancel the timers of this election."""
         for timer in (self._lease_watch, self._cooling):
             if timer is not None:
                 timer.cancel()

@@ -72,9 +72,31 @@ def join(
 ) -> "Node":
     """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
 
-    `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
-    key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
-    What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
+    group: the name of the group, the same on every member.
+    name: the name of this process, unique in its group; by default the host's name and the process id.
+    bind: where to listen, host:port; by default loopback, or everywhere if others are elsewhere.
+    advertise: where others reach this process, host:port; by default where it listens.
+    multicast: the group's multicast address, host:port.
+    interface: the interface for multicast; by default the one that `bind` names.
+    seeds: other members as host:port, names too (port 7600 if none is given); one that answers is enough.
+    membership: how the list of members is kept: `"swim"`, or `doyen.Swim(period="500ms")`; by default what the election
+        needs.
+    election: who leads: `"gossip"` (hybrid, the default), `"fast"`, `"quorum"`, or `doyen.Hybrid(missing_max=3)`.
+    elections: further elections: names, or `{"mail": doyen.Announce()}`.
+    voters: for `"quorum"`: the names of all voters, the same on every member.
+    newcomer: for `"quorum"`: your word that this name has never voted in this group.
+    score: a number, or a function (also `async`) that is called every `score_every`; the greatest leads.
+    score_every: the time between two calls of `score`.
+    eligible: False: this process does not lead while another can.
+    meta: what the others shall know of this process, texts to texts, at most 512 bytes; also what `node.leader` shows.
+    key: the group's key file (`doyen keys new`); without it packets are not authenticated.
+    state: a directory for what must survive restarts.
+    preset: the timers: `"local"` for one machine, `"lan"` (the default), `"wan"`, `"iot"`.
+    config: a TOML file; what is given here wins over it.
+    leave_on_sigterm: whether this node leaves in order when the process gets SIGTERM.
+    control: whether commands of the same user (`doyen members`) may ask this node.
+
+    Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
     """
     given: dict[str, Any] = {"group": group, **fields}
     for field, value in {
@@ -153,6 +175,12 @@ class Node:
         self._agent: Agent | None = None
         self._process = 0
         self._loop: asyncio.AbstractEventLoop
+
+    def __repr__(self) -> str:
+        where = f" {self.name!r} at {self.address}" if self._agent is not None and self._process else ""
+        own = self._campaigns.get("")
+        stands = "not joined" if not where else "ended" if not self.running else "" if own is None else own.in_words()
+        return f"<doyen.Node{where} in {self.group!r}{stands and ': '}{stands}>"
 
     # Life.
 
@@ -261,12 +289,14 @@ class Node:
 
     @property
     def agent(self) -> Agent:
+        """The running node below this object; raises `LocalProtocolError` before the node has joined."""
         if self._agent is None:
             raise LocalProtocolError("this node has not joined yet: async with doyen.join(…) as node")
         return self._agent
 
     @property
     def running(self) -> bool:
+        """Whether this node takes part in its group: it has joined, and has neither left nor failed."""
         return (
             not self.left
             and self._agent is not None
@@ -285,6 +315,7 @@ class Node:
             raise LocalProtocolError("this node has left, it leads nothing any more: make another, doyen.join(…)")
 
     def check_loop(self) -> None:
+        """Raise `LocalProtocolError` in another event loop or process than the one that joined."""
         if self._process != os.getpid() or asyncio.get_running_loop() is not self._loop:
             raise LocalProtocolError(
                 "this node lives in another event loop or process: use it there, or doyen.sync.join(…) for threads"
@@ -299,10 +330,12 @@ class Node:
 
     @property
     def name(self) -> str:
+        """The name of this process in its group."""
         return self.agent.name
 
     @property
     def group(self) -> str:
+        """The name of the group."""
         return self.config.group
 
     @property
@@ -344,7 +377,7 @@ class Node:
         seen: View | None = None
         while True:
             view = shown.view(self.agent.stack, self.clock())
-            if seen is None or not view.shows_the_same(seen):
+            if seen is None or shown.differ(view, seen):
                 seen = view
                 yield view
             elif not self.agent.driver.running:
@@ -405,6 +438,7 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
+        """Whether this process may act as leader of the group's own election at this very instant."""
         return "" in self._campaigns and self.own_election.is_leader
 
     @property
@@ -414,6 +448,7 @@ class Node:
 
     @property
     def term(self) -> TermId | None:
+        """The number and the leader of the term that this node names in the group's own election, or None."""
         return self.own_election.term
 
     async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
@@ -424,17 +459,21 @@ class Node:
         return await self.own_election.wait_for_leader(timeout)
 
     def lead(self, timeout: str | float | None = None) -> Leading:
+        """Wait until this node is elected (or `TimeoutError`); the body is cancelled when leadership is lost."""
         return self.own_election.lead(timeout)
 
     def terms(self) -> AsyncGenerator[Term, None]:
+        """Yield one leadership after another, until the node leaves; enter each with `async with term`."""
         return self.own_election.terms()
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
+        """Give leadership up, to the best of the others or to `to`, and do not contend before `cooldown` is over."""
         await self.own_election.resign(cooldown, to)
 
     # For campaigns.
 
     def clock(self) -> Instant:
+        """Return the instant by this node's clock, `CLOCK_BOOTTIME`, in nanoseconds."""
         return self.agent.driver.clock()
 
     # What happens.

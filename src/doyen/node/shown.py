@@ -2,6 +2,8 @@
 
 import time
 
+from msgspec.structs import replace
+
 from doyen.core.clock import Instant, to_seconds
 from doyen.core.view import Status
 from doyen.node.events import Event, MemberInfo, View
@@ -45,6 +47,15 @@ def view(stack: Stack, now: Instant) -> View:
     own = stack.reigns.get("")
     leader = None if own is None else stack.leader_info(own)
     return View(members=tuple(members(stack, now)), leader=leader, at=time.time())
+
+
+def differ(one: View, other: View) -> bool:
+    """Whether two views differ in more than what changes all the time: ages and round trips."""
+    return one.leader != other.leader or _lasting(one) != _lasting(other)
+
+
+def _lasting(view: View) -> list[MemberInfo]:
+    return [replace(member, since_s=0.0, refute_within_s=None, rtt_s=None) for member in view.members]
 
 
 def already(stack: Stack, now: Instant) -> list[Event]:
