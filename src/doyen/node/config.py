@@ -22,6 +22,7 @@ Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
+DEFAULT_ELECTION: Final = "hybrid"  # One seed is enough for it, and it keeps a list of members.
 DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
 
@@ -42,6 +43,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     seeds: Annotated[Texts, Doc("Other members' host:port (7600 if not said), where there is no multicast.")] = ()
     state: Annotated[str, Doc("A directory: terms and promises survive restarts.")] = ""
     key_file: Annotated[str, Doc("The group's keys (doyen keys new): packets are sealed; else anybody can speak.")] = ""
+    find_local: Annotated[bool, Doc("Find this user's other processes of the group on this machine.")] = True
     seeds_file: Annotated[str, Doc("A file of further seeds, one a line; read again when it changes.")] = ""
     http: Annotated[str, Doc("Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.")] = ""
     http_token: Annotated[str, Doc("Wanted of every HTTP request; needed where http is not on loopback.")] = ""
@@ -49,7 +51,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     record_max: Annotated[int, Doc("Bytes that the recording takes at most, in two segments.")] = 16777216
     link: Annotated[bool, Doc("Hold an idle TCP connection to the leader, so that its death is known at once.")] = True
     membership: Annotated[str, Doc("Who is here? auto: what the election needs.")] = "auto"
-    election: Annotated[str, Doc("Who leads?")] = "announce"
+    election: Annotated[str, Doc("Who leads?")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each NAME or NAME=KIND.")] = ()
     rank: Annotated[RankKind, Doc("Churn-tolerant: the lowest hash leads, or the greatest standing.")] = "hash"
     standing: Annotated[float, Doc("The greatest leads, where the election asks; of equals, the greatest name.")] = 0.0
@@ -101,7 +103,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Refuse what one of the elections cannot run with, and say why."""
         if self.election != "none":
             force_setattr(self, "election", find_election(self.election).name)  # An alias is spelt out.
-        if self.election == "none" and self.membership in ("none", "auto"):
+        if self.election == "none" and self.membership == "none":
             raise ConfigError("none leaves nothing to do: give a membership that keeps a list", field="election")
         membership = self.membership_kind()
         for name, kind in self.election_kinds().items():
@@ -151,7 +153,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
     def named_elections(self) -> dict[str, str]:
         """Return the kinds of named elections: `mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
-        own = "hybrid" if self.election == "none" else self.election
+        own = DEFAULT_ELECTION if self.election == "none" else self.election
         return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
 
     def membership_kind(self) -> MembershipKind | None:
@@ -160,7 +162,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             return None if self.membership == "none" else find_membership(self.membership)
         needs = [kind.needs for kind in self.election_kinds().values()]
         only = [need.only[0] for need in needs if need.only]
-        if only or any(need.members for need in needs):
+        if only or not needs or any(need.members for need in needs):
             return find_membership(only[0] if only else DEFAULT_MEMBERSHIP)
         return None
 
@@ -197,17 +199,28 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
 
     def looks_for_others(self) -> bool:
-        """Whether this node looks for others; if not, it is alone unless others have it as a seed."""
+        """Whether this node looks for others on other machines; if not, they must have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self) -> Address:
-        """Return the address given; else loopback, or every interface at the usual port if seeds are elsewhere."""
+        """Return the address given; else loopback, or every interface if seeds are elsewhere.
+
+        It is at the usual port where seeds are given without one, so that each can be a seed of the others.
+        """
         if self.bind:
             return parse_address(self.bind)
         seeds = self.seed_addresses()
-        if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
-            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
+        if not seeds:
+            return Address("127.0.0.1", 0)
+        if all(is_loopback(seed.host) for seed in seeds):
+            port = DEFAULT_PORT if any(seed.port == DEFAULT_PORT for seed in seeds) else 0
+            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", port)
         return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether that host is this machine itself, whatever machine asks."""
+    return host.startswith("127.") or host in ("::1", "localhost") or host.endswith(".localhost")
 
 
 def _check_address(field: str, text: str) -> None:
