@@ -76,7 +76,7 @@ def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None
     assert [line["event"] for line in said if line["event"] != "waiting"] == ["preset", "note", "elected", "ended"]
     note = next(line["text"] for line in said if line["event"] == "note")
     assert "a second sh may run on the other side of a partition, or while this process is stopped" in note
-    assert "the election pole" in note
+    assert "the election quorum (pole)" in note
     assert "nobody is looked for" in note
 
 

@@ -65,7 +65,10 @@ def test_three_that_know_one_seed_agree_and_again_after_a_kill(membership: str, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--membership", "none", "--election", "hybrid"], "--membership none cannot carry the election hybrid"),
+        (
+            ["--membership", "none", "--election", "hybrid"],
+            "--membership none cannot carry the election gossip (hybrid)",
+        ),
         (["--membership", "none", "--election", "spanning"], "it speaks to its neighbours"),
         (["--election", "none", "--membership", "none"], "--election none leaves nothing to do"),
         (["--election", "le-s", "--suppress-interval", "0"], "with 0 it is le-a"),

@@ -10,6 +10,7 @@ from doyen.core.config import is_duration, options
 from doyen.core.kinds import Choice, ElectionKind, MembershipKind, Time
 from doyen.errors import ConfigError
 from doyen.node.registry import (
+    ALIASES,
     ELECTIONS,
     MEMBERSHIPS,
     ElectionName,
@@ -29,8 +30,23 @@ def test_ours_are_registered_as_everybody_elses_are() -> None:
 
 
 def test_the_names_that_a_type_checker_knows_are_those_that_there_are() -> None:
-    assert {*get_args(ElectionName)} == {*ELECTIONS, "none"}
+    assert {*get_args(ElectionName)} == {*ALIASES, *ELECTIONS, "none"}
     assert {*get_args(MembershipName)} == {*MEMBERSHIPS, "auto", "none"}
+
+
+def test_aliases_are_those_that_the_kinds_have_and_are_accepted_wherever_an_election_is_named() -> None:
+    from doyen.node.layers import configure, from_tables
+
+    found = {alias: name for name in ELECTIONS for alias in find_election(name).aliases}
+    assert found == ALIASES == {"fast": "announce", "gossip": "hybrid", "quorum": "pole"}
+    assert [find_election(alias).title for alias in ALIASES] == ["fast (announce)", "gossip (hybrid)", "quorum (pole)"]
+    asked = {("group",): "g", ("election",): "gossip", ("elections",): ("mail=fast",)}
+    config = configure(asked, environment={})
+    assert config.election == "hybrid" and config.election_kinds()["mail"].name == "announce"
+    assert configure({("group",): "g"}, environment={"DOYEN_ELECTION": "fast"}).election == "announce"
+    assert from_tables({"group": "g", "election": "gossip"}).election == "hybrid"  # A file's, and a scenario's [node].
+    with pytest.raises(ConfigError, match="election 'gosip' is not installed: do you mean gossip"):
+        find_election("gosip")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

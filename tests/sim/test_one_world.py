@@ -213,7 +213,10 @@ def test_the_same_arguments_give_the_same_output_in_any_process_and_without_nump
     ("arguments", "words"),
     [
         (["--election", "hybird"], ["--election", "hybird", "hybrid"]),
-        (["--election", "hybrid", "--membership", "none"], ["--membership", "none cannot carry the election hybrid"]),
+        (
+            ["--election", "hybrid", "--membership", "none"],
+            ["--membership", "none cannot carry the election gossip (hybrid)"],
+        ),
         (["--election", "by-key", "--membership", "swim"], ["--membership", "swim cannot carry the election by-key"]),
         (["--election", "none"], ["election", "none leaves nothing"]),
         (["--election", "none", "--membership", "swim"], ["election", "none leaves nothing to look at"]),

@@ -30,9 +30,16 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
+EXAMPLES = {
+    "doyen doctor": "this machine, and the nodes that run here",
+    "doyen doctor --config node.toml": "a configuration, too",
+}
+
+
 @click.command(
     "doctor",
     cls=NodeCommand,
+    examples=EXAMPLES,
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
 @json_flag
@@ -116,9 +123,10 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
         yield Finding("wrong", "the configuration cannot work", str(error))
         return
     kept = "no" if config.membership_kind() is None else config.membership_name()
-    yield Finding("ok", f"group {config.group!r}: {kept} membership, {config.election} election")
-    yield from _others(config)
     kind = config.election_kind()
+    elected = "no" if kind is None else kind.title
+    yield Finding("ok", f"group {config.group!r}: {kept} membership, {elected} election")
+    yield from _others(config)
     if kind is not None:
         promise = config.promise(kind)
         yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")

@@ -1,18 +1,19 @@
 """The flags of commands that run a node: `agent`, `run`, `doctor`; one per field of `NodeConfig`."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from doyen.cli.naming import named_by_flag
+from doyen.cli.nodehelp import help_all, wants_all, write_all, write_short
 from doyen.cli.options import how
 from doyen.core.config import Option
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure, misspelt, node_options, variable_name
-from doyen.node.registry import ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
+from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
 
 REPEATED: Final = ("seeds", "elections", "meta", "hops", "attributes", "measures")  # Flags that may be given again.
 
@@ -29,11 +30,13 @@ class NodeCommand(click.Command):
     for only where a flag or a name is none of ours: the search takes longer than everything else.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Mapping[str, str], **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.examples = examples  # What each command line is for.
         file = click.Path(dir_okay=False, path_type=Path)
-        about = "A TOML file; DOYEN_… in the environment wins over it, flags over both."
+        about = "A TOML file; DOYEN_… variables and flags win over it."
         self.params.append(click.Option(["--config", "config_file"], type=file, envvar="DOYEN_CONFIG", help=about))
+        self.params.append(help_all())
         self.params += [_flag(option) for option in node_options(tables(ours=True))]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -45,17 +48,11 @@ class NodeCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self._add_further()
-        sections: dict[str, list[tuple[str, str]]] = {}
-        known = tables()
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            table, _, field = (param.name or "").partition("__")
-            if record is not None:
-                sections.setdefault(table if field else "", []).append(record)
-        for table, records in sections.items():
-            heading = f"{known[table].about} (the preset sets what is not given)" if table else "Options"
-            with formatter.section(heading):
-                formatter.write_dl(records)
+        params = self.get_params(ctx)
+        if wants_all(ctx):
+            write_all(ctx, formatter, params)
+        else:
+            write_short(ctx, formatter, params, self.examples)
 
     def _add_further(self) -> None:
         """Add the flags of protocols that other packages have installed."""
@@ -76,11 +73,24 @@ class _KindName(click.Choice):  # type: ignore[type-arg, unused-ignore]
         return super().convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return "NAME"
+
+    def all_choices(self) -> tuple[str, ...]:
         self._search()
-        return super().get_metavar(param, ctx)
+        return tuple(self.choices)
 
     def _search(self) -> None:
         self.choices = tuple(self._names(False))
+
+
+class _KindFlag(click.Option):
+    """A flag whose help lists the names that it takes: beside the flag they would make a line too long to read."""
+
+    type: _KindName
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return record and (record[0], f"{record[1]} One of {', '.join(self.type.all_choices())}.")
 
 
 def chosen_node(config_file: Path | None, given: dict[str, Any]) -> NodeConfig:
@@ -93,7 +103,7 @@ def chosen_node(config_file: Path | None, given: dict[str, Any]) -> NodeConfig:
 
 
 _NAMES: Final[dict[tuple[str, ...], Callable[[bool], list[str]]]] = {
-    ("election",): lambda ours: [*(ELECTIONS if ours else election_names()), "none"],
+    ("election",): lambda ours: [*ALIASES, *(ELECTIONS if ours else election_names()), "none"],
     ("membership",): lambda ours: ["auto", "none", *(MEMBERSHIPS if ours else membership_names())],
 }
 
@@ -104,7 +114,7 @@ def _flag(option: Option) -> click.Option:
     if option.name in REPEATED:
         settings |= {"multiple": True, "type": str, "default": ()}
     if option.path in _NAMES:
-        settings["type"] = _KindName(_NAMES[option.path])
+        return _KindFlag([flag, _key(option)], **settings | {"type": _KindName(_NAMES[option.path])})
     if option.type is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     names = [flag, "--score"] if option.name == "standing" else [flag]

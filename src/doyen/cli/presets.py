@@ -8,16 +8,17 @@ from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most, seconds, to_seconds
 from doyen.core.kinds import DELAYS, Network
 from doyen.node.layers import configure
-from doyen.node.registry import election_names, further
+from doyen.node.registry import ALIASES, election_names, find_election, further
 
 
 @click.command("presets", help="Worst-case detection and failover of every preset; nothing lost, nobody slow.")
 @click.option("--group-size", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Members.")
 @click.option(
     "--election",
-    type=click.Choice(election_names()),
+    type=click.Choice([*ALIASES, *election_names()]),
     default=None,
-    help="Of this election only.",
+    metavar="NAME",
+    help=f"Of this election only: one of {', '.join((*ALIASES, *election_names()))}.",
 )
 @json_flag
 def command(group_size: int, election: str | None, as_json: bool) -> None:
@@ -46,9 +47,9 @@ def command(group_size: int, election: str | None, as_json: bool) -> None:
         print_json({"group_size": group_size, "presets": found})
         return
     click.echo(f"{group_size} members, nothing lost, nobody slow: from a leader's silent death, at the worst")
-    click.echo(f"{'PRESET':8}{'ELECTION':11}{'MEMBERSHIP':12}{'DETECTED':>10}{'NEXT LEADER':>13}   BECAUSE")
+    click.echo(f"{'PRESET':8}{'ELECTION':17}{'MEMBERSHIP':12}{'DETECTED':>10}{'NEXT LEADER':>13}   BECAUSE")
     for row in found:
         click.echo(
-            f"{row['preset']:8}{row['election']:11}{row['membership']:12}"
+            f"{row['preset']:8}{find_election(row['election']).title:17}{row['membership']:12}"
             f"{at_most(seconds(row['detection_s'])):>10}{at_most(seconds(row['failover_s'])):>13}   {row['because']}"
         )

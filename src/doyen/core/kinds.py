@@ -100,7 +100,7 @@ class Promise(Struct, frozen=True, kw_only=True):
 
 
 WEAK: Final = "one leader per connected region; across a partition two may lead until it heals."
-ADVICE: Final = 'For "never two at once": the election pole.'
+ADVICE: Final = 'For "never two at once": the election quorum (pole).'
 
 
 def weak(because: str) -> Promise:
@@ -253,7 +253,7 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     promise: Callable[[Any, str], Promise]  # (config, rank: hash or score)
     worst_case: Callable[[Any, Around], WorstCase]
     needs: Needs = Needs()
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # Names that people can guess, the usual one first.
     choice: type[ElectionChoice] | None = None
     check: Callable[[Any], None] = _nothing  # Raises `ConfigError` for a table that this kind cannot run with.
     account: Callable[[], Account] = Account
@@ -265,6 +265,11 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
     compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
     asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
+
+    @property
+    def title(self) -> str:
+        """Return the name as people read it, the alias first: `gossip (hybrid)`."""
+        return f"{self.aliases[0]} ({self.name})" if self.aliases else self.name
 
 
 class MembershipKind(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """One process of a group: a stack of machines on a driver, and what it tells the outside."""
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -20,15 +21,17 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
-from doyen.errors import TransportError
+from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.driver import Driver
+from doyen.net.own_address import family_of, is_loopback, is_wildcard, own_address, own_addresses
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.config import NodeConfig
+from doyen.node.config import DEFAULT_PORT, NodeConfig
 from doyen.node.events import Event
 from doyen.node.registration import Registration
 from doyen.node.reign import Reign
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
+LOOKUP_PATIENCE_S: Final = 1.0  # For a seed's name, where this machine has several addresses to choose from.
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 
@@ -52,11 +56,13 @@ class Agent:
         listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
+        occasion: str | None = None,
     ) -> None:
-        self.config = config
+        self.config, self._occasion = config, occasion
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
+        self.address: Address | None = None  # Where others reach this process, once it listens.
         self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
         for seed in self.seeds:
             self.udp.check_peer(seed)
@@ -89,6 +95,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
+            self.address = await self._own_address()
             self._register()
             seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
             driver.addresses.seeds = seeds
@@ -105,6 +112,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             if recorder is not None:
@@ -114,6 +122,8 @@ class Agent:
 
                 self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._occasion is not None:  # Nothing was received yet: starting does not pause.
+                self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
@@ -125,12 +135,11 @@ class Agent:
     def _register(self) -> None:
         """Note in the runtime directory where this node is: commands find it there, and others of this machine."""
         here = self.driver.transport.address
-        if ipaddress.ip_address(here.host.partition("%")[0]).is_unspecified:
+        if is_wildcard(here.host):
             here = Address("::1" if ":" in here.host else "127.0.0.1", here.port)
+        address = str(here) if self.config.find_local else ""
         try:
-            self.registration = Registration.make(
-                self.config.group, self.name, str(here) if self.config.find_local else ""
-            )
+            self.registration = Registration.make(self.config.group, self.name, address, map(str, self.seeds))
         except OSError as error:
             self.driver.complain(
                 "registration", f"no control socket, and others on this machine cannot find it: {error.strerror}"
@@ -147,17 +156,29 @@ class Agent:
         ours = ":" in self.udp.bind.host
         return [address for address in listening if (":" in address.host) == ours]
 
-    @property
-    def address(self) -> Address | None:
-        """Return where others reach this process, once it listens; None where only they can know."""
-        heard = self.driver.transport.address
-        if self.config.advertise:
-            given = parse_address(self.config.advertise, default_port=heard.port)
+    def _add_occasions(self, key: str) -> None:
+        epoch = time.time_ns() - self.driver.clock()
+        grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
+
+    async def _own_address(self) -> Address:
+        """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
+        heard, config = self.driver.transport.address, self.config
+        if config.advertise:
+            given = parse_address(config.advertise, default_port=heard.port)
             return Address(given.host, given.port or heard.port)
-        if not ipaddress.ip_address(heard.host.partition("%")[0]).is_unspecified:
+        if not is_wildcard(heard.host):
             return heard
-        ours = _address_towards(self.seeds[0]) if self.seeds else None
-        return None if ours is None else Address(ours, heard.port)
+        if config.multicast:
+            return Address(self.udp.multicast_from(), heard.port)
+        family = family_of(heard.host)
+        seeds = [*config.seed_addresses(), *listed_seeds(config)]
+        towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
+        if not towards and seeds and len(own_addresses(family)) > 1:
+            towards = await _looked_up(seeds[0], family)
+        ours = own_address(family, towards)
+        if is_loopback(ours) and not all(map(is_loopback, towards)):
+            raise TransportError(f"no way to seed {towards[0]}: give --advertise HOST:PORT")
+        return Address(ours, heard.port)
 
     @property
     def reign(self) -> Reign | None:
@@ -219,6 +240,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -252,6 +275,14 @@ class Agent:
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
 
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
+
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):
             self._rating.answer(channel, number)
@@ -270,7 +301,7 @@ class Agent:
 
 def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
-        bind=config.bind_address(),
+        bind=config.bind_address(listed_seeds(config)),
         else_any=not config.bind,
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
@@ -283,13 +314,36 @@ def default_name() -> str:
     return f"{socket.gethostname()[:40]}-{os.getpid()}"
 
 
-def _address_towards(seed: Address) -> str | None:
-    """Return this machine's address on the way to the seed; nothing is sent."""
-    family = socket.AF_INET6 if ":" in seed.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((seed.host, seed.port))
-        except OSError as error:
-            raise TransportError(f"no way to seed {seed}: {error.strerror}: give --advertise HOST:PORT") from None
-        host: str = probe.getsockname()[0]
-        return host
+async def _looked_up(seed: Address, family: socket.AddressFamily) -> list[str]:
+    """Return the addresses of a seed's name, unless a name server takes its time: the node must start without."""
+    from doyen.net.discovery import resolve
+
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def ask() -> None:
+        found = []
+        with suppress(OSError, ValueError):  # UnicodeError is a ValueError.
+            found = [host for host in resolve(seed.host, seed.port, family) if not is_loopback(host)]
+        with suppress(RuntimeError):  # The loop has closed meanwhile.
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+
+    threading.Thread(target=ask, name="doyen-own-address", daemon=True).start()
+    try:
+        return await asyncio.wait_for(answer, LOOKUP_PATIENCE_S)
+    except TimeoutError:
+        return []
+
+
+def listed_seeds(config: NodeConfig) -> list[Address]:
+    """Return the seeds that the seeds file names now; discovery complains about what cannot be read there."""
+    if not config.seeds_file:
+        return []
+    from doyen.net.discovery import seed_lines
+
+    found = []
+    with suppress(OSError):
+        for _, text in seed_lines(Path(config.seeds_file)):
+            with suppress(ConfigError):
+                found.append(parse_address(text, default_port=DEFAULT_PORT))
+    return found

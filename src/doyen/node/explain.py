@@ -75,7 +75,7 @@ def explain(node: "Node", reign: Reign) -> Explanation:
 
 
 def _election_line(reign: Reign) -> str:
-    parts = [reign.kind.name]
+    parts = [reign.kind.title]
     if reign.elected is not None:
         parts.append(f"named here at {clock_text(reign.elected.at)}")
     if reign.account.initiator:

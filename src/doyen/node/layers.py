@@ -14,7 +14,7 @@ from doyen.core.config import Option, is_duration, load, nearest, options, read_
 from doyen.core.kinds import Network, Table
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
-from doyen.node.registry import ELECTIONS, MEMBERSHIPS, tables
+from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, tables
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also_elect", "attributes": "attribute", "measures": "measure"}
 UNPREFIXED: Final = "announce"  # Its fields are known by their own names, as they were from the first day.
@@ -179,7 +179,7 @@ def _tables_of(
     further = given.get(("elections",)) or environment.get("DOYEN_ALSO_ELECT") or from_file.get("elections") or ()
     texts = further.split(",") if isinstance(further, str) else map(str, further)
     chosen |= {text.partition("=")[2].strip("[]\"' ") for text in texts}
-    unknown = chosen - {*ELECTIONS, *MEMBERSHIPS, "none", "auto", ""}
+    unknown = chosen - {*ALIASES, *ELECTIONS, *MEMBERSHIPS, "none", "auto", ""}
     return tables(ours=not unknown)
 
 

@@ -14,7 +14,7 @@ import re
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     network: str  # Its machine and network namespace: another one's loopback is not ours.
     registered_at: Instant  # On CLOCK_BOOTTIME: of two nodes of a group, the order in which they registered.
     address: str = ""  # Where others of this machine reach it; "": it does not want to be found.
+    seeds: tuple[str, ...] = ()  # The addresses that it was given.
 
 
 class Registration:
@@ -50,7 +51,7 @@ class Registration:
         _open_files.add(file)
 
     @classmethod
-    def make(cls, group: str, name: str, address: str) -> "Registration":
+    def make(cls, group: str, name: str, address: str, seeds: Iterable[str] = ()) -> "Registration":
         """Register a node.  Raises `OSError` where there is no place of this user's own."""
         folder = runtime_dir() / safe(group)
         make_private(folder)
@@ -67,6 +68,7 @@ class Registration:
                 network=network_namespace(),
                 registered_at=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
                 address=address,
+                seeds=tuple(seeds),
             )
             return cls(entry, path, _write(path, entry))
 
@@ -86,8 +88,13 @@ class Registration:
         return self._known
 
     def earlier(self) -> list[Entry]:
-        """Return the others that registered before this node."""
-        return [entry for entry in self.others() if entry.registered_at < self.entry.registered_at]
+        """Return the others that registered before this node, but those that were told to look for it."""
+        mine = self.entry
+        return [
+            entry
+            for entry in self.others()
+            if entry.registered_at < mine.registered_at and mine.address not in entry.seeds
+        ]
 
     def sweep(self) -> None:
         """Remove what dead processes of this group left behind."""

@@ -13,6 +13,9 @@ from doyen.core.kinds import ElectionKind, MembershipKind, Table
 from doyen.errors import ConfigError
 
 ElectionName = Literal[
+    "fast",
+    "gossip",
+    "quorum",
     "announce",
     "le-a",
     "le-s",
@@ -43,6 +46,7 @@ ELECTIONS: Final = {
     "pole": "doyen.election.pole.kind:POLE",
     "by-key": "doyen.election.by_key.kind:BY_KEY",
 }
+ALIASES: Final = {"fast": "announce", "gossip": "hybrid", "quorum": "pole"}  # As the kinds have them; a test compares.
 MEMBERSHIPS: Final = {
     "swim": "doyen.membership.swim.kind:SWIM",
     "medley": "doyen.membership.medley.kind:MEDLEY",
@@ -53,8 +57,8 @@ _OURS: Final = {"election": ELECTIONS, "membership": MEMBERSHIPS}
 
 
 def find_election(name: str) -> ElectionKind:
-    """Return the election of that name; raise `ConfigError` where there is none."""
-    found: ElectionKind = _find(ElectionKind, "election", name)
+    """Return the election of that name or alias; raise `ConfigError` where there is none."""
+    found: ElectionKind = _find(ElectionKind, "election", ALIASES.get(name, name))
     return found
 
 
@@ -85,7 +89,7 @@ def tables(*, ours: bool = False) -> dict[str, Table]:
 def _find(kind: Any, what: str, name: str) -> Any:
     where = _OURS[what].get(name) or further(what).get(name)
     if where is None:
-        known = [*_OURS[what], *further(what)]
+        known = [*(ALIASES if what == "election" else ()), *_OURS[what], *further(what)]
         near = nearest(name, known)
         advice = f"do you mean {near}?" if near else f"one of {', '.join(known)}"
         raise ConfigError(f"{name!r} is not installed: {advice}", field=what)

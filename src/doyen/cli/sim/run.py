@@ -233,7 +233,8 @@ def _headline(scenario: Scenario, result: Result) -> str:
 def _setting(scenario: Scenario) -> str:
     loss = scenario.network.loss
     lossy = f" · loss {loss.prob:g} {loss.model}" if loss.model != "none" else ""
-    elects = f" · {scenario.config().election}" if scenario.node else ""
+    kind = scenario.config().election_kind() if scenario.node else None
+    elects = "" if kind is None else f" · {kind.title}"
     return f"{elects} · {scenario.group.nodes} nodes · {scenario.topology.shape}{lossy}"
 
 

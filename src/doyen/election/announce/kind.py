@@ -112,6 +112,7 @@ def _kind(
     about: str,
     because: str = "it has the greatest standing of those that can be heard (ties: the greatest name)",
     *,
+    aliases: tuple[str, ...] = (),
     check: Callable[[AnnounceConfig], None] = lambda config: None,
     **wanted: Any,
 ) -> kinds.ElectionKind:
@@ -132,6 +133,7 @@ def _kind(
 
     return kinds.ElectionKind(
         name=choice.kind,
+        aliases=aliases,
         about=about,
         table=TABLE,
         choice=choice,
@@ -144,7 +146,7 @@ def _kind(
     )
 
 
-ANNOUNCE = _kind(Announce, "Announce-listen: one multicast per interval, no membership.")
+ANNOUNCE = _kind(Announce, "Announce-listen: one multicast per interval, no membership.", aliases=("fast",))
 LE_A = _kind(AnnounceAtOnce, "Announce-listen, everybody claims at once.", suppress_interval=0, leader_is="best")
 LE_S = _kind(AnnounceSuppressed, "Announce-listen with suppression.", check=_suppresses, leader_is="best")
 LE_M = _kind(

@@ -44,7 +44,7 @@ def promise(config: ArbitrationConfig, rank: str) -> Promise:
         sort="timed",
         in_short="never two leaders at once, while clocks keep to ring.drift and round trips stay below "
         "ring.arbitration; there is no lease on the leader's own clock, so a process that was stopped may act for a "
-        "moment on waking, and terms are no fences. Without these bounds: the election pole.",
+        "moment on waking, and terms are no fences. Without these bounds: the election quorum (pole).",
         because=because,
     )
 

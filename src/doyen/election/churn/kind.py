@@ -159,11 +159,11 @@ TABLE = kinds.Table(
 NEEDS = kinds.Needs(
     members=True,
     why="it elects from a list of members, so give one that keeps a list (swim, medley, heartbeat), or an election "
-    "that needs none (announce)",
+    "that needs none (fast)",
 )
 
 
-def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> kinds.ElectionKind:
+def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *aliases: str) -> kinds.ElectionKind:
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.churn.machine import CTolerant
         from doyen.election.churn.messages import Memory
@@ -196,6 +196,7 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> kin
 
     return kinds.ElectionKind(
         name=variant,
+        aliases=aliases,
         about=about,
         table=TABLE,
         choice=choice,
@@ -211,7 +212,7 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str) -> kin
 BASE = _kind(Base, "base", "Churn-tolerant, decides when c+1 answers are in.", "those")
 OPTIMISTIC = _kind(Optimistic, "optimistic", "Churn-tolerant, names a leader early, then confirms.", "those")
 PREFERRED = _kind(Preferred, "preferred", "Churn-tolerant, avoids the unhealthy.", "the healthy members")
-HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealthy.", "the healthy members")
+HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealthy.", "the healthy members", "gossip")
 
 
 def _build_local(place: Place) -> Callable[[Out], Any]:

@@ -98,6 +98,7 @@ def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
 
 POLE = kinds.ElectionKind(
     name="pole",
+    aliases=("quorum",),
     about="A quorum of fixed voters, by score: never two leaders at once.",
     table=kinds.Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
     choice=Pole,
