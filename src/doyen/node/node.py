@@ -161,6 +161,7 @@ class Node:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
         self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion)
         agent.listeners += self.listeners
+        agent.on_may_act = self._on_may_act
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
         try:
@@ -406,6 +407,11 @@ class Node:
         return self.agent.driver.clock()
 
     # What happens.
+
+    def _on_may_act(self, election: str) -> None:
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            campaign.wake()
 
     def _on_event(self, event: Event) -> None:
         if event.kind in ("elected", "lost"):
