@@ -105,11 +105,11 @@ def served(
     """Runs a check with an agent that leads a group of its own, and its HTTP."""
 
     async def main() -> None:
-        agent = Agent(NodeConfig(group="web", name="ant", tables={"announce": QUICK}, **config))
+        agent = Agent(NodeConfig(group="web", name="ant", election="announce", tables={"announce": QUICK}, **config))
         await agent.start()
         try:
             http = await Http.attach(agent.driver, agent.stack, where, token=token, open_probes=open_probes)
-            await until(lambda: agent.reign is None or agent.reign.leader is not None)
+            await until(lambda: agent.reign is None or agent.reign.is_leader(agent.driver.clock()))
             await check(agent, http)
         finally:
             agent.driver.close()
@@ -128,6 +128,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
                 group="web",
                 name="bee",
                 standing=5,
+                election="announce",
                 tables={"announce": QUICK},
                 seeds=(str(agent.driver.transport.address),),
             )
@@ -137,6 +138,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
         other = await Http.attach(better.driver, better.stack, "127.0.0.1:0")
         assert (await ask(http, "/leader")).status == 503
         assert (await ask(http, "/leader")).json["leader"] == "bee"
+        await until(lambda: better.reign is not None and better.reign.is_leader(better.driver.clock()))
         assert (await ask(other, "/leader")).status == 200
         head = await ask(http, "/leader", method="HEAD")
         assert head.status == 503 and head.body == b"" and int(head.headers["content-length"]) > 10

@@ -63,7 +63,7 @@ LAYERS = {
     ),
     "doyen.runner": Layer(
         "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
-        "asyncio ctypes fcntl msgspec os pathlib select signal socket sys time urllib",
+        "asyncio ctypes logging fcntl msgspec os pathlib select signal socket sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
@@ -153,7 +153,9 @@ FILES = {
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
     "doyen/node/agent.py": Extra(Layer(world="chance"), "here the machines get their random streams"),
-    "doyen/node/control.py": Extra(Layer(world="environment"), "where this user's sockets are"),
+    "doyen/node/registration.py": Extra(
+        Layer(outside="fcntl", world="environment"), "where this user's nodes are, and whether they live"
+    ),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
     "doyen/sim/runs.py": Extra(

@@ -96,6 +96,7 @@ def join(
     leave_on_sigterm: whether this node leaves in order when the process gets SIGTERM.
     control: whether commands of the same user (`doyen members`) may ask this node.
 
+    Processes of one user on one machine find each other; `find_local=False` turns that off.
     Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
     """
     given: dict[str, Any] = {"group": group, **fields}
@@ -135,7 +136,6 @@ def join(
             by_path(given),
             file=None if config is None else Path(path("config", config)),
             environment={},
-            defaults={("election",): "hybrid"},
         ),
         score=as_function(score),
         score_every=every,
@@ -190,6 +190,7 @@ class Node:
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
         self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion)
         agent.listeners += self.listeners
+        agent.on_may_act = self._on_may_act
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
         agent.hand_over = self._hand_over
@@ -477,6 +478,11 @@ class Node:
         return self.agent.driver.clock()
 
     # What happens.
+
+    def _on_may_act(self, election: str) -> None:
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            campaign.wake()
 
     def _on_event(self, event: Event) -> None:
         if event.kind in ("elected", "lost"):
