@@ -180,6 +180,15 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Return what that election guarantees on this node."""
         return kind.promise(self.table(kind.table), self.rank)
 
+    def must_be_alike(self, kind: ElectionKind | None) -> dict[str, str]:
+        """Return what must be the same on all members that take part in this election, in words."""
+        found = {"election": "none" if kind is None else kind.name, "membership": self.membership_name()}
+        if kind is not None:
+            by_hash, by_score = (kind.promise(self.table(kind.table), rank) for rank in ("hash", "score"))
+            if by_hash != by_score:  # It goes by ranks.
+                found["rank"] = self.rank
+        return found
+
     def worst_case(self, kind: ElectionKind) -> WorstCase:
         """Return the worst case of that election, by this node's own timers and its preset's delay."""
         around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())

@@ -151,7 +151,7 @@ class Control:
     def _status(self) -> dict[str, Any]:
         node = self._node
         driver, config = node.agent.driver, node.config
-        own = node.agent.reign
+        own, differing = node.agent.reign, driver.differing()
         return {
             "group": config.group,
             "node": node.name,
@@ -170,6 +170,9 @@ class Control:
             "sent": driver.transport.sent_count,
             "received": driver.received_count,
             "refused": dict(driver.refused),
+            "differs": [
+                {"member": found.member, "election": found.election, "text": str(found)} for found in differing
+            ],
         }
 
     def _leader(self, election: str) -> dict[str, Any]:

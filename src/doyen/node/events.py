@@ -18,7 +18,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: elected, lost; joined, alive, suspected, failed, left, updated, forgotten: a member's state, or something else
     about it; accused: somebody suspects it; changed: it says something new of itself; shortage: why nobody can be
-    elected; stopped: this node has ended.
+    elected; differs: a member runs another election, membership or rank than this node; stopped: this node has ended.
     """
 
     kind: str

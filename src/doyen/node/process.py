@@ -14,7 +14,13 @@ from doyen.node.reign import Reign
 from doyen.node.signals import on_ending_signal
 from doyen.node.told import Told, encode_told
 
-_EVENTS = {"elected": "elected", "lost": "lost", "accused": "suspected", "shortage": "cannot elect"}
+_EVENTS = {
+    "elected": "elected",
+    "lost": "lost",
+    "accused": "suspected",
+    "shortage": "cannot elect",
+    "differs": "differs",
+}
 
 
 def stay(config: NodeConfig, status_every: float) -> int:
