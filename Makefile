@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: up setup test lint lock docs lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
+.PHONY: up setup test lint lock docs deploy-tools lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -26,6 +26,9 @@ lock: .venv/.all .venv/.site  ## requirements.lock: what is in .venv now.
 
 docs: .venv/.site  ## The site, in build/site; a dead link or anchor fails.
 	.venv/bin/python scripts/site.py $(ARGS)
+
+deploy-tools: .venv/bin/python  ## promtool and hadolint into .venv/bin, for the tests of deploy/; part of setup.
+	@bash scripts/deploy-tools.sh
 
 soak: .venv/.all  ## Many seeds: takes its time.
 	.venv/bin/pytest -m soak $(ARGS)
@@ -65,7 +68,7 @@ papers: .venv/.all  ## Every table and figure, beside the published one.
 	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[site]'
 	@touch $@
 
-.venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh
+.venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh scripts/deploy-tools.sh
 	@bash scripts/setup.sh
 	@touch $@ .venv/.up
 

@@ -32,6 +32,7 @@ SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the fir
     "Project": ("project", ["readme", "changelog", "stability", "contributing", "security"]),
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]*)(#[^)]*)?\)")
+NESTED = re.compile(r"^ {2,3}(?=([-*]|\d+\.) )", re.MULTILINE)  # mkdocs wants four spaces before an inner list.
 FENCE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
@@ -61,7 +62,9 @@ def staged(source: Path) -> str:
         return f"{image}[{text}]({os.path.relpath(there, here) if there else target}{anchor or ''})"
 
     parts = FENCE.split(source.read_text())  # Every second part is code.
-    return "".join(part if number % 2 else LINK.sub(turned, part) for number, part in enumerate(parts))
+    return "".join(
+        part if number % 2 else NESTED.sub("    ", LINK.sub(turned, part)) for number, part in enumerate(parts)
+    )
 
 
 def gather(into: Path) -> None:
@@ -107,7 +110,7 @@ def main() -> int:
     config = ROOT / "build" / "mkdocs.yml"  # JSON is YAML.
     paths = {"docs_dir": "docs", "site_dir": "site"}
     config.write_text(json.dumps({"INHERIT": "../mkdocs.yml", **paths, "nav": navigation(pages)}, indent=1))
-    act = ["serve"] if "--serve" in sys.argv[1:] else ["build", "--strict", "--quiet"]
+    act = ["serve"] if "--serve" in sys.argv[1:] else ["build", "--strict"]  # Not --quiet: it would not count warnings.
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run([sys.executable, "-m", "mkdocs", *act, "--config-file", str(config)], env=env, check=False)
     return done.returncode

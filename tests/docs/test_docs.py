@@ -48,6 +48,7 @@ def test_the_command_works(page: str, command: str, playground: Path) -> None:
     env["DOYEN_RUNTIME_DIR"] = str(
         playground / "run"
     )  # `doyen doctor` looks at every node here, those of other tests too.
+    env["XDG_STATE_HOME"] = str(playground / "state-home")
     done = subprocess.run(
         ["bash", "-c", command], cwd=playground, env=env, capture_output=True, text=True, timeout=120, check=False
     )

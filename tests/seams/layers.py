@@ -56,13 +56,14 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys threading time urllib",
+        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "threading time urllib",
         "clock files",
         typing="doyen.net",
     ),
     "doyen.runner": Layer(
-        "doyen.core doyen.node",
-        "asyncio ctypes msgspec os pathlib select signal sys time",
+        "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
+        "asyncio ctypes fcntl msgspec os pathlib select signal socket sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
@@ -72,7 +73,7 @@ LAYERS = {
         "files",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.errors doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
         "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -86,6 +87,12 @@ LAYERS = {
     ),
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
+    # Drop-ins for other packages; nothing of doyen imports them.
+    "doyen.contrib": Layer(
+        "doyen doyen.errors doyen.node",
+        "apscheduler argparse asyncio celery django logging os starlette sys threading",
+        "environment",
+    ),
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),

@@ -17,11 +17,12 @@ from doyen.core.codec import Codec
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
@@ -55,8 +56,9 @@ class Agent:
         listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
+        occasion: str | None = None,
     ) -> None:
-        self.config = config
+        self.config, self._occasion = config, occasion
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
@@ -68,6 +70,7 @@ class Agent:
         self.attached = Attachments()
         # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
+        self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
@@ -106,6 +109,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             driver.declare("", self.config.must_be_alike(self.config.election_kind()))
@@ -118,12 +122,18 @@ class Agent:
 
                 self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._occasion is not None:  # Nothing was received yet: starting does not pause.
+                self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
         except BaseException:
             driver.close()
             raise
+
+    def _add_occasions(self, key: str) -> None:
+        epoch = time.time_ns() - self.driver.clock()
+        grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
 
     async def _own_address(self) -> Address:
         """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
@@ -198,6 +208,8 @@ class Agent:
             case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
+            case HandOverDue() if reign is not None:
+                self.hand_over(reign.name, fact)
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
@@ -206,6 +218,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -241,6 +255,14 @@ class Agent:
             address=None if member.address is None else str(member.address),
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
+
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
 
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):

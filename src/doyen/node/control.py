@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
+from doyen.net.keys import id_text
 from doyen.node.attachments import join_further
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class Control:
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
             "is_leader": node.is_leader,
             "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
+            "key_ids": [] if driver.seal is None else [id_text(key) for key in driver.seal.keyring.keys],
             "durable": driver.storage is not None,
             "round_trip_s": node.round_trip_s,
             "sent": driver.transport.sent_count,
