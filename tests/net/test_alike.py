@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from itertools import pairwise
+from contextlib import suppress
+from itertools import pairwise, product
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from net_nodes import until
@@ -17,6 +18,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
+from doyen.errors import ConfigError
 from doyen.net.alike import (
     ALL_APART,
     ASK_EVERY,
@@ -32,13 +34,14 @@ from doyen.net.driver import Driver
 from doyen.net.sealed import packed, unpacked
 from doyen.net.udp import UdpConfig
 from doyen.node.agent import Agent
-from doyen.node.config import NodeConfig
+from doyen.node.config import NodeConfig, RankKind
 from doyen.node.events import Event
 from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election
 
 BEE, LIFE = NodeId("bee"), Incarnation(1)
 OURS = {"election": "announce", "membership": "none"}
 THEIRS = {"election": "hybrid", "membership": "swim", "rank": "hash"}
+VOTES: dict[str, Any] = {"voters": ("ant", "bee"), "volatile": True, "newcomer": True}
 START: Instant = seconds(100)
 
 
@@ -56,13 +59,14 @@ def differ(alike: Alike, member: NodeId, now: Instant) -> Runs | None:
 
 
 def test_no_two_configurations_of_ours_have_the_same_digest() -> None:
-    words = [
-        {"election": election, "membership": membership} | ({"rank": rank} if rank else {})
-        for election in (*ELECTIONS, "none")
-        for membership in (*MEMBERSHIPS, "none")
-        for rank in ("", "hash", "score")
-    ]
-    digests = {digest_of(each) for each in words}
+    words: set[tuple[tuple[str, str], ...]] = set()
+    for election, membership in product((*ELECTIONS, "none"), (*MEMBERSHIPS, "none")):
+        for rank in get_args(RankKind):
+            with suppress(ConfigError):  # Not every membership can carry every election.
+                config = NodeConfig(group="g", election=election, membership=membership, rank=rank, **VOTES)
+                words.add(tuple(config.must_be_alike(config.election_kind()).items()))
+    assert len(words) > 50
+    digests = {digest_of(dict(each)) for each in words}
     assert len(digests) == len(words)
     assert all(0 < digest < 65_536 for digest in digests)
     assert digest_of(THEIRS) == digest_of(dict(reversed(THEIRS.items())))
@@ -186,7 +190,6 @@ def test_a_packet_that_cannot_be_read_here_is_compared_and_a_flood_of_bad_digest
 
 # On real sockets: whoever knows the other, in every election, with a membership and without.
 
-VOTES: dict[str, Any] = {"voters": ("ant", "bee"), "volatile": True, "newcomer": True}
 PAIRS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({"election": "announce"}, {"election": "hybrid"}, "announce", "hybrid"),
     ({"election": "hybrid"}, {"election": "announce"}, "hybrid", "announce"),

@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr
 from doyen.core.config import Config, Doc, Several, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
-from doyen.core.rank import STANDING_MAX
+from doyen.core.rank import SALTING, STANDING_MAX
 from doyen.errors import ConfigError
 from doyen.membership.notes import check_words
 from doyen.node.registry import find_election, find_membership
@@ -224,9 +224,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
     def must_be_alike(self, kind: ElectionKind | None) -> dict[str, str]:
         """Return what must be the same on all members that take part in this election, in words."""
-        found = {"election": "none" if kind is None else kind.name, "membership": self.membership_name()}
+        election = "none" if kind is None else kind.name
+        found = {"election": election, "membership": self.membership_name(), "salt": SALTING}
         if kind is not None:
-            by_hash, by_score = (kind.promise(self.table(kind.table), rank) for rank in ("hash", "score"))
+            by_hash, by_score = (kind.heeds_score(self.table(kind.table), rank) for rank in ("hash", "score"))
             if by_hash != by_score:  # It goes by ranks.
                 found["rank"] = self.rank
         return found
