@@ -26,6 +26,7 @@ from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
 from doyen.node.agent import Agent
 from doyen.node.arguments import NodeFields, chosen, path, several
+from doyen.node.callbacks import Callback, check_callback, follow
 from doyen.node.campaign import Campaign, Leading, Term
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
@@ -66,6 +67,8 @@ def join(
     config: str | Path | None = None,
     leave_on_sigterm: bool = True,
     control: bool = True,
+    on_elected: Callback | None = None,
+    on_lost: Callback | None = None,
     **fields: Unpack[NodeFields],
 ) -> "Node":
     """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
@@ -73,6 +76,7 @@ def join(
     `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
     key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
     What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
+    `on_elected(term)` is called whenever this process may act as the group's leader, `on_lost(term)` when that is over.
     """
     given: dict[str, Any] = {"group": group, **fields}
     for field, value in {
@@ -119,6 +123,8 @@ def join(
         score_every=every,
         leave_on_sigterm=leave_on_sigterm,
         control=control,
+        on_elected=on_elected,
+        on_lost=on_lost,
     )
 
 
@@ -133,8 +139,15 @@ class Node:
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
         control: bool = True,
+        on_elected: Callback | None = None,
+        on_lost: Callback | None = None,
         occasion: str | None = None,
     ) -> None:
+        for field, callback in (("on_elected", on_elected), ("on_lost", on_lost)):
+            check_callback(field, callback)
+            if callback is not None and config.election == "none":
+                raise ConfigError("would never be called: the group elects nobody", field=field)
+        self.on_elected, self.on_lost = on_elected, on_lost
         self.config, self._with_control, self._occasion = config, control, occasion
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._scores: Scorekeeper | None = None
@@ -174,6 +187,8 @@ class Node:
                 leave_on_sigterm(self, self._on_sigterm)
             if self._scores is not None:
                 await self._scores.start()
+            if self.on_elected is not None or self.on_lost is not None:
+                self.spawn(follow(self.own_election, self.on_elected, self.on_lost))
         except BaseException:  # Also a cancellation: nothing of it stays.
             agent.driver.close()
             raise
