@@ -52,7 +52,13 @@ def test_the_package_is_marked_as_typed() -> None:
 
 def test_a_node_that_has_not_joined_says_so() -> None:
     node = alone()
-    asks: list[Callable[[], Any]] = [node.members, node.leader, node.lead, node.events, lambda: node.election("x")]
+    asks: list[Callable[[], Any]] = [
+        node.members,
+        lambda: node.leader,
+        node.lead,
+        node.events,
+        lambda: node.election("x"),
+    ]
     for ask in asks:
         with pytest.raises(LocalProtocolError, match="not joined yet: async with"):
             ask()

@@ -40,10 +40,12 @@ def test_a_node_that_has_not_joined_says_so_and_has_opened_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         node = alone()
-        asks: list[Callable[[], Any]] = [node.members, node.explain, node.events, node.leader, node.lead]
+        asks: list[Callable[[], Any]] = [node.members, node.explain, node.events, node.lead]
         for ask in asks:
             with pytest.raises(LocalProtocolError, match="not joined yet"):
                 ask()
+        with pytest.raises(LocalProtocolError, match="not joined yet"):
+            print(node.leader)
         node.leave()
         del node, asks, ask
         gc.collect()
