@@ -37,7 +37,7 @@ REMEMBER_MAX: Final[Duration] = seconds(10 * 365 * 24 * 3600)
 
 
 class OccasionsConfig(Config, frozen=True, kw_only=True):
-    """How long members are waited for."""
+    """Sets how long the machine waits for members that do not answer."""
 
     retry: Annotated[Period, Doc("The time between two copies to a member that has not answered.")] = ms(200)
     patience: Annotated[Period, Doc("How long a member that is present may be silent.")] = seconds(3)
@@ -104,7 +104,7 @@ class Inquired(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """These members know that the occasion is done; these others did not answer, or have failed."""
+    """The others were notified: some know that the occasion is done, and some did not answer, or have failed."""
 
     told: tuple[NodeId, ...]
     silent: tuple[NodeId, ...]

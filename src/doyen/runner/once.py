@@ -23,7 +23,7 @@ from doyen.node.stack import OCCASIONS
 
 
 class Once(Struct, frozen=True, kw_only=True):
-    """What `--once` says: the key is empty where none was given."""
+    """The settings of `--once`; the key is empty where none was given."""
 
     key: str
     remember: Duration
