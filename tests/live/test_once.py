@@ -11,10 +11,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from doyen.core.commands import Kept
+from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
+from doyen.membership.occasions import Memory
+from doyen.net.storage import Storage
+from doyen.node.config import NodeConfig
 from doyen.node.control import ask, local_nodes
+from doyen.runner.once import Place, kept_beside
 from doyen_lab.netns import Namespaces
 
 pytestmark = pytest.mark.live
@@ -170,6 +177,26 @@ def test_without_a_key_a_failure_is_tried_by_the_next_and_a_late_starter_is_told
     assert second.wait(10) == 0
     assert ended(runners.start("cat", "--once", named=False, seeds=False))[0] == 0
     assert runners.runs() == ["bee", "cat"]
+
+
+def test_the_disk_is_asked_for_this_group_and_for_runners_of_any_name(tmp_path: Path) -> None:
+    for group, name, done in (("reports", "ant", "monday"), ("mail", "bee", "tuesday")):
+        storage = Storage(tmp_path / name)
+        storage.save("occasions", storage.encode("occasions", Memory(group, (Kept(done, NodeId(name), 1, 2),))))
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "occasions.state").write_text("damaged")
+    assert kept_beside(tmp_path, "reports", "dog") == (Kept("monday", NodeId("ant"), 1, 2),)
+    assert kept_beside(tmp_path, "reports", "ant") == ()
+
+
+def test_a_runner_without_a_name_takes_a_free_one_and_the_same_next_time(tmp_path: Path) -> None:
+    config = NodeConfig(group="g", state=str(tmp_path), election="hybrid")
+    first, second = Place(config), Place(config)
+    names = [place.config.name for place in (first, second)]
+    assert len({*names}) == 2 and sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    first.free()
+    assert Place(config).config.name == names[0]
+    assert Place(msgspec.structs.replace(config, name="ant")).config.name == "ant"
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,9 @@ class RetryIsDue(Struct, frozen=True, gc=False):
 
 
 class Memory(Struct, frozen=True):
-    """The record on the disk."""
+    """The record on the disk; a directory may be used for several groups, each with its own occasions."""
 
+    group: str
     done: tuple[Kept, ...]
 
 
@@ -131,6 +132,7 @@ class Occasions:
         "config",
         "done",
         "epoch",
+        "group",
         "key",
         "me",
     )
@@ -138,11 +140,21 @@ class Occasions:
     RECORD: ClassVar[Any] = Memory
 
     def __init__(
-        self, me: NodeId, key: str, config: OccasionsConfig, out: Out, *, epoch: int, restored: Memory | None
+        self,
+        me: NodeId,
+        group: str,
+        key: str,
+        config: OccasionsConfig,
+        out: Out,
+        *,
+        epoch: int,
+        restored: Memory | None,
     ) -> None:
-        self.me, self.key, self.config, self.epoch = me, key, config, epoch
+        self.me, self.group, self.key, self.config, self.epoch = me, group, key, config, epoch
         self._out = out
-        self.done: dict[str, Kept] = {} if restored is None else {kept.key: kept for kept in restored.done}
+        self.done: dict[str, Kept] = {}
+        if restored is not None and restored.group == group:
+            self.done = {kept.key: kept for kept in restored.done}
         self._others: dict[NodeId, tuple[Status, Incarnation]] = {}  # The members of the view.
         self._strangers: set[NodeId] = set()  # Those that spoke here before the view had them.
         self._unanswered: set[NodeId] = set()
@@ -297,7 +309,7 @@ class Occasions:
         if kept.key == self.key:
             self._unanswered.clear()  # There is nothing left to ask.
         if kept.key:
-            self._out.persist(Memory(tuple(known for known in self.done.values() if known.key)))
+            self._out.persist(Memory(self.group, tuple(known for known in self.done.values() if known.key)))
 
 
 _PRESENT: Final = (Status.ALIVE, Status.SUSPECTED)
