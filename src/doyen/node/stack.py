@@ -283,11 +283,11 @@ class Stack:
         """Keep which occasions were done; `key` is the one that this node is here for (`doyen run --once`)."""
         from doyen.membership.occasions import Memory, Occasions, OccasionsConfig  # Few nodes have one.
 
-        site = self.site
+        site, group, settings = self.site, self.config.group, OccasionsConfig()
         restored = site.restored(OCCASIONS, Memory)
         self._add(
             OCCASIONS,
-            lambda port: Occasions(site.node, key, OccasionsConfig(), port, epoch=epoch, restored=restored),
+            lambda port: Occasions(site.node, group, key, settings, port, epoch=epoch, restored=restored),
         )
         if self.view is not None:
             site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)
