@@ -26,6 +26,7 @@ from doyen.node import node as _node
 from doyen.node.events import Event as Event
 from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
+from doyen.node.events import View as View
 from doyen.node.explain import Explanation
 from doyen.node.registry import ElectionName
 from doyen.node.sigterm import forget, unwind_on_sigterm
@@ -33,7 +34,7 @@ from doyen.node.sigterm import forget, unwind_on_sigterm
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
+__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "View", "join"]
 
 EXIT_PATIENCE_S: Final = 8.0  # How long a node may take to leave when the interpreter ends.
 
@@ -191,6 +192,10 @@ class Campaign:
         """The leader that this node names, or None."""
         return self._campaign.leader
 
+    def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`."""
+        return self._loop.call(lambda: self._campaign.wait_for_leader(timeout))
+
     def lead(self, timeout: str | float | None = None) -> "_Leading":
         """Wait until this node is elected, or raise `TimeoutError`."""
         return _Leading(self._campaign, self._loop, timeout)
@@ -292,6 +297,14 @@ class Node(Campaign):
 
     def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
         return Campaign(self._ask(lambda: self._node.election(name, election)), self._loop)
+
+    def wait_for_members(self, count: int, timeout: str | float | None = None) -> list[MemberInfo]:
+        """Wait until `count` members are present, this one included, and return them; or raise `TimeoutError`."""
+        return self._loop.call(lambda: self._node.wait_for_members(count, timeout))
+
+    def views(self) -> Iterator[View]:
+        """Yield what this node sees of its group: now, and whenever it has changed, until the node stops."""
+        return _iterate(self._ask(self._node.views), self._loop)
 
     def events(self) -> Iterator[Event]:
         return _iterate(self._ask(self._node.events), self._loop)

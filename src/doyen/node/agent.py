@@ -71,7 +71,6 @@ class Agent:
         self.ask_score: Callable[[str, int], None] | None = None
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
-        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.recorder: Recorder | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
@@ -223,14 +222,14 @@ class Agent:
 
     def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:
-            self.since.pop(node, None)
+            self.stack.since.pop(node, None)
             self._tell("forgotten", now, member=node, state="forgotten")
             return
-        before = self.since.get(node)
+        before = self.stack.since.get(node)
         if before is not None and before[0] is member.status:
             kind = "updated"
         else:
-            self.since[node] = (member.status, now)
+            self.stack.since[node] = (member.status, now)
             back = before is None or before[0] in (Status.FAILED, Status.LEFT)
             kind = "joined" if back and member.status is Status.ALIVE else member.status.value
         by = self.stack.accusers(node)

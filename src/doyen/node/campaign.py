@@ -10,7 +10,7 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
@@ -18,7 +18,7 @@ from doyen.core.commands import Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
 from doyen.errors import LeadershipLost, LocalProtocolError
-from doyen.node.events import LeaderInfo
+from doyen.node.events import Bell, LeaderInfo
 from doyen.node.reign import Reign
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
+DESCRIBED_S: Final = 1.0  # How long a leader that is named may take to say what it is.
 BODY_PATIENCE_S: Final = 5.0  # How long cancelled bodies may take to end before the others are notified.
 
 
@@ -150,7 +151,7 @@ class Campaign:
     def __init__(self, node: "Node", reign: Reign) -> None:
         self._node, self._reign = node, reign
         self._active: set[Term] = set()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._bell = Bell()
         self._lease_watch: asyncio.TimerHandle | None = None
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
@@ -176,6 +177,27 @@ class Campaign:
     @property
     def term(self) -> TermId | None:
         return self._reign.term
+
+    async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`.
+
+        A leader that does not say it within a second is returned as it is known.
+        """
+        timeout_s = None if timeout is None else to_seconds(parse_duration(timeout))
+        leader: LeaderInfo | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (leader := self.leader) is None:
+                    self._node.check_running()
+                    await self.changed()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DESCRIBED_S):
+                        while self._node.running and not self._node.agent.stack.is_described(self._reign):
+                            await self.changed()
+        except TimeoutError:
+            if leader is None:
+                raise TimeoutError(f"nobody leads after {timeout_s:g} s: node.explain() says why") from None
+        return self.leader or leader
 
     def lease_until(self) -> Instant | None:
         """Return the end of the lease on `CLOCK_BOOTTIME`, if nothing further is heard; None: there is no lease."""
@@ -270,12 +292,7 @@ class Campaign:
 
     async def changed(self) -> None:
         self._node.check_loop()
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiting)
-        try:
-            await waiting
-        finally:
-            self._waiting.discard(waiting)
+        await self._bell.wait()
 
     def ended(self, term: Term) -> None:
         self._active.discard(term)
@@ -327,9 +344,7 @@ class Campaign:
 
     def wake(self) -> None:
         """Wake the tasks that wait for a change."""
-        for waiting in tuple(self._waiting):
-            if not waiting.done():
-                waiting.set_result(None)
+        self._bell.ring()
 
     def _watch_lease(self) -> None:
         """Set a timer for the end of the lease: a body must stop by then, whatever is heard."""

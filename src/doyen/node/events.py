@@ -18,7 +18,8 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: elected, lost; joined, alive, suspected, failed, left, updated, forgotten: a member's state, or something else
     about it; accused: somebody suspects it; changed: it says something new of itself; shortage: why nobody can be
-    elected; stopped: this node has ended.
+    elected; stopped: this node has ended.  A reader first gets what holds, marked `already`: an event for each member
+    that is present and for each leader.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str | None = None
     reason: str = ""
     compared: dict[str, str] = {}  # elected: the values that were compared, by member, as far as this node knows.
+    already: bool = False  # It held when the reader began, and is no news.
     dropped: int = 0  # How many events before this one were dropped, because their reader is too slow.
 
 
@@ -67,10 +69,47 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
     leads: bool = False
 
 
-class Subscription:
-    """One reader of events."""
+class View(Struct, frozen=True, kw_only=True):
+    """The group as this node sees it at one moment."""
+
+    members: tuple[MemberInfo, ...]  # Sorted by name; those that failed or left stay for a while.
+    leader: LeaderInfo | None  # Of the group's own election.
+    at: float  # Wall clock, in seconds.
+
+    def shows_the_same(self, other: "View") -> bool:
+        """Whether nothing differs but what changes all the time: ages and round trips."""
+        mine, theirs = (
+            [replace(m, since_s=0.0, refute_within_s=None, rtt_s=None) for m in v.members] for v in (self, other)
+        )
+        return mine == theirs and self.leader == other.leader
+
+
+class Bell:
+    """Wakes the tasks that wait for a change."""
 
     def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self) -> None:
+        """Wait until it is rung."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+    def ring(self) -> None:
+        for waiting in tuple(self._waiting):
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+class Subscription:
+    """One reader of events, which gets those first that hold already."""
+
+    def __init__(self, first: list[Event] | None = None) -> None:
+        self._first = first or []
         self._waiting: deque[Event] = deque(maxlen=BACKLOG_MAX)
         self._wake: asyncio.Future[None] | None = None
         self._dropped = 0
@@ -91,6 +130,8 @@ class Subscription:
             self._wake.set_result(None)
 
     async def read(self) -> AsyncGenerator[Event, None]:
+        for event in self._first:
+            yield event
         while True:
             while self._waiting:
                 event = self._waiting.popleft()

@@ -24,12 +24,13 @@ from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
 from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
+from doyen.node import shown
 from doyen.node.agent import Agent
 from doyen.node.arguments import NodeFields, chosen, path, several
 from doyen.node.campaign import Campaign, Leading, Term
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
-from doyen.node.events import Event, LeaderInfo, MemberInfo, Subscription
+from doyen.node.events import Bell, Event, LeaderInfo, MemberInfo, Subscription, View
 from doyen.node.explain import Explanation, explain
 from doyen.node.layers import by_path, configure
 from doyen.node.registry import ElectionName, MembershipName, find_election
@@ -145,6 +146,7 @@ class Node:
         self.leaves_on_sigterm = leave_on_sigterm
         self._campaigns: dict[str, Campaign] = {}
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # A reader that is gone takes its own along.
+        self._bell = Bell()  # Rung when anything that is shown may have changed.
         self._tasks: set[asyncio.Task[None]] = set()
         self.listeners: list[Callable[[Event], None]] = []  # Called with every event; set before joining.
         self.left = False
@@ -234,6 +236,7 @@ class Node:
         )
         for subscription in self._subscriptions:
             subscription.close()
+        self._bell.ring()
         for campaign in self._campaigns.values():
             campaign.stir("left" if failure is None else f"this node failed: {failure}")
             campaign.close()
@@ -307,43 +310,63 @@ class Node:
 
     def members(self) -> list[MemberInfo]:
         """Return the members that this node knows, itself included; those that failed or left stay for a while."""
-        stack, now = self.agent.stack, self.clock()
-        leaders = {reign.leader for name, reign in stack.reigns.items() if name == ""}
-        shown = []
-        for member in stack.members():
-            note, due = stack.note(member.node), stack.refute_by(member.node)
-            since, trip = self.agent.since.get(member.node), stack.round_trip(member.node)
-            shown.append(
-                MemberInfo(
-                    name=member.node,
-                    address=None if member.address is None else str(member.address),
-                    state=member.status.value,
-                    since_s=0.0 if since is None else (now - since[1]) / 1e9,
-                    score=None if note is None else note.score,
-                    eligible=note is None or note.eligible,
-                    health=2.0 ** -min(member.suspicion_count, 60),
-                    incarnation=member.incarnation,
-                    software="" if note is None else note.software,
-                    meta={} if note is None else note.words,
-                    suspected_by=stack.accusers(member.node),
-                    refute_within_s=None if due is None else max(0.0, (due - now) / 1e9),
-                    rtt_s=None if trip is None or not member.present else to_seconds(trip),
-                    me=member.node == self.name,
-                    leads=member.node in leaders,
-                )
-            )
-        return shown
+        return shown.members(self.agent.stack, self.clock())
+
+    async def wait_for_members(self, count: int, timeout: str | float | None = None) -> list[MemberInfo]:
+        """Wait until `count` members are present, this one included, and return them; or raise `TimeoutError`.
+
+        A member is present while it is alive or suspected.
+        """
+        if self.agent.stack.membership is None:
+            raise LocalProtocolError("no membership keeps a list of members: join with membership='swim'")
+        timeout_s = None if timeout is None else to_seconds(parse_duration(timeout))
+        present: list[MemberInfo] = []
+        try:
+            async with asyncio.timeout(timeout_s):
+                async for view in self.views():
+                    present = [member for member in view.members if member.state in ("alive", "suspected")]
+                    if len(present) >= count:
+                        return present
+        except TimeoutError:
+            names = ", ".join(member.name for member in present)
+            raise TimeoutError(f"{len(present)} of {count} members present after {timeout_s:g} s: {names}") from None
+        self.check_running()
+        raise LocalProtocolError("this node has left: make another, doyen.join(…)")
+
+    async def views(self) -> AsyncGenerator[View, None]:
+        """Yield what this node sees of its group: now, and whenever it has changed, until the node stops.
+
+        A reader that is slow misses what was in between, never the latest.
+        """
+        self.check_loop()
+        seen: View | None = None
+        while True:
+            view = shown.view(self.agent.stack, self.clock())
+            if seen is None or not view.shows_the_same(seen):
+                seen = view
+                yield view
+            elif not self.agent.driver.running:
+                return
+            else:
+                await self._bell.wait()
 
     async def tell(self, meta: Mapping[str, str]) -> None:
-        """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
+        """Let the others know this of the process from now on, at most 512 bytes.
+
+        A membership carries it to all; without one the others know the words of their leader.
+        """
         check_words(meta)
         self.check_running()
         self.agent.stack.describe(dict(meta))
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
-        subscription = Subscription()
-        if self.agent.driver.running:
+        """Yield what holds, marked `already`, and then every event until the node stops.
+
+        A reader that is too slow loses the oldest, and learns how many.
+        """
+        running = self.agent.driver.running
+        subscription = Subscription(shown.already(self.agent.stack, self.clock()) if running else [])
+        if running:
             self._subscriptions.add(subscription)
         else:
             subscription.close()
@@ -391,6 +414,13 @@ class Node:
     def term(self) -> TermId | None:
         return self.own_election.term
 
+    async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`.
+
+        A leader that does not say it within a second is returned as it is known.
+        """
+        return await self.own_election.wait_for_leader(timeout)
+
     def lead(self, timeout: str | float | None = None) -> Leading:
         return self.own_election.lead(timeout)
 
@@ -412,8 +442,13 @@ class Node:
             campaign = self._campaigns.get(event.election)
             if campaign is not None:
                 campaign.stir(event.reason if event.kind == "lost" else "")
+        elif event.leader is not None:  # It was described.
+            campaign = self._campaigns.get(event.election)
+            if campaign is not None:
+                campaign.wake()
         if event.kind not in QUIET:
             self._put(event)
+        self._bell.ring()
 
     @property
     def round_trip_s(self) -> float | None:
