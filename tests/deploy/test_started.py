@@ -179,10 +179,7 @@ def test_the_leader_keeps_its_endpoint_and_never_replaces_a_later_one(tmp_path: 
         return str(json.loads(written.read_text())["endpoints"][0]["addresses"][0])
 
     write("10.0.0.1", 9)
-    helper, server = (
-        DEPLOY / "kubernetes" / "leader_endpoint.py",
-        [sys.executable, f"{Path(__file__).parent}/api_server.py"],
-    )
+    helper, server = DEPLOY / "kubernetes" / "leader_endpoint.py", Path(__file__).parent / "api_server.py"
     with processes(tmp_path) as running:
         running.start(
             "api",
