@@ -439,7 +439,7 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
             late = node.election("late", doyen.Announce())
             assert node.agent.stack.reigns["late"].machine.standing == 7.0
             assert node.election("late") is late
-            with pytest.raises(LocalProtocolError, match="is announce here, not le-m"):
+            with pytest.raises(LocalProtocolError, match="is fast .announce. here, not le-m"):
                 node.election("late", doyen.AnnounceEarliest())
             with pytest.raises(ConfigError, match="'democracy' is not installed"):
                 node.election("mail", "democracy")
@@ -564,8 +564,8 @@ def test_what_surrounds_a_node_of_an_event_loop_unwinds_on_sigterm() -> None:
     try:
         async with join("a") as a:
             tell(a)
-            print("in", flush=True)
             try:
+                print("in", flush=True)
                 await asyncio.sleep(60)
             finally:
                 print("cleaned")
@@ -580,8 +580,8 @@ def test_a_body_of_threads_unwinds_on_sigterm_and_then_its_nodes_leave() -> None
     try:
         with sync_join("a") as a, sync_join("b") as b, a.lead():
             tell(a), tell(b)
-            print("in", flush=True)
             try:
+                print("in", flush=True)
                 time.sleep(60)
             finally:
                 time.sleep(0.05)
@@ -598,8 +598,8 @@ def test_a_node_of_threads_that_no_with_surrounds_leaves_when_the_interpreter_en
     tell(node)
     worker = threading.Thread(target=lambda: [term.wait_lost() for term in node.terms()], daemon=True)
     worker.start()
-    print("in", flush=True)
     try:
+        print("in", flush=True)
         worker.join()
     except SystemExit as end:
         print("ending", end.code)

@@ -17,7 +17,7 @@ from doyen.core.codec import Codec
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
@@ -69,6 +69,7 @@ class Agent:
         self.attached = Attachments()
         # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
+        self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
@@ -202,6 +203,8 @@ class Agent:
             case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
+            case HandOverDue() if reign is not None:
+                self.hand_over(reign.name, fact)
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)

@@ -21,6 +21,7 @@ from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
+from doyen.core.leadership import HandOverDue
 from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
@@ -94,8 +95,6 @@ def join(
     if meta is not None:
         check_words(meta)
         given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
-    if score is not None and "rank" not in given:
-        given["rank"] = "score"
     if isinstance(elections, Mapping):
         named = {name: chosen("election", choice, given) for name, choice in elections.items()}
         elections = [f"{name}={kind}" for name, kind in named.items()]
@@ -163,6 +162,9 @@ class Node:
         agent.listeners += self.listeners
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
+        agent.hand_over = self._hand_over
+        if (self._scores is not None or self.config.standing) and (unused := self.config.unused_score()):
+            log.warning("%s: %s", self.config.group, unused)
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
@@ -435,6 +437,12 @@ class Node:
         self.ended.set()
         for campaign in self._campaigns.values():
             campaign.end_terms(f"this node failed: {error}")
+
+    def _hand_over(self, election: str, due: HandOverDue) -> None:
+        """Hand over as the election asks, once what acts on this leadership has stopped."""
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            self.spawn(campaign.hand_over(due))
 
     # Its score.
 

@@ -46,8 +46,7 @@ ELECTION: Final = "election"
 OCCASIONS: Final = "occasions"
 
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
-UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
-INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
+INELIGIBLE_RANK: Final = float(2 * STANDING_MAX)
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -220,7 +219,7 @@ class Stack:
             site.node,
             site.incarnation,
             0,
-            config.standing if config.standing or config.rank == "score" else None,
+            config.standing or None,
             config.eligible,
             __version__,
             meta_of(config.meta),
@@ -242,7 +241,7 @@ class Stack:
         """Return the rank by the members' scores, where that is wanted and somebody carries them."""
         if self.config.rank != "score" or NOTES not in self.machines:
             return None
-        return ByScore(self.machines[NOTES], unknown=UNKNOWN_RANK, ineligible=INELIGIBLE_RANK)
+        return ByScore(self.machines[NOTES], ineligible=INELIGIBLE_RANK)
 
     def add_election(self, name: str, kind: ElectionKind) -> Reign:
         """Take part in one more election; the group's own has the name "".  One that comes late starts at once."""
