@@ -149,6 +149,8 @@ FILES = {
     "doyen/node/control.py": Extra(Layer(world="environment"), "where this user's sockets are"),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
+    "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),
+    "doyen/node/speaker.py": Extra(Layer(world="console"), "it tells people on a terminal what happens"),
     "doyen/sim/runs.py": Extra(
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),

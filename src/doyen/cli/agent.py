@@ -1,5 +1,6 @@
-"""`doyen agent`: one process of a group, telling what it sees as JSON lines."""
+"""`doyen agent`: one process of a group, which reports what it sees."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -20,9 +21,15 @@ EXAMPLES = {
     examples=EXAMPLES,
     help="Run one process of a group, which reports what it sees until SIGTERM.",
 )
-@click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
-@click.option("--json", is_flag=True, expose_value=False, help="JSON lines, as without it.")
-def command(status_every: float, config_file: Path | None, **given: object) -> Resident:
+@click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between JSON status lines.")
+@click.option(
+    "--json/--text",
+    "as_json",
+    default=None,
+    help="JSON lines, or lines for people [for people on a terminal].",
+)
+def command(status_every: float, as_json: bool | None, config_file: Path | None, **given: object) -> Resident:
     if not 0.01 <= status_every < 1e9:
         raise ConfigError(f"--status-every {status_every} is out of range: give seconds from 0.01 on")
-    return Resident("agent", chosen_node(config_file, given), status_every=status_every)
+    as_json = not sys.stdout.isatty() if as_json is None else as_json
+    return Resident("agent", chosen_node(config_file, given), status_every=status_every, as_json=as_json)

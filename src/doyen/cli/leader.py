@@ -7,6 +7,7 @@ import click
 from doyen.cli.local import ago, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_nodes
+from doyen.node.lines import GOOD, paint
 
 
 @click.command("leader", help="Who leads.  Exit code 0 if somebody does, 3 if nobody does.")
@@ -24,6 +25,7 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
     elif told["leader"] is None:
         click.echo(f"nobody leads {told['group']} as far as {told['node']} knows: doyen explain says why", err=True)
     else:
-        click.echo(f"{told['leader']} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
+        who = paint(told["leader"], GOOD, sys.stdout)
+        click.echo(f"{who} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
     if told["leader"] is None or (mine and not told["is_me"]):
         sys.exit(3)

@@ -13,6 +13,7 @@ from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.core.clock import Instant
 from doyen.net.driver import boot_time_ns
+from doyen.node.lines import BAD, GOOD, paint
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
 from doyen.testing.processes import LocalCluster
@@ -128,14 +129,16 @@ class _Show:
             seen = "itself" if m.leader == m.name else (m.leader or "–")
             state, seen = (m.status, seen) if m.alive else ("dead", "–")
             rows.append((m.name + star, str(m.pid), state, seen, str(m.sent), str(m.received)))
-        table(rows, indent="   ")
+        tones = [BAD if not m.alive else GOOD if m.leader == m.name else "" for m in self.cluster.members.values()]
+        table(rows, indent="   ", tones=tones)
 
     def _say(self, what: str, text: str, happened: Instant, **fields: object) -> None:
         at = time.time() - (boot_time_ns() - happened) / 1e9
         if self.as_json:
             print_json({"event": what.lower(), "at": at, **fields})
         else:
-            click.echo(f" {clock_text(at)}  {what:9} {text}")
+            tone = {"elected": GOOD, "SIGKILL": BAD}.get(what, "")
+            click.echo(f" {clock_text(at)}  {paint(f'{what:9}', tone, sys.stdout)} {text}")
         sys.stdout.flush()
 
 
