@@ -56,7 +56,8 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys threading time urllib",
+        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "threading time urllib",
         "clock files",
         typing="doyen.net",
     ),
@@ -86,6 +87,12 @@ LAYERS = {
     ),
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
+    # Drop-ins for other packages; nothing of doyen imports them.
+    "doyen.contrib": Layer(
+        "doyen doyen.errors doyen.node",
+        "apscheduler argparse asyncio celery django logging os starlette sys threading",
+        "environment",
+    ),
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),

@@ -18,6 +18,7 @@ class Resign(Command, frozen=True):
 
     to: NodeId | None = None
     cool_down: Duration | None = None  # How long elections pass this node over; None: as configured, or until `Stand`.
+    because: str = ""  # As `HandOverDue` has it.
 
 
 class Stand(Command, frozen=True):
@@ -38,6 +39,14 @@ class ChangeNote(Command, frozen=True):
     score: int | float | None = None
     eligible: bool | None = None
     words: dict[str, str] | None = None
+
+
+class DescribeLeader(Command, frozen=True):
+    """Say this of this node to all members while it leads; what is not given stays."""
+
+    since: float | None = None  # The wall clock when it was elected, in seconds.
+    words: dict[str, str] | None = None
+    version: int = 0  # Of the words.
 
 
 # To a machine that remembers occasions (`membership/occasions.py`).

@@ -17,11 +17,12 @@ from doyen.core.codec import Codec
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
@@ -68,6 +69,7 @@ class Agent:
         self.attached = Attachments()
         # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
+        self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
@@ -106,6 +108,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             if recorder is not None:
@@ -200,6 +203,8 @@ class Agent:
             case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
+            case HandOverDue() if reign is not None:
+                self.hand_over(reign.name, fact)
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
@@ -208,6 +213,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -240,6 +247,14 @@ class Agent:
             address=None if member.address is None else str(member.address),
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
+
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
 
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):

@@ -10,13 +10,14 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
+from doyen.core.leadership import HandOverDue
 from doyen.errors import LeadershipLost, LocalProtocolError
 from doyen.node.events import LeaderInfo
 from doyen.node.reign import Reign
@@ -217,12 +218,20 @@ class Campaign:
                 self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
             await asyncio.shield(self._handover)
 
-    async def _hand_over(self, to: NodeId | None, wait: Duration) -> None:
+    async def hand_over(self, due: HandOverDue) -> None:
+        """Hand over to a better member, unless that one is gone by now; this node may be elected again at once."""
+        with suppress(LocalProtocolError):
+            if self._handover is None and self._reign.mine is not None and self._reign.machine is not None:
+                self._reign.machine.check_heir(due.to)
+                self._handover = asyncio.get_running_loop().create_task(self._hand_over(due.to, 0, due.because))
+                await asyncio.shield(self._handover)
+
+    async def _hand_over(self, to: NodeId | None, wait: Duration, because: str = "") -> None:
         try:
-            await self.stop_acting()
+            await self.stop_acting(because or "resigned")
             if self._node.running and self._reign.mine is not None:
                 keeps_time = self._reign.kind.keeps_cool_down
-                command = Resign(to, wait if keeps_time else None)
+                command = Resign(to, wait if keeps_time else None, because)
                 self._node.agent.driver.tell(command, channel=self._reign.channel)
                 if self._reign.kind.stands_again:
                     self._cool_down(wait)
@@ -232,14 +241,14 @@ class Campaign:
             self._handover, self._handing_over = None, False
             self.wake()
 
-    async def stop_acting(self) -> None:
+    async def stop_acting(self, because: str = "resigned") -> None:
         """Stop all bodies of this leadership and let none begin, before others are notified."""
         self._handing_over = True
         if self.before_handing_over is not None:
             await self.before_handing_over()
         for term in tuple(self._active):
             if term._task is not None and not self.awaits(term._task):
-                term.end("resigned")
+                term.end(because)
         await self.bodies_ended()
 
     def _cool_down(self, wait: Duration) -> None:

@@ -68,7 +68,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
     election: Annotated[str, Doc("Who leads?")] = "announce"
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
-    rank: Annotated[RankKind, Doc("Churn-tolerant: the lowest hash leads, or the greatest standing.")] = "hash"
+    rank: Annotated[
+        RankKind,
+        Doc("For churn-tolerant elections: the greatest score leads, of equals the lowest hash; or hashes alone."),
+    ] = "score"
     standing: Annotated[float, Doc("This process's score: the greatest leads, where the election goes by scores.")] = (
         0.0
     )
@@ -137,6 +140,17 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         membership = self.membership_kind()
         for name, kind in self.election_kinds().items():
             self.check_election(kind, membership, field="elections" if name else "election")
+
+    def unused_score(self) -> str:
+        """Return why no election of this node would ever look at its score; "": one does, or there is none."""
+        kinds = [*self.election_kinds().values()]
+        by_oracle = [kind for kind in kinds if kind.asks_oracle and self.oracle != "score"]
+        asked = [kind for kind in kinds if kind not in by_oracle]
+        if not kinds or any(kind.heeds_score(self.table(kind.table), self.rank) for kind in asked):
+            return ""
+        by = f"the oracle {self.oracle}" if by_oracle else "hashes alone" if self.rank == "hash" else "other things"
+        names = " and ".join(kind.title for kind in kinds)
+        return f"the score counts for nothing: the election {names} goes by {by}; gossip, fast and quorum go by scores"
 
     def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
         """Raise `ConfigError` where this node lacks what the election needs."""

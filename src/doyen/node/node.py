@@ -21,6 +21,7 @@ from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
+from doyen.core.leadership import HandOverDue
 from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
@@ -94,8 +95,6 @@ def join(
     if meta is not None:
         check_words(meta)
         given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
-    if score is not None and "rank" not in given:
-        given["rank"] = "score"
     if isinstance(elections, Mapping):
         named = {name: chosen("election", choice, given) for name, choice in elections.items()}
         elections = [f"{name}={kind}" for name, kind in named.items()]
@@ -163,6 +162,9 @@ class Node:
         agent.listeners += self.listeners
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
+        agent.hand_over = self._hand_over
+        if (self._scores is not None or self.config.standing) and (unused := self.config.unused_score()):
+            log.warning("%s: %s", self.config.group, unused)
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
@@ -247,6 +249,7 @@ class Node:
 
         def begin() -> None:
             self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())  # `SystemExit` is meant.
 
         if not self._loop.is_running():
             left()
@@ -336,9 +339,8 @@ class Node:
     async def tell(self, meta: Mapping[str, str]) -> None:
         """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
         check_words(meta)
-        if NOTES not in self.agent.stack.machines:
-            raise LocalProtocolError("no membership carries it: join with membership='swim'")
-        self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
+        self.check_running()
+        self.agent.stack.describe(dict(meta))
 
     def events(self) -> AsyncGenerator[Event, None]:
         """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
@@ -435,6 +437,12 @@ class Node:
         self.ended.set()
         for campaign in self._campaigns.values():
             campaign.end_terms(f"this node failed: {error}")
+
+    def _hand_over(self, election: str, due: HandOverDue) -> None:
+        """Hand over as the election asks, once what acts on this leadership has stopped."""
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            self.spawn(campaign.hand_over(due))
 
     # Its score.
 

@@ -13,7 +13,7 @@ This is the only module of `doyen.sim` that knows how a stack is built (decision
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -25,7 +25,7 @@ from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce.machine import Announce
 from doyen.election.spanning.machine import Spanning
@@ -235,8 +235,16 @@ class World:
         others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
         return tuple(Address(name, 0) for name in others[:SEEDS_MAX])
 
-    def _add(self, node: SimNode, host: Host, channel: str, build: Callable[[Port], Any]) -> Port:
-        return host.add(channel, lambda port: self._made(node, channel, port, build(port)))
+    def _add(
+        self,
+        node: SimNode,
+        host: Host,
+        channel: str,
+        build: Callable[[Port], Any],
+        *,
+        follows: Iterable[str] | None = None,
+    ) -> Port:
+        return host.add(channel, lambda port: self._made(node, channel, port, build(port)), follows=follows)
 
     def _made(self, node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if self._tamper is not None:
@@ -306,6 +314,8 @@ class World:
         stack.observe(channel, fact, node.now())
         if isinstance(fact, ScoreWanted):
             self.sim.tell(node, ScoreGiven(fact.number, self._score_of(node)), channel=channel)
+        if isinstance(fact, HandOverDue):
+            self.sim.tell(node, Resign(fact.to, 0, fact.because), channel=channel)
         if channel != ELECTION:
             return
         if isinstance(fact, LeaderElected | LeaderLost):

@@ -143,6 +143,7 @@ def _kind(
         worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
         account=Announced,
         stands_again=True,
+        heeds_score=lambda config, rank: replace(config, **wanted).leader_is == "best",
     )
 
 

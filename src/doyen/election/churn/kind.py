@@ -1,7 +1,7 @@
 """Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, without messages.  [CTOL §IV]"""
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from doyen.core.kinds import ADVICE, PRESET, Place, Time, presets, weak
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
 
+Rank: TypeAlias = Callable[[NodeId], Any]
 MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
 
@@ -33,6 +34,8 @@ class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     begin_spread: Time = PRESET
     back_off_max: Time = PRESET
     ask_interval: Time = PRESET
+    better_by: float = PRESET
+    better_for: Time = PRESET
     bootstrap_after: Time = PRESET
 
 
@@ -75,6 +78,7 @@ preset = presets(
         begin_spread=ms(50),
         bootstrap_after=ms(500),
         ask_interval=seconds(5),
+        better_for=seconds(5),
     ),
     iot=lambda size: CTolerantConfig(
         response_timeout=seconds(2),
@@ -82,6 +86,7 @@ preset = presets(
         final_timeout=seconds(30),
         begin_spread=seconds(2),
         bootstrap_after=seconds(10),
+        better_for=seconds(60),
     ),
 )
 
@@ -111,13 +116,16 @@ class Counted(Account):
         record = machine.held
         initiator = "" if record is None else record.election.initiator
         how = "" if record is None or record.final else ", for now"
+        handed = machine.point.handed_over
+        if record is not None and handed is not None and handed.election == record.election:
+            return Reasons(f"{initiator} handed over: {handed.because}")
         if initiator != machine.me or not self.candidates:
             return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
         excluded = {name: f"excluded, suspected {count} times" for name, count in self.excluded}
         names = [NodeId(name) for name in self.candidates if name not in excluded]
         count = len(self.answered)
         text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
-        return Reasons(text, first(ranks(machine.point.rank, names) | excluded))
+        return Reasons(text, first(ranks(machine.point.rank, machine.point.tie, names) | excluded))
 
     def tolerance(self, machine: Any) -> str:
         given, point = machine.config.missing_max, machine.point
@@ -129,13 +137,15 @@ class Hashed(Account):
     """Each member takes the lowest hash of its own view."""
 
     def reasons(self, machine: Any, term: Term) -> Reasons:
-        return Reasons("lowest hash in this node's view", ranks(machine.rank, sorted(machine.considered)))
+        return Reasons("lowest hash in this node's view", ranks(machine.rank, None, sorted(machine.considered)))
 
 
-def ranks(rank: Callable[[NodeId], int | float], names: list[NodeId]) -> dict[str, str]:
-    """Return a hash as its first digits, a score as it was given; the best comes first."""
-    ordered = sorted((rank(name), name) for name in names)
-    return {name: f"{-value:g}" if isinstance(value, float) else f"#{value:016x}"[:9] for value, name in ordered}
+def ranks(rank: Rank, tie: Rank | None, names: list[NodeId]) -> dict[str, str]:
+    """Return a score as it was given, or where nobody has one the hash, as its first digits; the best comes first."""
+    tie = tie or rank
+    ordered = sorted((rank(name), tie(name), name) for name in names)
+    scored = any(isinstance(value, float) and value for value, _, _ in ordered)
+    return {name: f"{-value:g}" if scored else f"#{other:016x}"[:9] for value, other, name in ordered}
 
 
 def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:
@@ -167,12 +177,13 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.churn.machine import CTolerant
         from doyen.election.churn.messages import Memory
+        from doyen.election.churn.standpoint import salted
         from doyen.membership.missing import MissingConfig, MissingEstimator
 
         if place.config.missing_max == "auto":
             place.companion(MISSING, lambda out: MissingEstimator(place.node, MissingConfig(), out, place.rng(MISSING)))
         restored = place.restore(Memory) if place.durable else None
-        by_score: dict[str, Any] = {} if place.rank is None else {"rank": place.rank, "ranks_differ": True}
+        tie = salted(place.group, place.name)
 
         def made(out: Out) -> CTolerant:
             machine = CTolerant(
@@ -181,9 +192,11 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
                 replace(place.config, variant=variant),
                 out,
                 place.rng(place.channel),
+                rank=place.rank or tie,
+                tie=tie,
+                ranks_differ=place.rank is not None,
                 restored=restored,
                 durable=place.durable,
-                **by_score,
             )
             machine.point.eligible = place.eligible
             return machine
@@ -191,8 +204,8 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
         return made
 
     def promise(config: CTolerantConfig, rank: str) -> kinds.Promise:
-        what = "best score" if rank == "score" else "lowest hash"
-        return weak(f"it has the {what} of {among} that took part")
+        what, ties = ("best score", " (of equals, the lowest hash)") if rank == "score" else ("lowest hash", "")
+        return weak(f"it has the {what} of {among} that took part{ties}")
 
     return kinds.ElectionKind(
         name=variant,
@@ -206,6 +219,7 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
         worst_case=worst_case,
         account=Counted,
         keeps_cool_down=True,
+        heeds_score=lambda config, rank: rank == "score",
     )
 
 
@@ -217,8 +231,9 @@ HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealth
 
 def _build_local(place: Place) -> Callable[[Out], Any]:
     from doyen.election.churn.local import Local as Machine
+    from doyen.election.churn.standpoint import salted
 
-    return lambda out: Machine(place.node, out)
+    return lambda out: Machine(place.node, out, rank=salted(place.group, place.name))
 
 
 LOCAL = kinds.ElectionKind(
@@ -241,4 +256,5 @@ LOCAL = kinds.ElectionKind(
     account=Hashed,
     resigns=False,
     heeds_eligible=False,
+    heeds_score=lambda config, rank: False,
 )

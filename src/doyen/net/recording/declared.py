@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from doyen.core.commands import ChangeNote, Conclude, Inquire, LeaveGroup, Recall, Resign, Stand
+from doyen.core.commands import ChangeNote, Conclude, DescribeLeader, Inquire, LeaveGroup, Recall, Resign, Stand
 from doyen.core.link import LinkBroken, LinkChanged
 from doyen.core.rank import ScoreGiven
 from doyen.core.seeds import PeerHeard, SeedsChanged
@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, type[Any]]] = {
     "stand": Stand,
     "resign": Resign,
     "say": ChangeNote,
+    "describe": DescribeLeader,
     "inquire": Inquire,
     "conclude": Conclude,
     "recall": Recall,
