@@ -105,7 +105,7 @@ def served(
     """Runs a check with an agent that leads a group of its own, and its HTTP."""
 
     async def main() -> None:
-        agent = Agent(NodeConfig(group="web", name="ant", tables={"announce": QUICK}, **config))
+        agent = Agent(NodeConfig(group="web", name="ant", election="announce", tables={"announce": QUICK}, **config))
         await agent.start()
         try:
             http = await Http.attach(agent.driver, agent.stack, where, token=token, open_probes=open_probes)
@@ -128,6 +128,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
                 group="web",
                 name="bee",
                 standing=5,
+                election="announce",
                 tables={"announce": QUICK},
                 seeds=(str(agent.driver.transport.address),),
             )

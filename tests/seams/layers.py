@@ -153,7 +153,9 @@ FILES = {
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
     "doyen/node/agent.py": Extra(Layer(world="chance"), "here the machines get their random streams"),
-    "doyen/node/control.py": Extra(Layer(world="environment"), "where this user's sockets are"),
+    "doyen/node/registration.py": Extra(
+        Layer(outside="fcntl", world="environment"), "where this user's nodes are, and whether they live"
+    ),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
     "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),

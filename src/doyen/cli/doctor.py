@@ -20,8 +20,9 @@ from doyen.net.storage import is_node_directory, look_at
 from doyen.node.agent import udp_config
 from doyen.node.attachments import check
 from doyen.node.config import NodeConfig
-from doyen.node.control import ask, is_private, local_nodes, runtime_dir
+from doyen.node.control import ask, local_nodes
 from doyen.node.lines import BAD, CARE, paint
+from doyen.node.registration import is_private, runtime_dir
 
 
 class Finding(Struct, frozen=True):

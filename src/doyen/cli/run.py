@@ -93,7 +93,7 @@ def command(
     config_file: Path | None,
     **given: Any,
 ) -> Resident:
-    config = chosen_node(config_file, given, {("election",): "hybrid"})
+    config = chosen_node(config_file, given)
     if shutil.which(words[0]) is None:
         raise ConfigError(f"cannot run {words[0]!r}: there is no such command here, or it may not be executed")
     if config.election == "none":

@@ -1,8 +1,9 @@
-"""Finds the others: by addresses given, by names looked up, by a file that may change, and by calls over multicast.
+"""Finds the others: on this machine, by addresses given, by names looked up, by a file, and by calls over multicast.
 
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
     seeds file   the same, one a line; read again when it changes
+    this machine what others have registered where its user's nodes are; looked at for ever
     multicast    `beacon`: every member says where it listens, often at first, rarely later
 
 What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
@@ -45,6 +46,7 @@ class DiscoveryConfig(Config, frozen=True, kw_only=True):
     resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
     retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)
     file_every: Annotated[Timeout, Doc("The time between two looks at the seeds file.")] = seconds(1)
+    local_every: Annotated[Timeout, Doc("The time between two looks at this machine's other nodes.")] = seconds(1)
     beacon_first: Annotated[Timeout, Doc("The wait for the second multicast; doubled up to beacon_last.")] = seconds(1)
     beacon_last: Annotated[Timeout, Doc("The time between calls by multicast in the long run.")] = seconds(60)
 
@@ -64,6 +66,9 @@ class Discovery:
         self._found: dict[str, tuple[Address, ...]] = {}  # By name as written.
         self._heard: OrderedDict[Address, None] = OrderedDict()
         self._watched: dict[str, asyncio.TimerHandle | None] = {}  # Names; None: being looked up now.
+        self._local: Callable[[], Iterable[Address]] | None = None
+        self._here: tuple[Address, ...] = ()  # Other nodes of this machine.
+        self._local_watch: asyncio.TimerHandle | None = None
         self._file_watch: asyncio.TimerHandle | None = None
         self._file: Path | None = None
         self._file_stamp: Any = ()
@@ -80,6 +85,7 @@ class Discovery:
         default_port: int | None = None,
         config: DiscoveryConfig | None = None,
         lookup: Lookup | None = None,
+        local: Callable[[], Iterable[Address]] | None = None,  # Where other nodes of this machine listen now.
     ) -> "Discovery":
         """Begin to look for seeds, once the driver runs.
 
@@ -94,6 +100,9 @@ class Discovery:
         driver.on_close(found._close)
         if file is not None:
             found._look_at_file()
+        if local is not None:
+            found._local = local
+            found._look_around()
         found._refresh()
         return found
 
@@ -148,6 +157,16 @@ class Discovery:
                 listed.append(text)
         self._listed = tuple(listed[:ADDRESSES_MAX])
         self._refresh()
+
+    def _look_around(self) -> None:
+        assert self._local is not None
+        if self._closed:
+            return
+        self._local_watch = _later(self.config.local_every, self._look_around)
+        here = tuple(self._local())[:ADDRESSES_MAX]
+        if here != self._here:
+            self._here = here
+            self._refresh()
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, PeerHeard) and self._usable(fact.address):
@@ -210,6 +229,7 @@ class Discovery:
         for name in names:
             if name not in self._watched:
                 self._ask(name, self.config.retry_first)
+        addresses |= dict.fromkeys(self._here)
         addresses |= self._heard
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:
@@ -227,7 +247,7 @@ class Discovery:
 
     def _close(self) -> None:
         self._closed = True
-        for timer in (self._file_watch, *self._watched.values()):
+        for timer in (self._file_watch, self._local_watch, *self._watched.values()):
             if timer is not None:
                 timer.cancel()
 

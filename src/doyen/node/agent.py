@@ -33,6 +33,7 @@ from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
 from doyen.node.config import DEFAULT_PORT, NodeConfig
 from doyen.node.events import Event
+from doyen.node.registration import Registration
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
 
@@ -74,6 +75,7 @@ class Agent:
         self._rating: SelfRating | None = None
         self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.recorder: Recorder | None = None
+        self.registration: Registration | None = None  # This node in the runtime directory.
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -95,14 +97,17 @@ class Agent:
         try:
             await driver.open()
             self.address = await self._own_address()
-            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
+            self._register()
+            seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
+            driver.addresses.seeds = seeds
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, seeds)
             self.stack = Stack(
                 self.config,
                 Site(
                     node=self.name,
                     incarnation=driver.incarnation,
                     address=self.address,
-                    seeds=self.seeds,
+                    seeds=seeds,
                     add=driver.add,
                     rng=(lambda channel: Random()) if recorder is None else recorder.rng,
                     restored=driver.restored if recorder is None else recorder.restored,
@@ -122,10 +127,35 @@ class Agent:
                 self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
-            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
+            local = self._neighbours if self.config.find_local and self.registration is not None else None
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
         except BaseException:
             driver.close()
             raise
+
+    def _register(self) -> None:
+        """Note in the runtime directory where this node is: commands find it there, and others of this machine."""
+        here = self.driver.transport.address
+        if is_wildcard(here.host):
+            here = Address("::1" if ":" in here.host else "127.0.0.1", here.port)
+        address = str(here) if self.config.find_local else ""
+        try:
+            self.registration = Registration.make(self.config.group, self.name, address, map(str, self.seeds))
+        except OSError as error:
+            self.driver.complain(
+                "registration", f"no control socket, and others on this machine cannot find it: {error.strerror}"
+            )
+            return
+        self.driver.on_close(self.registration.close)
+
+    def _neighbours(self, *, earlier: bool = False) -> list[Address]:
+        """Return where other nodes of this group and user listen on this machine."""
+        if self.registration is None or not self.config.find_local:
+            return []
+        found = self.registration.earlier() if earlier else self.registration.others(anew=False)
+        listening = [parse_address(entry.address) for entry in found if entry.address]
+        ours = ":" in self.udp.bind.host
+        return [address for address in listening if (":" in address.host) == ours]
 
     def _add_occasions(self, key: str) -> None:
         epoch = time.time_ns() - self.driver.clock()
@@ -275,6 +305,7 @@ class Agent:
 def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
         bind=config.bind_address(listed_seeds(config)),
+        else_any=not config.bind,
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
         ttl=config.ttl,

@@ -16,6 +16,7 @@ class NodeFields(TypedDict, total=False):
 
     group_size: int
     ttl: int
+    find_local: bool
     seeds_file: str
     http: str
     http_token: str

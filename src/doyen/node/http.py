@@ -32,8 +32,8 @@ from doyen.core.view import Member, ViewChanged
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
 from doyen.net.udp import advice_on
-from doyen.node.control import answers
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
+from doyen.node.registration import answers
 from doyen.node.stack import Stack
 
 CONNECTIONS_MAX: Final = 64

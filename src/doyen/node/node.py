@@ -74,6 +74,7 @@ def join(
     `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
     key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
     What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
+    Processes of one user on one machine find each other; `find_local=False` turns that off.
     """
     given: dict[str, Any] = {"group": group, **fields}
     for field, value in {
@@ -112,7 +113,6 @@ def join(
             by_path(given),
             file=None if config is None else Path(path("config", config)),
             environment={},
-            defaults={("election",): "hybrid"},
         ),
         score=as_function(score),
         score_every=every,

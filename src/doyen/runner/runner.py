@@ -235,9 +235,7 @@ class _Runner:
         if not promise.strong:
             risk = f"a second {self.words[0]} may run {_RISKS[promise.sort].format(format_duration(self.grace))}"
             if not self.config.looks_for_others():
-                risk += (
-                    ", or wherever else it is started: without --seed, --seeds-file or --multicast nobody is looked for"
-                )
+                risk += ", or on any other host: without --seed, --seeds-file or --multicast nobody is looked for there"
             text = f"the election {self.kind.title}: {risk}. promise: {promise.in_short}"
             self._say("note", text, strong=False, promise=promise.sort)
 
