@@ -56,7 +56,7 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "asyncio atexit grp h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
         "threading time urllib",
         "clock files",
         typing="doyen.net",

@@ -43,7 +43,7 @@ def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
 class _Show:
     def __init__(self, names: list[str], as_json: bool) -> None:
         self.names, self.as_json = names, as_json
-        flags = ["--election", "hybrid", "--preset", "local", "--group-size", str(len(names))]
+        flags = ["--election", "hybrid", "--preset", "local", "--no-find-local", "--group-size", str(len(names))]
         self.cluster = LocalCluster("demo", None, flags=[*flags, "--status-every", "0.5"])
 
     async def run(self, duration_s: float | None) -> int:
