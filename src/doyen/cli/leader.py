@@ -10,7 +10,7 @@ from doyen.node.control import ask, find_nodes
 from doyen.node.lines import GOOD, paint
 
 
-@click.command("leader", help="Who leads.  Exit code 0 if somebody does, 3 if nobody does.")
+@click.command("leader", help="Show who leads.  Exit code 0: somebody does; 3: nobody does.")
 @which_node
 @which_election
 @click.option("--mine", is_flag=True, help="Exit code 0 only if the leader runs on this machine.")

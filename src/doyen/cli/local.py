@@ -14,10 +14,12 @@ from doyen.node.lines import paint
 def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags that say which node is asked, and whether its answer is printed as JSON."""
     function = json_flag(function)
-    function = click.option("--name", default=None, help="Which node of it, where several run here.")(function)
-    return click.option("--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if one runs here.")(
+    function = click.option("--name", default=None, help="The node to ask, where several of the group run here.")(
         function
     )
+    return click.option(
+        "--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if only one runs here."
+    )(function)
 
 
 which_election = click.option("--election", default="", help="A named election of the group; by default its own.")

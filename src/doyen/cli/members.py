@@ -11,7 +11,7 @@ from doyen.node.control import ask, find_node
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 
 
-@click.command("members", help="Who is in the group, as a node on this machine believes.")
+@click.command("members", help="Show who is in the group, as a node on this machine sees it.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
     told = ask(find_node(group, name), "members")

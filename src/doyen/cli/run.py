@@ -81,7 +81,7 @@ EXAMPLES = {
     default=None,
     help="How long --once stays after a success [0s]. So runners that start late hear of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines to standard error.")
 def command(
     words: tuple[str, ...],
     grace: Duration,

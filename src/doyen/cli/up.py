@@ -26,7 +26,7 @@ PAUSE_S = 3.0  # Between the acts.
 UNCHANGED_S = 0.5  # How long all must have named one leader before it is shown.
 
 
-@click.command("up", help="A local cluster: real processes on loopback that elect a leader, lose it, and elect again.")
+@click.command("up", help="Start real processes on loopback: they elect a leader, lose it, and elect again.")
 @click.option("--nodes", type=click.IntRange(2, len(NAMES)), default=5, show_default=True, help="How many processes.")
 @click.option(
     "--for",
@@ -35,7 +35,7 @@ UNCHANGED_S = 0.5  # How long all must have named one leader before it is shown.
     default=None,
     help="End after this time, e.g. 20s [never].",
 )
-@click.option("--json", "as_json", is_flag=True, help="What is shown, as JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON lines.")
 def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
     sys.exit(asyncio.run(_Show(NAMES[:nodes], as_json).run(duration_s)))
 

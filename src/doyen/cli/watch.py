@@ -13,10 +13,14 @@ from doyen.node.control import ask, find_node, watch
 from doyen.node.lines import event_line
 
 
-@click.command("watch", help="What happens in the group, as it happens; with --json one object per line.")
+@click.command("watch", help="Show what happens in the group, as it happens; with --json one object per line.")
 @which_node
 @click.option(
-    "--for", "duration_s", type=DurationText(as_seconds=True), default=None, help="End after so long [never]."
+    "--for",
+    "duration_s",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End after this time, e.g. 20s [never].",
 )
 def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
     path = find_node(group, name)

@@ -71,7 +71,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         bool, Doc("Whether to hold an idle TCP connection to the leader, so that its death is known at once.")
     ] = True
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
-    election: Annotated[str, Doc("Who leads?")] = DEFAULT_ELECTION
+    election: Annotated[str, Doc("How the leader is chosen: gossip, fast, quorum, or another kind.")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
     rank: Annotated[
         RankKind,

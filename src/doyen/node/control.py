@@ -214,6 +214,9 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         others = advice_about_others(group and safe(group), name and safe(name))
         if others:
             raise TransportError(f"no {what} is in {looked}, but {others}")
+        here = sorted({f"{path.stem} of group {found}" for found, path in local_nodes()})
+        if here:
+            raise TransportError(f"no {what} runs here: here run {', '.join(here)}")
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )

@@ -37,11 +37,14 @@ async def speak(config: NodeConfig) -> int:
             node.ended.set()  # The reader is gone.
 
     node.listeners.append(on_event)
+    began = time.time()
     on_ending_signal(node.ended.set)
     async with node:
         key = "" if node.agent.driver.seal is not None else " · no key: packets are NOT authenticated"
+        kind = config.election_kind()
+        elects = "no election" if kind is None else f"election {kind.title}"
         where = f"{config.group} as {node.name} (pid {os.getpid()}) at {node.address}"
-        say(dated_line(time.time(), "started", f"{where} · election {config.election}{key}", sys.stdout))
+        say(dated_line(began, "started", f"{where} · {elects}{key}", sys.stdout))
         begun = True
         for event in early:
             on_event(event)
