@@ -37,7 +37,7 @@ NODE = {
     "--group g --measure x": "--measure 'x' is not name=number",
     "--group g --swim-period soon": "--swim-period 'soon' is not a duration",
     "--group g --config /nope.toml": "--config /nope.toml: No such file",
-    "--group g --bogus": "there is no option --bogus (see doyen agent --help)",
+    "--group g --bogus": "there is no option --bogus (see doyen ",
 }
 
 

@@ -109,7 +109,7 @@ def served(
         await agent.start()
         try:
             http = await Http.attach(agent.driver, agent.stack, where, token=token, open_probes=open_probes)
-            await until(lambda: agent.reign is None or agent.reign.leader is not None)
+            await until(lambda: agent.reign is None or agent.reign.is_leader(agent.driver.clock()))
             await check(agent, http)
         finally:
             agent.driver.close()
@@ -138,6 +138,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
         other = await Http.attach(better.driver, better.stack, "127.0.0.1:0")
         assert (await ask(http, "/leader")).status == 503
         assert (await ask(http, "/leader")).json["leader"] == "bee"
+        await until(lambda: better.reign is not None and better.reign.is_leader(better.driver.clock()))
         assert (await ask(other, "/leader")).status == 200
         head = await ask(http, "/leader", method="HEAD")
         assert head.status == 503 and head.body == b"" and int(head.headers["content-length"]) > 10

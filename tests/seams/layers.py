@@ -63,7 +63,7 @@ LAYERS = {
     ),
     "doyen.runner": Layer(
         "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
-        "asyncio ctypes fcntl msgspec os pathlib select signal socket sys time urllib",
+        "asyncio ctypes logging fcntl msgspec os pathlib select signal socket sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),

@@ -120,6 +120,14 @@ class Discovery:
     def seeds(self) -> tuple[Address, ...]:
         return self._told
 
+    def given(self) -> dict[str, tuple[Address, ...]]:
+        """Return the seeds that were given or listed, each with its addresses as far as they are known."""
+        found = {}
+        for text in (*self._given, *self._listed):
+            address = parse_address(text, default_port=self._default_port)
+            found[text] = (address,) if address.is_numeric else self._found.get(text, ())
+        return found
+
     @property
     def sought(self) -> tuple[str, ...]:
         """Return the names that have no address yet."""

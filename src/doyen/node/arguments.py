@@ -17,6 +17,8 @@ class NodeFields(TypedDict, total=False):
     group_size: int
     ttl: int
     find_local: bool
+    alone_after: str | float
+    expect: int
     seeds_file: str
     http: str
     http_token: str

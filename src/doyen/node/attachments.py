@@ -121,6 +121,9 @@ def _discovery(
     """Begin discovery where there is something to find: this machine's, names, a file, or what does not multicast."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     named = len(config.numeric_seeds()) < len(config.seeds)
+    # Without a list of members a follower says nothing: it is asked, so that others know whether it is there.
+    weak = any(not config.promise(reign.kind).strong for reign in stack.reigns.values())
+    calls = calls or (stack.membership is None and weak and bool(config.looks_for_others() or local or config.expect))
     if not (calls or config.seeds_file or named or local is not None):
         return None
     found = _discover(driver, config, local)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from doyen.core.config import Config, Doc, Several, need
+from doyen.core.clock import Duration, seconds
+from doyen.core.config import Config, Doc, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import STANDING_MAX
@@ -18,11 +19,13 @@ RankKind = Literal["hash", "score"]
 OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
 
 Texts: TypeAlias = tuple[str, ...]
+Expected: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
 GroupSize: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
+ALONE_AFTER: Final = {"local": seconds(3), "lan": seconds(10), "wan": seconds(30), "iot": seconds(60)}  # By preset.
 DEFAULT_ELECTION: Final = "hybrid"  # One seed is enough for it, and it keeps a list of members.
 DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
@@ -54,6 +57,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         str, Doc("The group's key file (doyen keys new). Without it anybody can send to the group.")
     ] = ""
     find_local: Annotated[bool, Doc("Find this user's other processes of the group on this machine.")] = True
+    alone_after: Annotated[Wait, Doc("How long a first leader waits for silent seeds, e.g. 10s; inf: for ever.")] = (
+        seconds(10)
+    )
+    expect: Annotated[Expected, Doc("No first act before this many members answer at the same time. No quorum.")] = 0
     seeds_file: Annotated[str, Doc("A file of further seeds, one per line. It is read again when it changes.")] = ""
     http: Annotated[
         str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
@@ -231,6 +238,11 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Return the worst case of that election, by this node's own timers and its preset's delay."""
         around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())
         return kind.worst_case(self.table(kind.table), around)
+
+    def settle(self, kind: ElectionKind) -> Duration:
+        """Return how long a first leader waits for a rival election to end: twice what one takes by these timers."""
+        worst = self.worst_case(kind)
+        return 2 * max(worst.failover - worst.detection, 2 * DELAYS[self.preset])
 
     def detection(self) -> Detection:
         """Return the worst case of the membership, by this node's own timers."""

@@ -160,6 +160,7 @@ class Control:
             there = f"besides the group's own there are {named}" if named else "there is only the group's own"
             raise LocalProtocolError(f"this node takes part in no election {election!r}: {there}")
         reign, clock = reigns[election], self._node.clock()
+        leader = self._node.agent.stack.leader_info(reign)
         return {
             "group": self._node.group,
             "node": self._node.name,
@@ -168,6 +169,9 @@ class Control:
             "leader": reign.leader,
             "term": None if reign.term is None else reign.term.number,
             "since_s": None if reign.term is None else (clock - reign.since) / 1e9,
+            "address": None if leader is None else leader.address,
+            "meta": {} if leader is None else leader.meta,
+            "since": None if leader is None else leader.since,
             "is_me": reign.is_leader(clock),
         }
 

@@ -13,7 +13,7 @@ from doyen.core.clock import FOREVER, parse_duration
 from doyen.core.config import Option, is_duration, load, nearest, options, read_value
 from doyen.core.kinds import Network, Table
 from doyen.errors import ConfigError
-from doyen.node.config import NodeConfig
+from doyen.node.config import ALONE_AFTER, NodeConfig
 from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, tables
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also_elect", "attributes": "attribute", "measures": "measure"}
@@ -192,7 +192,8 @@ def _preset_of(known: Mapping[str, Table], *layers: Mapping[str, Any]) -> dict[s
     preset, size = said("preset", "lan"), said("group_size", 10)
     network: Network = preset if preset in get_args(Network) else "lan"
     members = size if isinstance(size, int) and 0 < size <= 100_000 else 10
-    return {name: as_tree(table.preset(network, members)) for name, table in known.items()}
+    filled = {name: as_tree(table.preset(network, members)) for name, table in known.items()}
+    return filled | {"alone_after": f"{ALONE_AFTER[network]}ns"}
 
 
 def as_tree(config: Struct) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from doyen.node.reign import Reign
 from doyen.node.signals import on_ending_signal
 from doyen.node.told import Told, encode_told
 
-_EVENTS = {"elected": "elected", "lost": "lost", "accused": "suspected", "shortage": "cannot elect"}
+_EVENTS = {
+    "elected": "elected",
+    "lost": "lost",
+    "accused": "suspected",
+    "shortage": "cannot elect",
+    "waiting": "waiting",
+    "alone": "alone",
+}
 
 
 def stay(config: NodeConfig, status_every: float, as_json: bool) -> int:
