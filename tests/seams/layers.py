@@ -56,7 +56,7 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "asyncio atexit grp h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
         "threading time urllib",
         "clock files",
         typing="doyen.net",
@@ -159,6 +159,8 @@ FILES = {
     ),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
+    "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),
+    "doyen/node/speaker.py": Extra(Layer(world="console"), "it tells people on a terminal what happens"),
     "doyen/sim/runs.py": Extra(
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),

@@ -71,15 +71,15 @@ EXAMPLES = {
     "--remember",
     type=DurationText(as_seconds=False),
     default=None,
-    help="--once KEY: how long a success is remembered [24h].",
+    help="For how long --once KEY remembers a success [24h].",
 )
 @click.option(
     "--linger",
     type=DurationText(as_seconds=True),
     default=None,
-    help="--once: stay after a success, to tell late ones [0s].",
+    help="How long --once stays after a success [0s]. So runners that start late hear of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines to standard error.")
 def command(
     words: tuple[str, ...],
     grace: Duration,

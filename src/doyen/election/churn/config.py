@@ -79,7 +79,7 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
         Margin, Doc("A leader hands over to a member whose score is greater by this share of the larger one.")
     ] = 0.2
     better_for: Annotated[
-        Wait, Doc("How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over.")
+        Wait, Doc("How long that score must have been greater. Too short: noise changes leaders; inf: never.")
     ] = FOREVER
 
     def check(self) -> None:
