@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
 
-.PHONY: up setup test lint lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
+.PHONY: up setup test lint lock docs deploy-tools lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -20,6 +20,15 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 
 lint: .venv/.all
 	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy
+
+lock: .venv/.all .venv/.site  ## requirements.lock: what is in .venv now.
+	@{ echo '# What the suite was last run with.  Made by `make lock`; CONTRIBUTING.md says how to use it.'; .venv/bin/pip freeze --exclude-editable; } > requirements.lock
+
+docs: .venv/.site  ## The site, in build/site; a dead link or anchor fails.
+	.venv/bin/python scripts/site.py $(ARGS)
+
+deploy-tools: .venv/bin/python  ## promtool and hadolint into .venv/bin, for the tests of deploy/; part of setup.
+	@bash scripts/deploy-tools.sh
 
 soak: .venv/.all  ## Many seeds: takes its time.
 	.venv/bin/pytest -m soak $(ARGS)
@@ -55,7 +64,11 @@ papers: .venv/.all  ## Every table and figure, beside the published one.
 	@.venv/bin/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-.venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh
+.venv/.site: .venv/.up
+	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[site]'
+	@touch $@
+
+.venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh scripts/deploy-tools.sh
 	@bash scripts/setup.sh
 	@touch $@ .venv/.up
 

@@ -39,3 +39,4 @@ for peer in zookeeper serf; do
   esac
   echo "$peer is not installed: the short tests of the benchmark beside it will be skipped (make bench-$peer installs it)" >&2
 done
+bash scripts/deploy-tools.sh

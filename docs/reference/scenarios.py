@@ -44,7 +44,7 @@ By the end of the quiet time every connected region must have one leader, within
 
 ## `[node]`
 
-What every node's own file holds ([every field](python.md)): `election`, `membership`, `rank`, `preset`, and the tables of the protocols, as `[node.swim]`.
+What every node's own file holds ([every field](configuration.md)): `election`, `membership`, `rank`, `preset`, and the tables of the protocols, as `[node.swim]`.
 The same code reads it, builds the same machines from it, and refuses the same combinations.
 
 ```toml

@@ -6,7 +6,7 @@ Names load when they are used: `import doyen` alone costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from doyen import sync as sync
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from doyen.node.campaign import Campaign as Campaign
     from doyen.node.campaign import Term as Term
     from doyen.node.events import Event as Event
+    from doyen.node.events import LeaderInfo as LeaderInfo
     from doyen.node.events import MemberInfo as MemberInfo
     from doyen.node.node import Node as Node
     from doyen.node.node import join as join
@@ -52,7 +53,7 @@ _WHERE = {
     "doyen.membership.medley.kind": ("Medley",),
     "doyen.membership.ring.kind": ("Ring",),
     "doyen.membership.swim.kind": ("Swim",),
-    "doyen.node.events": ("Event", "MemberInfo"),
+    "doyen.node.events": ("Event", "LeaderInfo", "MemberInfo"),
     "doyen.node.scoring": ("composite",),
     "doyen.errors": (
         "ConfigError",

@@ -6,6 +6,7 @@
 
 A thread cannot be stopped from outside, so a body asks: `term.check()` raises `LeadershipLost`, `term.lost` tells,
 `term.wait_lost(seconds)` waits; and a body that ends after leadership was lost is told so by the same error.
+On SIGTERM the main thread gets `SystemExit`, so a body there unwinds, its `finally` included; then the node leaves.
 """
 
 import asyncio
@@ -23,17 +24,18 @@ from doyen.errors import LocalProtocolError
 from doyen.node import campaign as _campaign
 from doyen.node import node as _node
 from doyen.node.events import Event as Event
+from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
 from doyen.node.explain import Explanation
 from doyen.node.registry import ElectionName
-from doyen.node.sigterm import forget, leave_on_sigterm
+from doyen.node.sigterm import forget, unwind_on_sigterm
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Campaign", "Event", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
+__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
 
-SIGTERM_PATIENCE_S: Final = 8.0  # What the interrupted thread holds may be what leaving waits for.
+EXIT_PATIENCE_S: Final = 8.0  # How long a node may take to leave when the interpreter ends.
 
 
 def _in_threads(join: Callable[P, _node.Node]) -> "Callable[P, Node]":
@@ -184,8 +186,10 @@ class Campaign:
     def term(self) -> TermId | None:
         return self._campaign.term
 
-    def leader(self) -> str | None:
-        return self._campaign.leader()
+    @property
+    def leader(self) -> LeaderInfo | None:
+        """The leader that this node names, or None."""
+        return self._campaign.leader
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
         """Wait until this node is elected, or raise `TimeoutError`."""
@@ -235,7 +239,7 @@ class Node(Campaign):
             self._loop.stop()
             raise
         if self._node.leaves_on_sigterm:
-            leave_on_sigterm(self, self._on_sigterm)
+            unwind_on_sigterm(self, self._leave_at_exit)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -304,13 +308,9 @@ class Node(Campaign):
 
         return what() if self._loop.over or self._loop.here else self._loop.call(ask)
 
-    def _on_sigterm(self, left: Callable[[], None]) -> None:
-        """Leave while the interrupted thread stands still."""
-        try:
-            if self._loop.running:
-                self._loop.call(self._node.leave, SIGTERM_PATIENCE_S)
-        finally:
-            left()
+    def _leave_at_exit(self) -> None:
+        if self._loop.running:
+            self._loop.call(self._node.leave, EXIT_PATIENCE_S)
 
 
 def _iterate(source: AsyncGenerator[T, None], loop: _Loop) -> Iterator[T]:

@@ -91,3 +91,47 @@ def test_mistakes_are_named(
     given = [part.format(has=has, none=tmp_path / "none") for part in arguments]
     code, out, err = run(capsys, *given)
     assert (code, out) == (2, "") and word in err and err.count("\n") == 1
+
+
+def test_steps_of_a_rotation_can_be_repeated_and_not_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "r"))
+    path = tmp_path / "keys"
+    file = ("--file", str(path))
+    run(capsys, "new", *file)
+    (old,) = read_keys(path)
+    assert "begin with step 1" in run(capsys, "rotate", "--step", "2", *file)[2]
+    assert run(capsys, "rotate", *file)[0] == 0
+    assert read_keys(path)[0] == old
+    new = read_keys(path)[1]
+    code, out, _ = run(capsys, "rotate", *file, "--json")
+    assert code == 0 and json.loads(out)["step"] == 1 and read_keys(path) == (old, new)
+    assert "step 2 is next" in run(capsys, "rotate", "--step", "3", *file)[2]
+    for _ in range(2):
+        assert run(capsys, "rotate", "--step", "2", *file)[0] == 0
+        assert read_keys(path) == (new, old)
+    for _ in range(2):
+        code, out, advice = run(capsys, "rotate", "--step", "3", *file)
+        assert code == 0 and f"removed {key_id(old).hex()}" in out and "--step" not in advice
+        assert read_keys(path) == (new,)
+    assert run(capsys, "rotate", *file)[0] == 0  # The next rotation.
+    assert read_keys(path)[0] == new and len(read_keys(path)) == 2
+
+
+def test_a_shared_file_is_rotated_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path / "r"))
+    waits: list[float] = []
+    monkeypatch.setattr("doyen.cli.keys.time.sleep", waits.append)
+    path = tmp_path / "keys"
+    run(capsys, "new", "--file", str(path))
+    (old,) = read_keys(path)
+    code, out, advice = run(capsys, "rotate", "--shared", "--file", str(path))
+    assert code == 0 and "step 3 of 3" in out and advice == ""
+    assert len(read_keys(path)) == 1 and read_keys(path) != (old,)
+    assert waits == [3.0, 3.0]  # Members read the file between the steps.
+    run(capsys, "new", "--after-clear", "--file", str(path) + "2")
+    code, _, error = run(capsys, "rotate", "--file", str(path) + "2")
+    assert code == 2 and "on its way to the group's first key" in error

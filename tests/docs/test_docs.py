@@ -1,5 +1,7 @@
 """Every command and snippet in README and docs is run: `$ ` lines of console blocks, python blocks in order."""
 
+import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -9,7 +11,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKED = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    if (ROOT / name).exists()
+]
+FENCED = re.compile(r"^\s*```.*?^\s*```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -38,6 +48,7 @@ def test_the_command_works(page: str, command: str, playground: Path) -> None:
     env["DOYEN_RUNTIME_DIR"] = str(
         playground / "run"
     )  # `doyen doctor` looks at every node here, those of other tests too.
+    env["XDG_STATE_HOME"] = str(playground / "state-home")
     done = subprocess.run(
         ["bash", "-c", command], cwd=playground, env=env, capture_output=True, text=True, timeout=120, check=False
     )
@@ -54,10 +65,50 @@ def test_the_snippets_run(page: Path, playground: Path, monkeypatch: pytest.Monk
             exec(compile(body, str(page), "exec"), scope)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub and the site give a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    return {slug(line) for line in re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)}
+
+
+def dead_links(page: Path) -> list[str]:
+    """Return the links of a page, within the repository, whose file or heading is not there."""
+    found = []
+    text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", page.read_text()))
+    for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)", text):
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            found.append(f"{target}#{anchor}" if anchor else target)
+    return found
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    assert dead_links(page) == []
+
+
+def test_the_site_has_every_page_and_no_dead_link(tmp_path: Path) -> None:
+    """`make docs` runs mkdocs on these pages, which fails on dead links, too."""
+    spec = importlib.util.spec_from_file_location("site_script", ROOT / "scripts" / "site.py")
+    assert spec and spec.loader
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    site.gather(tmp_path)
+    pages = {page.relative_to(tmp_path).as_posix(): page for page in tmp_path.rglob("*.md")}
+    listed = json.dumps(site.navigation(tmp_path))
+    assert [name for name in pages if f'"{name}"' not in listed] == []
+    assert {name: dead for name, page in pages.items() if (dead := dead_links(page))} == {}
+    assert len(pages) > 90
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One `two`: three\n\n[a](#one-two-three) [b](#one) [c](gone.md) [d](page.md#one-two-three)\n")
+    assert dead_links(page) == ["#one", "gone.md"]
 
 
 def test_there_is_something_to_check() -> None:

@@ -122,7 +122,11 @@ def test_watch_tells_of_a_resignation_and_resign_hands_over(group: None) -> None
         watcher.send_signal(signal.SIGINT)
     while asked("leader", "--name", leader)["leader"] != heir:
         time.sleep(0.02)
-    assert run("resign", "--to", "cat", "--name", leader).returncode == 1  # It leads no more.
+    refused = run("resign", "--to", "cat", "--name", leader)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"doyen: {leader} does not lead orders, {heir} does: doyen resign --group orders --name {heir}\n"
+    )
 
 
 def test_join_tells_a_running_node_of_another(group: None) -> None:

@@ -30,7 +30,10 @@ def complaint(*arguments: str, code: int) -> str:
     ("arguments", "said"),
     [
         (["--multicast", "10.0.0.1:7600"], "multicast 10.0.0.1 is not a multicast address"),
-        (["--multicast", "[ff12::1]:7600"], "multicast ff12::1 and bind 127.0.0.1 are of different IP versions"),
+        (
+            ["--bind", "127.0.0.1:0", "--multicast", "[ff12::1]:7600"],
+            "multicast ff12::1 and bind 127.0.0.1 are of different IP versions",
+        ),
         (["--multicast", "239.1.2.3:0"], "multicast 239.1.2.3:0 needs a port"),
         (["--bind", "[::1]:0", *MULTICAST], "of different IP versions"),
         (["--bind", "host.example:7600"], "bind 'host.example' is not a numeric IPv4 or IPv6 address"),

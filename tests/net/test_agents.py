@@ -75,6 +75,7 @@ def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path
     async def main() -> None:
         config = NodeConfig(
             group="rotate",
+            bind="127.0.0.1:0",
             multicast=flags[flags.index("--multicast") + 1],
             key_file=str(path),
             tables={
@@ -121,7 +122,14 @@ def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path
             )
         )
         third = Agent(
-            NodeConfig(group="find", name="c", election="hybrid", tables={"swim": swim}, seeds_file=str(seeds))
+            NodeConfig(
+                group="find",
+                name="c",
+                election="hybrid",
+                tables={"swim": swim},
+                bind="127.0.0.1:0",
+                seeds_file=str(seeds),
+            )
         )
         agents = [first, second, third]
         for agent in agents[1:]:

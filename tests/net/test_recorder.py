@@ -216,7 +216,7 @@ def test_a_machine_that_comes_late_is_an_input(tmp_path: Path) -> None:
     """An election that begins on a running node, and a beacon, with all that they missed."""
     flags = multicast_on_loopback()
     multicast = flags[flags.index("--multicast") + 1]
-    paths = group(tmp_path, election="hybrid", multicast=multicast, late="spanning")
+    paths = group(tmp_path, election="hybrid", bind="127.0.0.1:0", multicast=multicast, late="spanning")
     added = [item.given for item in read(tmp_path / "n0")[1] if isinstance(item.given, Added)]
     assert [sorted(given.what) for given in added] == [["beacon"], ["election", "kind"]]
     assert len(added[0].instants) == 1 and len(added[1].instants) >= 3  # Links, the election; and what they missed.

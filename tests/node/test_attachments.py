@@ -21,7 +21,8 @@ def test_calls_of_others_are_heard_from_the_first_moment(monkeypatch: pytest.Mon
     monkeypatch.setattr(LeaderLink, "attach", attach)
 
     async def main() -> None:
-        agent = Agent(NodeConfig(group="g", name="ant", election="hybrid", multicast="239.192.0.61:7661"))
+        at = {"bind": "127.0.0.1:0", "multicast": "239.192.0.61:7661"}
+        agent = Agent(NodeConfig(group="g", name="ant", election="hybrid", **at))
         await agent.start()
         agent.driver.close()
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from doyen.core.clock import ms, seconds
@@ -95,7 +96,11 @@ async def become(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 def served(
-    check: Callable[[Agent, Http], Awaitable[None]], where: str = "127.0.0.1:0", token: str = "", **config: Any
+    check: Callable[[Agent, Http], Awaitable[None]],
+    where: str = "127.0.0.1:0",
+    token: str = "",
+    open_probes: bool = False,
+    **config: Any,
 ) -> None:
     """Runs a check with an agent that leads a group of its own, and its HTTP."""
 
@@ -103,7 +108,7 @@ def served(
         agent = Agent(NodeConfig(group="web", name="ant", tables={"announce": QUICK}, **config))
         await agent.start()
         try:
-            http = await Http.attach(agent.driver, agent.stack, where, token=token)
+            http = await Http.attach(agent.driver, agent.stack, where, token=token, open_probes=open_probes)
             await until(lambda: agent.reign is None or agent.reign.leader is not None)
             await check(agent, http)
         finally:
@@ -167,11 +172,18 @@ def test_several_elections_each_have_their_leader() -> None:
     served(check, elections=("mail",))
 
 
-def test_metrics_are_what_prometheus_reads() -> None:
+@pytest.mark.parametrize(
+    ("accept", "kind", "read"),
+    [
+        ("*/*", "text/plain; version=0.0.4", text_string_to_metric_families),
+        ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0", read_openmetrics),
+    ],
+)
+def test_metrics_are_what_prometheus_reads(accept: str, kind: str, read: Callable[[str], Any]) -> None:
     async def check(agent: Agent, http: Http) -> None:
-        page = await ask(http, "/metrics")
-        assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
-        families = {family.name: family for family in text_string_to_metric_families(page.body.decode())}
+        page = await ask(http, "/metrics", headers=f"accept: {accept}\r\n")
+        assert page.headers["content-type"].startswith(kind)
+        families = {family.name: family for family in read(page.body.decode())}
         value = {
             (s.name, s.labels.get("election", s.labels.get("status", ""))): s.value
             for family in families.values()
@@ -181,7 +193,8 @@ def test_metrics_are_what_prometheus_reads() -> None:
         assert value["doyen_datagrams_sent_total", ""] == agent.driver.transport.sent_count
         assert value["process_resident_memory_bytes", ""] > 1e6 and value["doyen_leader_changes_total", ""] == 1
         assert families["doyen_datagrams_sent"].type == "counter"
-        assert families["doyen_info"].samples[0].labels["group"] == "web"
+        assert all(s.labels["group"] == "web" for family in families.values() for s in family.samples)
+        assert value["doyen_takeover_seconds_count", ""] == 0
 
     served(check, membership="swim")
 
@@ -190,7 +203,7 @@ def test_a_leader_named_before_anybody_served_metrics_is_counted() -> None:
     async def check(agent: Agent, http: Http) -> None:
         late = await Http.attach(agent.driver, agent.stack, "127.0.0.1:0")
         for page in (await ask(http, "/metrics"), await ask(late, "/metrics")):
-            assert b'doyen_leader_changes_total{election=""} 1\n' in page.body
+            assert b'doyen_leader_changes_total{group="web",election=""} 1\n' in page.body
 
     served(check)
 
@@ -252,6 +265,56 @@ def test_a_token_is_wanted_where_one_is_set() -> None:
     served(check, token=TOKEN)
 
 
+def test_probes_are_open_by_choice() -> None:
+    async def refuses(agent: Agent, http: Http) -> None:
+        assert {(await ask(http, path)).status for path in ("/livez", "/readyz")} == {401}
+
+    async def answers(agent: Agent, http: Http) -> None:
+        for path, told in (("/livez", {"live": True}), ("/readyz", {"ready": True}), ("/readyz/", {"ready": True})):
+            reply = await ask(http, path, host="probed.example")
+            assert (reply.status, reply.json) == (200, told)
+        assert (await ask(http, "/livez", method="POST")).status == 405
+        assert {(await ask(http, path)).status for path in ("/leader", "/metrics", "/health", "/livezz")} == {401}
+
+    async def answers_nothing_else(agent: Agent, http: Http) -> None:
+        assert (await ask(http, "/livez")).status == 200
+        refused = await ask(http, "/leader")
+        assert refused.status == 403 and "only /livez and /readyz" in refused.json["error"]
+
+    served(refuses, token=TOKEN)
+    served(answers, token=TOKEN, open_probes=True)
+    served(answers_nothing_else, where="0.0.0.0:0", open_probes=True)
+
+
+def test_a_node_that_failed_is_neither_live_nor_ready() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        http.driver.failure = OSError("the disk is full")
+        live = await ask(http, "/livez")
+        assert live.status == 503 and live.json == {"live": False}
+        http.driver.failure = None
+
+    served(check)
+
+
+def test_a_node_is_ready_once_it_names_a_leader_or_hears_somebody() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        assert (await ask(http, "/readyz")).json == {"ready": True}
+        voter = Agent(
+            NodeConfig(
+                group="web", name="cat", election="pole", voters=("ant", "bee", "cat"), volatile=True, newcomer=True
+            )
+        )
+        await voter.start()
+        alone = await Http.attach(voter.driver, voter.stack, "127.0.0.1:0")
+        ready = await ask(alone, "/readyz")
+        assert ready.status == 503 and ready.json == {"ready": False}
+        voter.driver.received_count += 1  # As if somebody had answered: a voter without a majority has joined, too.
+        assert (await ask(alone, "/readyz")).status == 200
+        voter.driver.close()
+
+    served(check)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:7680", "127.0.0.1", "localhost:7680", "LOCALHOST", "[::1]:7680", "[::1]"])
 def test_without_a_token_an_address_is_asked_for(host: str) -> None:
     async def check(agent: Agent, http: Http) -> None:
@@ -281,6 +344,9 @@ def test_an_open_place_needs_a_token() -> None:
             http_place(where, "")
         with pytest.raises(ConfigError, match="at least 16"):
             http_place(where, "short")
+        with pytest.raises(ConfigError, match="at least 16"):
+            http_place(where, "short", open_probes=True)
+        http_place(where, "", open_probes=True)
         http_place(where, TOKEN)
     http_place("127.0.0.1:7680", "")
     with pytest.raises(ConfigError, match="numeric"):

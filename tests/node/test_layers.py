@@ -7,6 +7,7 @@ import pytest
 
 from doyen.cli.nodeflags import flag_name
 from doyen.core.clock import ms, seconds, to_seconds
+from doyen.core.ids import parse_address
 from doyen.core.kinds import DELAYS, Network, WorstCase
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
@@ -134,13 +135,20 @@ def test_auto_membership_is_what_the_elections_need() -> None:
 
 
 def test_where_it_listens_follows_from_its_seeds() -> None:
-    def bound(*seeds: str) -> str:
-        return str(configured({"seeds": seeds}).bind_address())
+    def bound(*seeds: str, listed: tuple[str, ...] = (), **fields: str) -> str:
+        known = [parse_address(seed, default_port=7600) for seed in listed]
+        return str(configured({"seeds": seeds, **fields}).bind_address(known))
 
     assert bound() == "127.0.0.1:0"
     assert bound("127.0.0.1:7601") == "127.0.0.1:0"
     assert bound("10.0.0.2") == "0.0.0.0:7600"
     assert bound("[fd00::2]") == "[::]:7600"
+    assert bound(seeds_file="seeds") == "0.0.0.0:7600"  # It may be written later.
+    assert bound(seeds_file="seeds", listed=("127.0.0.1:7601",)) == "127.0.0.1:0"
+    assert bound(seeds_file="seeds", listed=("127.0.0.1:7601", "10.0.0.2")) == "0.0.0.0:7600"
+    assert bound(multicast="239.192.0.9:7609") == "0.0.0.0:0"
+    assert bound(multicast="[ff12::9]:7609") == "[::]:0"
+    assert bound(multicast="239.192.0.9:7609", bind="127.0.0.1:0") == "127.0.0.1:0"
 
 
 @pytest.mark.parametrize("preset", get_args(Network))

@@ -386,7 +386,7 @@ def test_a_part_of_a_body_may_resign() -> None:
                 async with node.lead(timeout=5), asyncio.TaskGroup() as group:
                     group.create_task(node.resign(cooldown="10s"))
                     await asyncio.sleep(60)
-            while node.leader() is not None:
+            while node.leader is not None:
                 await asyncio.sleep(0.005)
             assert not node.is_leader
 
@@ -439,7 +439,7 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
             late = node.election("late", doyen.Announce())
             assert node.agent.stack.reigns["late"].machine.standing == 7.0
             assert node.election("late") is late
-            with pytest.raises(LocalProtocolError, match="is fast .announce. here, not le-m"):
+            with pytest.raises(LocalProtocolError, match=r"is fast \(announce\) here, not le-m"):
                 node.election("late", doyen.AnnounceEarliest())
             with pytest.raises(ConfigError, match="'democracy' is not installed"):
                 node.election("mail", "democracy")
@@ -508,7 +508,7 @@ def test_arguments_that_make_no_sense_are_named(fields: dict[str, Any], said: st
 # SIGTERM and forks, in processes of their own.
 
 PROGRAM = """
-import asyncio, multiprocessing, os, signal, sys, time, warnings
+import asyncio, multiprocessing, os, signal, sys, threading, time, warnings
 import doyen
 warnings.simplefilter("ignore")  # Of forks in programs of threads.
 def join(name="a"):
@@ -559,14 +559,53 @@ def test_every_node_of_a_process_leaves_on_sigterm_and_bodies_come_to_their_end(
     assert said.index("cleaned") < said.index("left a")
 
 
-def test_every_node_of_threads_leaves_on_sigterm() -> None:
+def test_what_surrounds_a_node_of_an_event_loop_unwinds_on_sigterm() -> None:
     body = """
-    with sync_join("a") as a, sync_join("b") as b, a.lead():
-        tell(a), tell(b)
-        print("in", flush=True)
-        time.sleep(60)
+    try:
+        async with join("a") as a:
+            tell(a)
+            print("in", flush=True)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                print("cleaned")
+    finally:
+        print("closed")
     """
-    assert run(body, of_async=False) == (-signal.SIGTERM, ["left a", "left b"])
+    assert run(body, of_async=True) == (-signal.SIGTERM, ["left a", "cleaned", "closed"])
+
+
+def test_a_body_of_threads_unwinds_on_sigterm_and_then_its_nodes_leave() -> None:
+    body = """
+    try:
+        with sync_join("a") as a, sync_join("b") as b, a.lead():
+            tell(a), tell(b)
+            print("in", flush=True)
+            try:
+                time.sleep(60)
+            finally:
+                time.sleep(0.05)
+                print("cleaned", a.is_leader)
+    finally:
+        print("closed")
+    """
+    assert run(body, of_async=False) == (-signal.SIGTERM, ["cleaned True", "left b", "left a", "closed"])
+
+
+def test_a_node_of_threads_that_no_with_surrounds_leaves_when_the_interpreter_ends() -> None:
+    body = """
+    node = sync_join("a").__enter__()
+    tell(node)
+    worker = threading.Thread(target=lambda: [term.wait_lost() for term in node.terms()], daemon=True)
+    worker.start()
+    print("in", flush=True)
+    try:
+        worker.join()
+    except SystemExit as end:
+        print("ending", end.code)
+        raise
+    """
+    assert run(body, of_async=False) == (-signal.SIGTERM, ["ending 143", "left a"])
 
 
 def test_a_handler_that_the_program_sets_later_stays_its_own() -> None:

@@ -144,7 +144,7 @@ def test_the_oracle_alone_decides_who_leads(
                 made = Node(configure(by_path(given), environment={}), leave_on_sigterm=False)
                 nodes.append(await stack.enter_async_context(made))
             async with asyncio.timeout(20):
-                while {node.leader() for node in nodes} != {leader}:
+                while {node.leader and node.leader.name for node in nodes} != {leader}:
                     await asyncio.sleep(0.02)
 
     asyncio.run(main())

@@ -22,7 +22,7 @@ def told_by_a_group(runtime: Path, **fields: Any) -> dict[str, list[Event]]:
     async def agree(nodes: dict[str, Node]) -> str:
         async with asyncio.timeout(30):
             while True:
-                named = {node.leader() for node in nodes.values()}
+                named = {node.leader and node.leader.name for node in nodes.values()}
                 terms = {None if node.term is None else node.term.leader for node in nodes.values()}
                 here = [sum(m.state == "alive" for m in n.members()) for n in nodes.values() if n.agent.stack.view]
                 if (
@@ -86,7 +86,7 @@ def test_explain_says_whose_word_it_is_and_what_was_compared(tmp_path: Path, mon
         config = configure(by_path({"group": "why", "name": "ant", "preset": "local", "standing": 3.5}), environment={})
         async with Node(config, leave_on_sigterm=False) as node:
             async with asyncio.timeout(20):
-                while node.leader() != "ant":
+                while node.leader is None or node.leader.name != "ant":
                     await asyncio.sleep(0.02)
             told = node.explain()
             words = dict(told.lines)

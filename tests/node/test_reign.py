@@ -5,7 +5,12 @@ import asyncio
 import pytest
 
 import doyen
+from doyen.core.clock import ms, seconds
+from doyen.core.ids import NodeId, Term
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.election.churn.kind import HYBRID
 from doyen.errors import LeadershipLost
+from doyen.node.reign import Reign
 
 
 def alone(**fields: object) -> doyen.Node:
@@ -42,3 +47,16 @@ def test_a_lease_that_lapses_ends_leadership_by_the_clock_alone() -> None:
             assert not term.lost
 
     asyncio.run(main())
+
+
+def test_a_takeover_lasts_from_the_loss_of_a_leader_to_the_next() -> None:
+    reign = Reign("", "election", HYBRID, NodeId("a"))
+    reign.note(LeaderElected(Term(1, NodeId("b"))), seconds(1))  # The first leader takes over from nobody.
+    reign.note(LeaderElected(Term(2, NodeId("c"))), seconds(2))  # Outranked: nobody was missed.
+    reign.note(LeaderLost(Term(1, NodeId("b")), "silent"), seconds(3))  # It was not the leader any more.
+    reign.note(LeaderLost(Term(2, NodeId("c")), "outranked"), seconds(4))
+    reign.note(LeaderElected(Term(3, NodeId("c"))), seconds(5))
+    assert reign.takeovers.count == 0
+    reign.note(LeaderLost(Term(3, NodeId("c")), "silent"), seconds(10))
+    reign.note(LeaderElected(Term(4, NodeId("a"))), seconds(10) + ms(300))
+    assert (reign.takeovers.count, reign.takeovers.sum) == (1, ms(300))

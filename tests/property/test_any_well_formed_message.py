@@ -13,8 +13,10 @@ import pytest
 from msgspec import inspect
 
 from doyen.core.clock import FOREVER, NEVER, ms, seconds
+from doyen.core.commands import DescribeLeader
 from doyen.core.effects import Multicast, Out, Persist, Send, SetTimer
-from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.ids import Address, Incarnation, NodeId, Term
+from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.view import Member, ViewChanged, ViewEditor
 from doyen.election.announce.config import AnnounceConfig
@@ -29,6 +31,7 @@ from doyen.election.spanning.config import SpanningConfig
 from doyen.election.spanning.machine import Spanning
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.machine import Heartbeat
+from doyen.membership.leadernote import LeaderNote
 from doyen.membership.medley.config import MedleyConfig
 from doyen.membership.medley.machine import Medley
 from doyen.membership.missing import MissingConfig, MissingEstimator
@@ -75,6 +78,14 @@ def _ctolerant(variant: Any, **more: Any) -> Build:
     return lambda out, rng: CTolerant(ME, Incarnation(1), config, out, rng)
 
 
+def _leader_note(out: Out, rng: Random) -> LeaderNote:
+    machine = LeaderNote(ME, Incarnation(1), Address("h", 1), {"zone": "eu"}, out, rng)
+    machine.on_elected(LeaderElected(Term(1, ME)), 1)
+    machine.on_describe(DescribeLeader(since=5.0), 1)
+    machine.on_elected(LeaderElected(Term(2, NAMES[0])), 1)  # It has not heard that it lost.
+    return machine
+
+
 MACHINES: dict[str, Build] = {
     "announce": _announce("best"),
     "announce, k leaders": _announce("best", leader_count=3, query_timeout=ms(400), ageing_after=seconds(2)),
@@ -91,6 +102,7 @@ MACHINES: dict[str, Build] = {
     "medley": lambda out, rng: Medley(ME, MedleyConfig(), out, rng, distance=lambda node: 1.0),
     "heartbeat": lambda out, rng: Heartbeat(ME, HeartbeatConfig(), out, rng, seeds=[Address("h", 1)]),
     "missing": lambda out, rng: MissingEstimator(ME, MissingConfig(), out, rng),
+    "leader note": _leader_note,
     "notes": lambda out, rng: Notes(Note(ME, Incarnation(1), 1), NotesConfig(), out, rng),
     "ring": lambda out, rng: Arbitration(
         seat(ME), ArbitrationConfig(), out, rng, founding=founding((seat(name) for name in NAMES), 2)

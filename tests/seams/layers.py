@@ -56,23 +56,24 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio h11 importlib inspect logging msgspec os pathlib resource signal socket sys threading time urllib",
+        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "threading time urllib",
         "clock files",
         typing="doyen.net",
     ),
     "doyen.runner": Layer(
-        "doyen.core doyen.node",
-        "asyncio ctypes msgspec os pathlib select signal sys time",
+        "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
+        "asyncio ctypes fcntl msgspec os pathlib select signal socket sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
     "doyen.testing": Layer(
         "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
-        "asyncio msgspec os pathlib pytest signal sys",
+        "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
         "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -86,6 +87,12 @@ LAYERS = {
     ),
     "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
     "doyen.__main__": Layer("doyen.cli"),
+    # Drop-ins for other packages; nothing of doyen imports them.
+    "doyen.contrib": Layer(
+        "doyen doyen.errors doyen.node",
+        "apscheduler argparse asyncio celery django logging os starlette sys threading",
+        "environment",
+    ),
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
@@ -149,7 +156,9 @@ FILES = {
     "doyen/node/control.py": Extra(Layer(world="environment"), "where this user's sockets are"),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
-    "doyen/sim/runs.py": Extra(Layer(outside="concurrent os"), "seeds run side by side, one process per core"),
+    "doyen/sim/runs.py": Extra(
+        Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
+    ),
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
     "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
     "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),

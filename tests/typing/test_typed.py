@@ -1,6 +1,8 @@
 """A type checker refuses what a node would refuse, before anything runs."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,11 +31,15 @@ async def main() -> None:
         async with node.lead(timeout="3s") as term:
             print(term.number + 1)
         print([member.name for member in node.members()])
+        if node.leader is not None:
+            print(node.leader.name.upper(), (node.leader.address or "").upper(), node.leader.meta["url"].upper())
+            print(node.leader.since + 1.0, node.leader.term + 1)
 
 
 with doyen.sync.join("g", election="pole", voters=["a"], volatile=True) as node:
     with node.lead(timeout=3) as term:
         term.check()
+    leader: doyen.LeaderInfo | None = node.leader
 """
 
 BAD = {
@@ -45,6 +51,7 @@ BAD = {
     "an argument that is not there": 'doyen.join("g", sedes=["a"])',
     "an argument of the wrong type": 'doyen.join("g", group_size="ten")',
     "a preset that is not there": 'doyen.join("g", preset="moon")',
+    "a leader that may be nobody": 'doyen.sync.join("g").leader.name',
     "one of threads": 'doyen.sync.join("g", election="hybird")',
 }
 
@@ -64,9 +71,14 @@ def checked(checker: list[str], program: Path) -> str:
     return "" if done.returncode == 0 else done.stdout
 
 
-@pytest.mark.parametrize(
-    "checker", [["mypy", "--strict"], ["pyright", "--pythonpath", sys.executable]], ids=["mypy", "pyright"]
+CHECKERS = pytest.mark.parametrize(
+    "checker",
+    [["mypy", "--strict", "--disable-error-code=import-untyped"], ["pyright", "--pythonpath", sys.executable]],
+    ids=["mypy", "pyright"],
 )
+
+
+@CHECKERS
 def test_a_type_checker_takes_good_programs_and_refuses_bad_ones(tmp_path: Path, checker: list[str]) -> None:
     good = tmp_path / "good.py"
     good.write_text(GOOD)
@@ -76,3 +88,19 @@ def test_a_type_checker_takes_good_programs_and_refuses_bad_ones(tmp_path: Path,
     said = checked(checker, bad)
     for number, what in enumerate(BAD, start=4):
         assert f"bad.py:{number}:" in said, f"{checker[0]} takes {what}\n{said}"
+
+
+@CHECKERS
+def test_every_example_is_typed(tmp_path: Path, checker: list[str]) -> None:
+    """The snippets of a page are one program; a package among the examples is another."""
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        snippets = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        if snippets:
+            name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
+            (folder / f"{name}.py").write_text("\n".join(snippets))
+    shutil.copytree(ROOT / "examples/bully/src/bully", folder / "bully")
+    assert len([*folder.glob("*.py")]) > 10
+    assert checked(checker, folder) == ""

@@ -8,9 +8,17 @@ from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.resident import Resident
 from doyen.errors import ConfigError
 
+EXAMPLES = {
+    "doyen agent --group orders": "three terminals, one leader",
+    "doyen agent --group orders --seed host-a": "across hosts",
+}
+
 
 @click.command(
-    "agent", cls=NodeCommand, help="One process of a group: tells what it sees as JSON lines, until SIGTERM."
+    "agent",
+    cls=NodeCommand,
+    examples=EXAMPLES,
+    help="Run one process of a group, which reports what it sees until SIGTERM.",
 )
 @click.option("--status-every", type=float, default=1.0, show_default=True, help="Seconds between status lines.")
 @click.option("--json", is_flag=True, expose_value=False, help="JSON lines, as without it.")

@@ -29,9 +29,16 @@ class Finding(Struct, frozen=True):
     advice: str = ""
 
 
+EXAMPLES = {
+    "doyen doctor": "this machine, and the nodes that run here",
+    "doyen doctor --config node.toml": "a configuration, too",
+}
+
+
 @click.command(
     "doctor",
     cls=NodeCommand,
+    examples=EXAMPLES,
     help="Checks this machine, a configuration, and the nodes that run here.  Exit code 1: something is wrong.",
 )
 @json_flag

@@ -3,15 +3,21 @@
 "clear" stands among the keys of a group that gets its first while it runs: what is not sealed counts, too.
 """
 
+import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from doyen.cli.output import json_flag, print_json
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, TransportError
 from doyen.net.keys import CLEAR, KEYS_MAX, id_text, key_text, new_key, parse_key, read_keys, write_keys
+from doyen.net.keywatch import LOOK_EVERY_S
+from doyen.net.rotation import STEPS, rotate
+from doyen.node.control import ask, local_nodes
+
+READ_WITHIN_S: Final = 3 * LOOK_EVERY_S  # A member looks every second, and reads what has stood still for one look.
 
 _file = click.option(
     "--file",
@@ -24,7 +30,7 @@ _file = click.option(
 )
 
 
-@click.group("keys", help="Keys of a group: make, list, add, use, remove.  Running members follow the file.")
+@click.group("keys", help="Keys of a group: make, list, rotate; or add, use, remove.  Running members follow the file.")
 def command() -> None: ...
 
 
@@ -71,6 +77,56 @@ def add(path: Path, key: str | None, as_json: bool) -> None:
         raise ConfigError(f"KEY {id_text(added)} is in --file {path} already")
     advice = f"once every member has it: doyen keys use {id_text(added)} --file {path}"
     _save(path, [*keys, added], as_json, "added", advice, id_text(added))
+
+
+@command.command("rotate", help="Change the group's key in three steps; a step that was done changes nothing.")
+@_file
+@click.option(
+    "--step",
+    type=click.IntRange(1, STEPS),
+    default=1,
+    show_default=True,
+    help="1 adds a new key, 2 uses it, 3 removes the old one; every member must have the file before the next.",
+)
+@click.option("--shared", is_flag=True, help="All three at once: every member reads this very file.")
+@json_flag
+def rotate_(path: Path, step: int, shared: bool, as_json: bool) -> None:
+    rotation = None
+    for number in range(1 if shared else step, (STEPS if shared else step) + 1):
+        if number > 1:
+            _refuse_if_unread(path)
+        rotation = rotate(path, number)
+        if shared and number < STEPS:
+            time.sleep(READ_WITHIN_S)
+    assert rotation is not None
+    if as_json:
+        keys = {"file": str(path), "keys": _rows(read_keys(path), secret=False)}
+        print_json({**keys, "step": rotation.step, "old": rotation.old, "new": rotation.new})
+        return
+    did = (
+        "added {new}: it opens, and does not seal yet",
+        "{new} seals, {old} still opens",
+        "removed {old}: {new} seals",
+    )
+    text = did[rotation.step - 1].format(old=rotation.old, new=rotation.new)
+    click.echo(f"{path}: step {rotation.step} of {STEPS}: {text}")
+    if not shared:
+        after = f"; then: doyen keys rotate --step {rotation.step + 1} --file {path}" if rotation.step < STEPS else ""
+        click.echo(
+            f"copy the file to every other member (do not rotate there: that makes another key){after}", err=True
+        )
+
+
+def _refuse_if_unread(path: Path) -> None:
+    """Raise an error where a node that runs here has not read the file since it changed: it would be cut off."""
+    wanted = [id_text(key) for key in read_keys(path)]
+    for _, socket in local_nodes():
+        told = ask(socket, "status")
+        if set(told["key_ids"]) & {*wanted} and told["key_ids"] != wanted:
+            raise TransportError(
+                f"{told['node']} of group {told['group']} has not read {path} yet: copy it to where {told['node']} has "
+                f"its --key-file, and wait {READ_WITHIN_S:g} s"
+            )
 
 
 @command.command("use", help="Seal with that key from now on.")
@@ -120,9 +176,7 @@ def _save(path: Path, keys: list[bytes], as_json: bool, did: str, advice: str, w
 
 
 def _show(path: Path, keys: tuple[bytes, ...], as_json: bool, *, secret: bool = False) -> None:
-    rows: list[dict[str, Any]] = []
-    for i, key in enumerate(keys):
-        rows.append({"id": id_text(key), "primary": i == 0, **({"key": key_text(key)} if secret else {})})
+    rows = _rows(keys, secret=secret)
     if as_json:
         print_json({"file": str(path), "keys": rows})
         return
@@ -134,3 +188,10 @@ def _show(path: Path, keys: tuple[bytes, ...], as_json: bool, *, secret: bool = 
         verbs = ("speaks", "hears") if row["id"] == "clear" else ("seals", "opens")
         role = " and ".join(verbs) if row["primary"] else verbs[1]
         click.echo(f"{row['id']}  {role:<15}{'  ' + row['key'] if secret else ''}".rstrip())
+
+
+def _rows(keys: tuple[bytes, ...], *, secret: bool) -> list[dict[str, Any]]:
+    return [
+        {"id": id_text(key), "primary": i == 0, **({"key": key_text(key)} if secret else {})}
+        for i, key in enumerate(keys)
+    ]

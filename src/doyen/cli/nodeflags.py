@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from doyen.cli.naming import named_by_flag
+from doyen.cli.nodehelp import help_all, wants_all, write_all, write_short
 from doyen.cli.options import how
 from doyen.core.config import Option
 from doyen.node.config import NodeConfig
@@ -29,11 +30,13 @@ class NodeCommand(click.Command):
     for only where a flag or a name is none of ours: the search takes longer than everything else.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Mapping[str, str], **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.examples = examples  # What each command line is for.
         file = click.Path(dir_okay=False, path_type=Path)
-        about = "A TOML file; DOYEN_… in the environment wins over it, flags over both."
+        about = "A TOML file; DOYEN_… variables and flags win over it."
         self.params.append(click.Option(["--config", "config_file"], type=file, envvar="DOYEN_CONFIG", help=about))
+        self.params.append(help_all())
         self.params += [_flag(option) for option in node_options(tables(ours=True))]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -45,17 +48,11 @@ class NodeCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self._add_further()
-        sections: dict[str, list[tuple[str, str]]] = {}
-        known = tables()
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            table, _, field = (param.name or "").partition("__")
-            if record is not None:
-                sections.setdefault(table if field else "", []).append(record)
-        for table, records in sections.items():
-            heading = f"{known[table].about} (the preset sets what is not given)" if table else "Options"
-            with formatter.section(heading):
-                formatter.write_dl(records)
+        params = self.get_params(ctx)
+        if wants_all(ctx):
+            write_all(ctx, formatter, params)
+        else:
+            write_short(ctx, formatter, params, self.examples)
 
     def _add_further(self) -> None:
         """Add the flags of protocols that other packages have installed."""

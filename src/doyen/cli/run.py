@@ -10,13 +10,37 @@ import msgspec
 from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.options import DurationText
 from doyen.cli.resident import Resident
-from doyen.core.clock import Duration
+from doyen.core.clock import Duration, format_duration, seconds
 from doyen.errors import ConfigError
+from doyen.membership.occasions import REMEMBER_MAX, check_key
+from doyen.node.config import DEFAULT_MEMBERSHIP, NodeConfig
+
+
+class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """The key of an occasion; True where `--once` has none."""
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value is True:
+            return True
+        try:
+            check_key(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+EXAMPLES = {
+    "doyen run --group reports -- ./nightly.sh": "on one machine",
+    "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
+}
 
 
 @click.command(
     "run",
     cls=NodeCommand,
+    examples=EXAMPLES,
     help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.",
 )
 @click.argument("words", metavar="-- COMMAND [ARG…]", nargs=-1, required=True)
@@ -24,11 +48,37 @@ from doyen.errors import ConfigError
     "--grace",
     type=DurationText(as_seconds=False),
     default="10s",
-    show_default=True,
-    help="From SIGTERM to SIGKILL; never beyond the end of a lease.",
+    help="The time from SIGTERM to SIGKILL [10s].",
 )
 @click.option(
-    "--wait", type=DurationText(as_seconds=True), default=None, help="Give up if not elected in time (exit 75)."
+    "--wait",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End with exit code 75 if not elected within this time.",
+)
+@click.option(
+    "--once",
+    type=_Occasion(),
+    is_flag=False,
+    flag_value=True,
+    default=None,
+    metavar="[KEY]",
+    help="At least once per KEY (a date, say): a success (exit 0) is remembered by all runners then in reach, and they "
+    "end with 0; a failure is tried by the next. A repeat is possible if the runner dies before it has told the "
+    "others, if a host is out of reach, or if nobody who remembers is up. Without KEY it is remembered until the last "
+    "runner of the group has ended.",
+)
+@click.option(
+    "--remember",
+    type=DurationText(as_seconds=False),
+    default=None,
+    help="--once KEY: for how long a success is remembered. [24h]",
+)
+@click.option(
+    "--linger",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="--once: stay for so long after a success, to tell runners that start late. [0s]",
 )
 @click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
 def command(
@@ -36,6 +86,9 @@ def command(
     grace: Duration,
     wait: float | None,
     as_json: bool,
+    once: str | bool | None,
+    remember: Duration | None,
+    linger: float | None,
     config_file: Path | None,
     **given: Any,
 ) -> Resident:
@@ -46,6 +99,9 @@ def command(
         raise ConfigError("--election none elects nobody, so nothing would ever run: give one")
     kind = config.election_kind()
     assert kind is not None
+    run_once = _once(once, remember, linger)
+    if run_once is not None:
+        config = _remembering(config)
     # A leader that hands over by itself would let its successor begin while the command still ends.
     tables = config.tables | {kind.table.name: kind.stay_put(config.table(kind.table))}
     return Resident(
@@ -55,4 +111,42 @@ def command(
         grace=grace,
         wait_s=wait,
         as_json=as_json,
+        once=run_once,
     )
+
+
+def _once(key: str | bool | None, remember: Duration | None, linger: float | None) -> dict[str, Any] | None:
+    """Return what `--once` comes to; None where it was not given."""
+    if key is None:
+        for flag, value in (("--remember", remember), ("--linger", linger)):
+            if value is not None:
+                raise ConfigError(f"{flag} says what --once is to do: give --once KEY, too")
+        return None
+    if remember is not None and key is True:
+        raise ConfigError("--remember needs a key to remember: give --once KEY, e.g. --once 2026-03-01")
+    if remember is not None and not 0 < remember <= REMEMBER_MAX:
+        raise ConfigError(
+            f"--remember {format_duration(remember) if remember else 0} is no time to remember: "
+            f"give more than 0, and at most {format_duration(REMEMBER_MAX)}"
+        )
+    if linger is not None and linger == float("inf"):
+        raise ConfigError("--linger inf would never end: give a time, e.g. 1min")
+    return {
+        "key": "" if key is True else key,
+        "remember": seconds(24 * 3600) if remember is None else remember,
+        "linger_s": linger or 0.0,
+    }
+
+
+def _remembering(config: NodeConfig) -> NodeConfig:
+    """Return the configuration with what remembering needs: a list of members, and a directory."""
+    membership = config.membership
+    if config.membership_kind() is None:
+        if membership == "none":
+            raise ConfigError("--membership none keeps no list of members, and --once must ask them: leave it out")
+        membership = DEFAULT_MEMBERSHIP
+    if not config.state:
+        from doyen.runner.once import default_state
+
+        return msgspec.structs.replace(config, membership=membership, state=str(default_state(config.group)))
+    return msgspec.structs.replace(config, membership=membership)

@@ -1,6 +1,7 @@
 """`doyen up`: a local cluster to watch."""
 
 import asyncio
+import socket
 import sys
 import time
 
@@ -10,38 +11,39 @@ import doyen
 from doyen.cli.local import table
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
-from doyen.core.clock import Instant, ms
-from doyen.election.announce.config import AnnounceConfig
+from doyen.core.clock import Instant
 from doyen.net.driver import boot_time_ns
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
-from doyen.testing.processes import LocalCluster, multicast_on_loopback
+from doyen.testing.processes import LocalCluster
 
 NAMES = [
     *("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"),
     *("ibis", "jay", "kit", "lynx", "mole", "newt", "owl", "pug"),
 ]
 PAUSE_S = 3.0  # Between the acts.
+UNCHANGED_S = 0.5  # How long all must have named one leader before it is shown.
 
 
 @click.command("up", help="A local cluster: real processes on loopback that elect a leader, lose it, and elect again.")
 @click.option("--nodes", type=click.IntRange(2, len(NAMES)), default=5, show_default=True, help="How many processes.")
 @click.option(
-    "--for", "duration_s", type=DurationText(as_seconds=True), default=None, help="End after so long, e.g. 20s [never]."
+    "--for",
+    "duration_s",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End after this time, e.g. 20s [never].",
 )
 @click.option("--json", "as_json", is_flag=True, help="What is shown, as JSON lines.")
 def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
-    # [LE §5.4.4] T_A ≥ T_S + Δ, T_L = 3·T_A.
-    config = AnnounceConfig(
-        announce_interval=ms(400), listen_timeout=ms(1200), suppress_interval=ms(300), group_size=nodes
-    )
-    sys.exit(asyncio.run(_Show(config, NAMES[:nodes], as_json).run(duration_s)))
+    sys.exit(asyncio.run(_Show(NAMES[:nodes], as_json).run(duration_s)))
 
 
 class _Show:
-    def __init__(self, config: AnnounceConfig, names: list[str], as_json: bool) -> None:
-        self.config, self.names, self.as_json = config, names, as_json
-        self.cluster = LocalCluster("demo", config, flags=multicast_on_loopback())
+    def __init__(self, names: list[str], as_json: bool) -> None:
+        self.names, self.as_json = names, as_json
+        flags = ["--election", "hybrid", "--preset", "local", "--group-size", str(len(names))]
+        self.cluster = LocalCluster("demo", None, flags=[*flags, "--status-every", "0.5"])
 
     async def run(self, duration_s: float | None) -> int:
         ended = asyncio.Event()
@@ -58,24 +60,21 @@ class _Show:
         finally:
             waiting.cancel()
         codes = {m.name: m.process.returncode for m in self.cluster.members.values()}
-        self._say("stopped", "  ".join(f"{name} {_code(code)}" for name, code in codes.items()), codes=codes)
+        self._say(
+            "stopped", "  ".join(f"{name} {_code(code)}" for name, code in codes.items()), boot_time_ns(), codes=codes
+        )
         return 0
 
     async def _tell_story(self) -> None:
-        n, t = len(self.names), self.config
         if not self.as_json:
             click.echo(
-                f'doyen {doyen.__version__} · group "demo" · {n} processes on loopback · announce-listen LE-S '
-                f"(T_A {t.announce_interval // 10**6} ms, T_L {t.listen_timeout // 10**6} ms, "
-                f"T_S {t.suppress_interval // 10**6} ms) · no key: packets are NOT authenticated\n"
+                f'doyen {doyen.__version__} · group "demo" · {len(self.names)} processes on loopback · '
+                "election gossip (hybrid) · no key: packets are NOT authenticated (doyen keys new)\n"
             )
             click.echo("Ctrl-C stops.  Try meanwhile: doyen explain --group demo     doyen watch --group demo\n")
-        for name in self.names:
-            await self.cluster.start(name)
-        await self.cluster.until_started()
-        begun = boot_time_ns()
+        begun = await self._start(*self.names)
         pids = {m.name: m.pid for m in self.cluster.members.values()}
-        self._say("started", "  ".join(f"{name} ({pid})" for name, pid in pids.items()), pids=pids)
+        self._say("started", "  ".join(f"{name} ({pid})" for name, pid in pids.items()), begun, pids=pids)
         await self._elected(begun, "after the last start")
         self._table()
         while True:
@@ -85,31 +84,40 @@ class _Show:
                 await self._elected(boot_time_ns(), "of disagreement")
                 continue
             killed = self.cluster.kill(victim)
-            self._say("SIGKILL", f"→ {victim}, the leader", victim=victim)
+            self._say("SIGKILL", f"→ {victim}, the leader", killed, victim=victim)
             await self.cluster.members[victim].process.wait()
             await self._elected(killed, "without a leader", mourn=True)
             self._table()
             await asyncio.sleep(PAUSE_S)
-            await self.cluster.start(victim)
-            self._say("restart", f"{victim}: the best of all, it will lead again", member=victim)
-            await self.cluster.until_started()
-            await self._elected(boot_time_ns(), "after its return", on=victim)
+            begun = await self._start(victim)
+            self._say("restart", victim, begun, member=victim)
+            await self._elected(begun, "after its start", joined=victim)
 
-    async def _elected(self, since: Instant, what: str, *, mourn: bool = False, on: str | None = None) -> None:
-        reached = await self.cluster.agreement(30, on=on, unchanged_s=2 * self.config.announce_interval / 1e9)
+    async def _start(self, *names: str) -> Instant:
+        """Start them, each with the address of one that runs, or of the first; return when the last was started."""
+        seed = next((member.address for member in self.cluster.alive() if member.address), None)
+        for name in names:
+            begun = boot_time_ns()
+            if seed is None:
+                seed = f"127.0.0.1:{_free_port()}"
+                await self.cluster.start(name, "--bind", seed)
+            else:
+                await self.cluster.start(name, "--seed", seed)
+        await self.cluster.until_started()
+        return begun
+
+    async def _elected(self, since: Instant, what: str, *, mourn: bool = False, joined: str | None = None) -> None:
+        """Show the leader once all agree; the line has the time at which they came to agree, not that of the show."""
+        reached = await self.cluster.agreement(30, unchanged_s=UNCHANGED_S)
         leader = self.cluster.agreed()
-        living = self.cluster.alive()
+        assert leader is not None, "nothing was read since all agreed"
+        living = len(self.cluster.alive())
         waited_ms = max(0, reached - since) / 1e6
-        who = f"all {len(living)} {'survivors ' if mourn else ''}agree"
-        term = max(member.term for member in living)
-        self._say(
-            "elected",
-            f"{leader} · term {term} · {waited_ms:.0f} ms {what} · {who}",
-            leader=leader,
-            term=term,
-            after_s=waited_ms / 1e3,
-            members=len(living),
-        )
+        term = self.cluster.members[leader].term
+        news = f"{leader} · term {term}" if joined is None else f"{joined} · {leader} leads (term {term})"
+        text = f"{news} · {waited_ms:.0f} ms {what} · all {living} {'survivors ' if mourn else ''}agree"
+        fields = {"leader": leader, "term": term, "after_s": waited_ms / 1e3, "members": living}
+        self._say("elected" if joined is None else "joined", text, reached, **fields)
 
     def _table(self) -> None:
         if self.as_json:
@@ -122,12 +130,20 @@ class _Show:
             rows.append((m.name + star, str(m.pid), state, seen, str(m.sent), str(m.received)))
         table(rows, indent="   ")
 
-    def _say(self, what: str, text: str, **fields: object) -> None:
+    def _say(self, what: str, text: str, happened: Instant, **fields: object) -> None:
+        at = time.time() - (boot_time_ns() - happened) / 1e9
         if self.as_json:
-            print_json({"event": what.lower(), "at": time.time(), **fields})
+            print_json({"event": what.lower(), "at": at, **fields})
         else:
-            click.echo(f" {clock_text(time.time())}  {what:9} {text}")
+            click.echo(f" {clock_text(at)}  {what:9} {text}")
         sys.stdout.flush()
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _code(code: int | None) -> str:

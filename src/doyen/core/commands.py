@@ -6,7 +6,7 @@ The `HEARS` of a machine has the commands that it takes; to give it another one 
 from msgspec import Struct
 
 from doyen.core.clock import Duration
-from doyen.core.ids import NodeId
+from doyen.core.ids import Count, Name, NodeId
 
 
 class Command(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,3 +39,39 @@ class ChangeNote(Command, frozen=True):
     score: int | float | None = None
     eligible: bool | None = None
     words: dict[str, str] | None = None
+
+
+class DescribeLeader(Command, frozen=True):
+    """Say this of this node to all members while it leads; what is not given stays."""
+
+    since: float | None = None  # The wall clock when it was elected, in seconds.
+    words: dict[str, str] | None = None
+    version: int = 0  # Of the words.
+
+
+# To a machine that remembers occasions (`membership/occasions.py`).
+
+
+class Kept(Struct, frozen=True, array_like=True):
+    """An occasion that was done: by whom, when, and until when that is kept, in nanoseconds of the wall clock."""
+
+    key: str
+    by: Name
+    at: Count
+    until: Count
+
+
+class Inquire(Command, frozen=True):
+    """Ask every member that is present, now, whether the occasion was done."""
+
+
+class Conclude(Command, frozen=True):
+    """Keep that this member has done the occasion, and notify all the others."""
+
+    remember: Duration
+
+
+class Recall(Command, frozen=True):
+    """Remember, too, what other members kept on this machine's disk."""
+
+    done: tuple[Kept, ...]

@@ -25,18 +25,18 @@ class Out(Protocol):
     """The whole doorway.  Call it as `out.send(...)` each time: while a record is being made durable the verbs
     are other functions, so a verb kept aside would slip past the barrier."""
 
-    def send(self, to: NodeId | Address, message: Any) -> None: ...
+    def send(self, to: NodeId | Address, message: Any, /) -> None: ...
 
-    def multicast(self, message: Any) -> None:
+    def multicast(self, message: Any, /) -> None:
         """Send to every other member of the group, and never to the sender."""
 
-    def set_timer(self, timer: Any, at: Instant) -> None:
+    def set_timer(self, timer: Any, at: Instant, /) -> None:
         """`on_timer(timer, now)` with now >= at.  None is cancelled: it carries what it was set for."""
 
-    def emit(self, fact: Any) -> None:
+    def emit(self, fact: Any, /) -> None:
         """Notify the node: after this step, at the same `now`, the handlers of the machines that hear it are called."""
 
-    def persist(self, record: Any) -> None:
+    def persist(self, record: Any, /) -> None:
         """Messages and facts written after this leave only once the record is durable; a crash before loses both."""
 
 

@@ -162,7 +162,7 @@ class Host:
         self._later: list[Callable[[Instant], None]] = []
         self._settling = False
 
-    def add(self, channel: str, build: Callable[[Port], Machine], *, follows: Iterable[str] | None = None) -> Port:
+    def add(self, channel: str, build: Callable[[Any], Machine], *, follows: Iterable[str] | None = None) -> Port:
         """Gives a machine a channel; `build` makes the machine around its port.
 
         `follows` names the channels whose facts it hears, where a node has several that tell the same kind.

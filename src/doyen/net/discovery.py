@@ -127,21 +127,19 @@ class Discovery:
         if stamp == self._file_stamp:
             return
         try:
-            with open(self._file, encoding="utf-8", errors="replace") as file:
-                lines = file.read(FILE_MAX).splitlines()
+            lines = seed_lines(self._file)
         except OSError as error:  # Looked at again: its rights may be mended, which changes no stamp.
             self.driver.complain("seeds file", f"seeds file {self._file}: {error.strerror}; going on with those known")
             return
         self._file_stamp = stamp
-        if len(lines) > LINES_MAX:
+        if lines and lines[-1][0] > LINES_MAX:
             self.driver.complain(
                 "long seeds file", f"seeds file {self._file}: only the first {LINES_MAX} lines are read"
             )
         listed = []
-        for number, line in enumerate(lines[:LINES_MAX], start=1):
-            text = line.split("#")[0].strip()
-            if not text:
-                continue
+        for number, text in lines:
+            if number > LINES_MAX:
+                break
             try:
                 parse_address(text, default_port=self._default_port)
             except ConfigError as error:
@@ -242,6 +240,13 @@ def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
     """Return all addresses of a name, in an order that does not change from lookup to lookup."""
     found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     return sorted({str(record[4][0]) for record in found})
+
+
+def seed_lines(path: Path) -> list[tuple[int, str]]:
+    """Return the seeds that a file names, each with the number of its line; raise `OSError` if it cannot be read."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read(FILE_MAX).splitlines()
+    return [(number, text) for number, line in enumerate(lines, start=1) if (text := line.split("#")[0].strip())]
 
 
 def _stamp(path: Path) -> Any:

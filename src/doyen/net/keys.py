@@ -137,8 +137,11 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
     return (*primary, *also)
 
 
-def write_keys(path: Path, keys: Iterable[bytes]) -> None:
-    """Write a whole key file.  A new one is its owner's alone; one that was there keeps its owner and its rights."""
+def write_keys(path: Path, keys: Iterable[bytes], note: str = "") -> None:
+    """Write a whole key file, with a note as comment.
+
+    A new file is its owner's alone; one that was there keeps its owner and its rights.
+    """
     lines = [f"{'primary' if i == 0 else 'also   '} {key_text(key)}  # {id_text(key)}" for i, key in enumerate(keys)]
     whole = Path(os.path.realpath(path))  # Not the link to it.
     beside = whole.with_name(whole.name + ".new")
@@ -147,7 +150,7 @@ def write_keys(path: Path, keys: Iterable[bytes]) -> None:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             _give_to_owner(descriptor, whole)
-            file.write(_HEADER + "\n".join(lines) + "\n")
+            file.write(_HEADER + note + "\n".join(lines) + "\n")
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, whole)

@@ -28,9 +28,11 @@ from msgspec import Meta
 from doyen.core.config import Config, Doc
 from doyen.core.ids import Address
 from doyen.errors import ConfigError, TransportError
+from doyen.net.own_address import family_of, is_wildcard, own_address
 
 _READ_MAX = 65_536
 _BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
+_IP_MULTICAST_ALL, _IPV6_MULTICAST_ALL = 49, 29  # Linux: whether a socket hears groups that others have joined.
 _AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn (decision 54).
 
 Heard = Callable[[bytes, Address], None]
@@ -40,7 +42,9 @@ Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
 class UdpConfig(Config, frozen=True, kw_only=True):
     bind: Annotated[Address, Doc("Where this node hears unicast; 0: any free port.")] = Address("127.0.0.1", 0)
     multicast: Annotated[Address | None, Doc("The group's multicast address and port, or None: no multicast.")] = None
-    interface: Annotated[str, Doc("The interface for multicast; empty: the one that `bind` belongs to.")] = ""
+    interface: Annotated[
+        str, Doc("The interface for multicast; empty: that of `bind`, or of the route to the group.")
+    ] = ""
     ttl: Annotated[Ttl, Doc("How many routers a multicast may cross; 1 stays on the local network.")] = 1
 
     def check(self) -> None:
@@ -65,6 +69,13 @@ class UdpConfig(Config, frozen=True, kw_only=True):
         if self.multicast.port == 0:
             raise ConfigError(f"{self.multicast} needs a port: the same on every member", field="multicast")
 
+    def multicast_from(self) -> str:
+        """Return the address of this machine that multicasts are sent from, and heard at."""
+        if self.multicast is None or not is_wildcard(self.bind.host):
+            return self.bind.host
+        group = self.multicast.host
+        return own_address(family_of(group), (group,), interface=self.interface, multicast=True)
+
     def check_peer(self, peer: Address, field: str = "seed") -> None:
         """Raise `ConfigError` for an address that this transport could never send to."""
         if _numeric(peer, field).version != ipaddress.ip_address(self.bind.host).version:
@@ -82,7 +93,7 @@ class UdpTransport:
         self.config = config
         self.sent_count = self.sent_bytes = self.refused_count = 0
         self._endpoints: list[asyncio.DatagramTransport] = []
-        self._family = _family(config.bind.host)
+        self._family = family_of(config.bind.host)
         self._group: Any = None  # The multicast group as the socket wants it.
         self.address = config.bind  # Once open: where this node really listens.
 
@@ -170,19 +181,24 @@ def _opened(family: socket.AddressFamily, purpose: str) -> Iterator[socket.socke
 
 
 def _unicast_socket(config: UdpConfig) -> socket.socket:
-    family = _family(config.bind.host)
-    index = 0 if config.multicast is None else _interface_index(config)
+    family = family_of(config.bind.host)
+    ours = config.multicast_from()
+    index = 0 if config.multicast is None else _interface_index(config, ours)
     with _opened(family, f"cannot listen on {config.bind}") as made:
         _bind(made, config.bind)
         if config.multicast is not None:
             if family == socket.AF_INET:
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ttl)
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # Others on this machine hear us.
-                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _mreqn(config, index))
+                made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, _mreqn(ours, index))
+                made.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)  # The other socket hears them.
             else:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, config.ttl)
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+                made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+            # Now that the port is ours alone, the other socket may have the same one.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return made
 
 
@@ -201,14 +217,15 @@ def _bind(made: socket.socket, address: Address) -> None:
 
 
 def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
-    family = _family(group.host)
-    index = _interface_index(config)
-    with _opened(family, f"cannot join multicast {group} on {config.interface or config.bind.host}") as made:
+    family = family_of(group.host)
+    ours = config.multicast_from()
+    index = _interface_index(config, ours)
+    with _opened(family, f"cannot join multicast {group} on {config.interface or ours}") as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Bound to the group: nothing else at this port reaches us.
         made.bind((group.host, group.port) if family == socket.AF_INET else (group.host, group.port, 0, index))
         if family == socket.AF_INET:
-            membership = socket.inet_aton(group.host) + _mreqn(config, index)[4:]
+            membership = socket.inet_aton(group.host) + _mreqn(ours, index)[4:]
             made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         else:
             membership = socket.inet_pton(socket.AF_INET6, group.host) + index.to_bytes(4, sys.byteorder)
@@ -218,14 +235,14 @@ def _multicast_socket(config: UdpConfig, group: Address) -> socket.socket:
     return made
 
 
-def _mreqn(config: UdpConfig, index: int) -> bytes:
+def _mreqn(ours: str, index: int) -> bytes:
     """Return a `struct ip_mreqn`: group, local address, interface."""
-    local = b"\0\0\0\0" if index else socket.inet_aton(config.bind.host)
+    local = b"\0\0\0\0" if index else socket.inet_aton(ours)
     return b"\0\0\0\0" + local + index.to_bytes(4, sys.byteorder)
 
 
-def _interface_index(config: UdpConfig) -> int:
-    address, _, scope = config.bind.host.partition("%")
+def _interface_index(config: UdpConfig, ours: str) -> int:
+    address, _, scope = ours.partition("%")
     name = config.interface or scope
     if name:
         try:
@@ -270,10 +287,6 @@ def _resolve(family: int, host: str, port: int) -> Any:
     # As bytes: text would load the tables for international names, for addresses that have none.
     name = host.encode("ascii")
     return socket.getaddrinfo(name, port, family, socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 _ADVICE: Final = {

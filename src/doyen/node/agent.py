@@ -1,12 +1,13 @@
 """One process of a group: a stack of machines on a driver, and what it tells the outside."""
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -20,15 +21,17 @@ from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
-from doyen.errors import TransportError
+from doyen.errors import ConfigError, TransportError
+from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.driver import Driver
+from doyen.net.own_address import family_of, is_loopback, is_wildcard, own_address, own_addresses
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.config import NodeConfig
+from doyen.node.config import DEFAULT_PORT, NodeConfig
 from doyen.node.events import Event
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
+LOOKUP_PATIENCE_S: Final = 1.0  # For a seed's name, where this machine has several addresses to choose from.
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 
@@ -51,11 +55,13 @@ class Agent:
         listen: Callable[[Event], None] | None = None,
         *,
         on_failure: Callable[[BaseException], None] | None = None,
+        occasion: str | None = None,
     ) -> None:
-        self.config = config
+        self.config, self._occasion = config, occasion
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
         self.name = node_id(config.name or default_name())
         self.udp = udp_config(config)
+        self.address: Address | None = None  # Where others reach this process, once it listens.
         self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
         for seed in self.seeds:
             self.udp.check_peer(seed)
@@ -88,6 +94,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
+            self.address = await self._own_address()
             self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
             self.stack = Stack(
                 self.config,
@@ -101,6 +108,7 @@ class Agent:
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
+                    reach=driver.addresses.reach,
                 ),
             )
             if recorder is not None:
@@ -110,6 +118,8 @@ class Agent:
 
                 self._rating = SelfRating(driver, self.config, lambda: filter(self.is_rated, self.stack.machines))
             await driver.start()
+            if self._occasion is not None:  # Nothing was received yet: starting does not pause.
+                self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
@@ -117,17 +127,29 @@ class Agent:
             driver.close()
             raise
 
-    @property
-    def address(self) -> Address | None:
-        """Return where others reach this process, once it listens; None where only they can know."""
-        heard = self.driver.transport.address
-        if self.config.advertise:
-            given = parse_address(self.config.advertise, default_port=heard.port)
+    def _add_occasions(self, key: str) -> None:
+        epoch = time.time_ns() - self.driver.clock()
+        grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
+
+    async def _own_address(self) -> Address:
+        """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
+        heard, config = self.driver.transport.address, self.config
+        if config.advertise:
+            given = parse_address(config.advertise, default_port=heard.port)
             return Address(given.host, given.port or heard.port)
-        if not ipaddress.ip_address(heard.host.partition("%")[0]).is_unspecified:
+        if not is_wildcard(heard.host):
             return heard
-        ours = _address_towards(self.seeds[0]) if self.seeds else None
-        return None if ours is None else Address(ours, heard.port)
+        if config.multicast:
+            return Address(self.udp.multicast_from(), heard.port)
+        family = family_of(heard.host)
+        seeds = [*config.seed_addresses(), *listed_seeds(config)]
+        towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
+        if not towards and seeds and len(own_addresses(family)) > 1:
+            towards = await _looked_up(seeds[0], family)
+        ours = own_address(family, towards)
+        if is_loopback(ours) and not all(map(is_loopback, towards)):
+            raise TransportError(f"no way to seed {towards[0]}: give --advertise HOST:PORT")
+        return Address(ours, heard.port)
 
     @property
     def reign(self) -> Reign | None:
@@ -191,6 +213,8 @@ class Agent:
             case NotesChanged(changed):
                 for node in changed:
                     self._tell("changed", now, member=node)
+            case LeaderDescribed(leader):
+                self._on_described(leader, self.stack.described_on(channel), now)
             case RoundTripEstimated(mean, _):
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
@@ -224,6 +248,14 @@ class Agent:
             reason=f"by {', '.join(by)}" if by and kind == "suspected" else "",
         )
 
+    def _on_described(self, leader: NodeId, reign: Reign | None, now: Instant) -> None:
+        """Notify readers of what the leader says of itself; it is news to an application where no membership is."""
+        info = None if reign is None else self.stack.leader_info(reign)
+        if reign is not None and info is not None:
+            kind = "changed" if self.stack.view is None else "updated"
+            named: dict[str, Any] = {"leader": leader, "term": info.term, "address": info.address}
+            self._tell(kind, now, election=reign.name, member=leader, **named)
+
     def _answer(self, channel: str, number: int) -> None:
         if self._rating is not None and self.is_rated(channel):
             self._rating.answer(channel, number)
@@ -242,7 +274,7 @@ class Agent:
 
 def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
-        bind=config.bind_address(),
+        bind=config.bind_address(listed_seeds(config)),
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
         ttl=config.ttl,
@@ -254,13 +286,36 @@ def default_name() -> str:
     return f"{socket.gethostname()[:40]}-{os.getpid()}"
 
 
-def _address_towards(seed: Address) -> str | None:
-    """Return this machine's address on the way to the seed; nothing is sent."""
-    family = socket.AF_INET6 if ":" in seed.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((seed.host, seed.port))
-        except OSError as error:
-            raise TransportError(f"no way to seed {seed}: {error.strerror}: give --advertise HOST:PORT") from None
-        host: str = probe.getsockname()[0]
-        return host
+async def _looked_up(seed: Address, family: socket.AddressFamily) -> list[str]:
+    """Return the addresses of a seed's name, unless a name server takes its time: the node must start without."""
+    from doyen.net.discovery import resolve
+
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def ask() -> None:
+        found = []
+        with suppress(OSError, ValueError):  # UnicodeError is a ValueError.
+            found = [host for host in resolve(seed.host, seed.port, family) if not is_loopback(host)]
+        with suppress(RuntimeError):  # The loop has closed meanwhile.
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+
+    threading.Thread(target=ask, name="doyen-own-address", daemon=True).start()
+    try:
+        return await asyncio.wait_for(answer, LOOKUP_PATIENCE_S)
+    except TimeoutError:
+        return []
+
+
+def listed_seeds(config: NodeConfig) -> list[Address]:
+    """Return the seeds that the seeds file names now; discovery complains about what cannot be read there."""
+    if not config.seeds_file:
+        return []
+    from doyen.net.discovery import seed_lines
+
+    found = []
+    with suppress(OSError):
+        for _, text in seed_lines(Path(config.seeds_file)):
+            with suppress(ConfigError):
+                found.append(parse_address(text, default_port=DEFAULT_PORT))
+    return found

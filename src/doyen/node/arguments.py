@@ -19,6 +19,7 @@ class NodeFields(TypedDict, total=False):
     seeds_file: str
     http: str
     http_token: str
+    http_open: bool
     record: str
     record_max: int
     link: bool

@@ -33,7 +33,7 @@ def check(config: NodeConfig) -> None:
     if config.http:
         from doyen.node.http import http_place
 
-        http_place(config.http, config.http_token)
+        http_place(config.http, config.http_token, open_probes=config.http_open)
     if config.record and (config.record_max < 65_536 or not Path(config.record).parent.is_dir()):
         raise ConfigError(
             f"{config.record} cannot be written: give a file in a folder that exists, and record_max of at least 65536",
@@ -87,7 +87,9 @@ async def attach(
     if config.http:
         from doyen.node.http import Http
 
-        made.http = await Http.attach(driver, stack, config.http, token=config.http_token, link=made.link)
+        made.http = await Http.attach(
+            driver, stack, config.http, token=config.http_token, link=made.link, open_probes=config.http_open
+        )
     return made
 
 

@@ -19,6 +19,7 @@ from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
 from doyen.core.leadership import HandOverDue
 from doyen.errors import LeadershipLost, LocalProtocolError
+from doyen.node.events import LeaderInfo
 from doyen.node.reign import Reign
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ class Leading:
             async with asyncio.timeout(self._timeout_s):
                 return await self._campaign.won()
         except TimeoutError:
-            raise TimeoutError(
-                f"not elected within {self._timeout_s:g} s: {self._campaign.leader() or 'nobody'} leads"
-            ) from None
+            leader = self._campaign.leader
+            who = "nobody" if leader is None else leader.name
+            raise TimeoutError(f"not elected within {self._timeout_s:g} s: {who} leads") from None
 
     async def __aenter__(self) -> Term:
         self._term = await self.win()
@@ -168,9 +169,10 @@ class Campaign:
         """Whether this node may act as leader at this very instant."""
         return self._node.running and self._reign.is_leader(self._node.clock())
 
-    def leader(self) -> str | None:
-        """Return the leader that this node names."""
-        return self._reign.leader
+    @property
+    def leader(self) -> LeaderInfo | None:
+        """The leader that this node names, or None."""
+        return self._node.agent.stack.leader_info(self._reign)
 
     @property
     def term(self) -> TermId | None:

@@ -1,5 +1,6 @@
 """The configuration of a node: one Struct for Python, TOML, the environment and flags."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta
@@ -28,44 +29,74 @@ DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election nee
 class NodeConfig(Config, frozen=True, kw_only=True):
     """One process of a group.  The tables below it are the protocols' own; the presets fill them."""
 
-    group: Annotated[str, Doc("The group's name; processes of other groups are not heard.")] = ""
+    group: Annotated[
+        str, Doc("The group's name, the same on every member. Messages of other groups are not heard.")
+    ] = ""
     name: Annotated[str, Doc("This process's name in the group; by default the host's name and the process id.")] = ""
-    preset: Annotated[Network, Doc("Timers for one machine, a local network, the internet, or lossy radio.")] = "lan"
-    group_size: Annotated[GroupSize, Doc("How many members are expected; shapes timers, and nothing else.")] = 10
+    preset: Annotated[Network, Doc("The timers: for one machine, a local network, the internet, or lossy radio.")] = (
+        "lan"
+    )
+    group_size: Annotated[GroupSize, Doc("How many members are expected. It shapes timers, and nothing else.")] = 10
     bind: Annotated[
-        str, Doc("Where to listen, host:port (0: any free); by default loopback, or port 7600 where there are seeds.")
+        str,
+        Doc("Where to listen, host:port (0: any free); by default loopback, or everywhere if others are elsewhere."),
     ] = ""
     advertise: Annotated[str, Doc("Where others reach this process, host:port; by default where it listens.")] = ""
-    multicast: Annotated[str, Doc("The group's multicast address, host:port.")] = ""
-    interface: Annotated[str, Doc("The interface for multicast; by default the one of bind.")] = ""
+    multicast: Annotated[str, Doc("The group's multicast address, as host:port.")] = ""
+    interface: Annotated[str, Doc("The interface for multicast; by default the one that bind names.")] = ""
     ttl: Annotated[int, Doc("How many routers a multicast may cross.")] = 1
-    seeds: Annotated[Texts, Doc("Other members' host:port (7600 if not said), where there is no multicast.")] = ()
-    state: Annotated[str, Doc("A directory: terms and promises survive restarts.")] = ""
-    key_file: Annotated[str, Doc("The group's keys (doyen keys new): packets are sealed; else anybody can speak.")] = ""
-    seeds_file: Annotated[str, Doc("A file of further seeds, one a line; read again when it changes.")] = ""
-    http: Annotated[str, Doc("Serve /leader, /members, /health, /events, /metrics at host:port or unix:PATH.")] = ""
-    http_token: Annotated[str, Doc("Wanted of every HTTP request; needed where http is not on loopback.")] = ""
-    record: Annotated[str, Doc("Record all that comes in to this file, for `doyen replay`.")] = ""
-    record_max: Annotated[int, Doc("Bytes that the recording takes at most, in two segments.")] = 16777216
-    link: Annotated[bool, Doc("Hold an idle TCP connection to the leader, so that its death is known at once.")] = True
-    membership: Annotated[str, Doc("Who is here? auto: what the election needs.")] = "auto"
+    seeds: Annotated[
+        Texts, Doc("Other members as host:port (port 7600 if none is given). One that answers is enough.")
+    ] = ()
+    state: Annotated[str, Doc("A directory in which terms and promises survive restarts.")] = ""
+    key_file: Annotated[
+        str, Doc("The group's key file (doyen keys new). Without it anybody can send to the group.")
+    ] = ""
+    seeds_file: Annotated[str, Doc("A file of further seeds, one per line. It is read again when it changes.")] = ""
+    http: Annotated[
+        str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
+    ] = ""
+    http_token: Annotated[
+        str, Doc("The token that every HTTP request must have; needed if http is not on loopback.")
+    ] = ""
+    http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
+    record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
+    record_max: Annotated[int, Doc("How many bytes the recording takes at most, in two segments.")] = 16777216
+    link: Annotated[
+        bool, Doc("Whether to hold an idle TCP connection to the leader, so that its death is known at once.")
+    ] = True
+    membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
     election: Annotated[str, Doc("Who leads?")] = "announce"
-    elections: Annotated[Texts, Doc("Further elections of this group, each NAME or NAME=KIND.")] = ()
+    elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
     rank: Annotated[
         RankKind, Doc("Churn-tolerant: the greatest score leads, of equals the lowest hash; or hashes alone.")
     ] = "score"
-    standing: Annotated[float, Doc("The greatest leads, where the election asks; of equals, the greatest name.")] = 0.0
+    standing: Annotated[float, Doc("This process's score: the greatest leads, where the election goes by scores.")] = (
+        0.0
+    )
     eligible: Annotated[bool, Doc("Whether this process may lead at all.")] = True
     meta: Annotated[Texts, Doc("What others should know of this process, as key=value; at most 512 bytes.")] = ()
-    hops: Annotated[Texts, Doc("Medley: how far members are, as name=hops; the others are 1 hop away.")] = ()
-    voters: Annotated[Texts, Doc("Pole: the names of all voters, the same on every member.")] = ()
-    oracle: Annotated[OracleKind, Doc("Pole: who ought to lead; by standing, or by what voters measure.")] = "score"
-    attributes: Annotated[Texts, Doc("Quality: name:min:max:weight, or …:cost if less is better; alike on all.")] = ()
-    measures: Annotated[Texts, Doc("Quality: what only a person knows of this process, as name=number.")] = ()
-    request_rate: Annotated[Rate, Doc("Pole: this process's requests per second, which some oracles weigh.")] = 0.0
-    newcomer: Annotated[bool, Doc("Pole: the operator's word that nobody of this name has ever voted here.")] = False
-    volatile: Annotated[bool, Doc("Pole: promises in memory only; a restart may break one. For tests.")] = False
-    links_each_side: Annotated[Several, Doc("Spanning: neighbours on either side of the ring of names.")] = 3
+    hops: Annotated[Texts, Doc("For medley: how far members are, as name=hops; the others are 1 hop away.")] = ()
+    voters: Annotated[Texts, Doc("For quorum (pole): the names of all voters, the same on every member.")] = ()
+    oracle: Annotated[OracleKind, Doc("For quorum (pole): whether scores are given, or are what voters measure.")] = (
+        "score"
+    )
+    attributes: Annotated[Texts, Doc("For oracle=quality: name:min:max:weight, then :cost if less is better.")] = ()
+    measures: Annotated[
+        Texts, Doc("For oracle=quality: what only a person knows of this process, as name=number.")
+    ] = ()
+    request_rate: Annotated[
+        Rate, Doc("For quorum (pole): this process's requests per second, which some oracles weigh.")
+    ] = 0.0
+    newcomer: Annotated[
+        bool, Doc("For quorum (pole): the operator's assurance that this name has never voted here.")
+    ] = False
+    volatile: Annotated[
+        bool, Doc("For quorum (pole), in tests: promises stay in memory, so a restart may break one.")
+    ] = False
+    links_each_side: Annotated[
+        Several, Doc("For spanning: how many neighbours a node has on each side of the ring of names.")
+    ] = 3
     tables: dict[str, Any] = {}  # The protocols' own Structs, by the name of their table; the presets fill them.
 
     def check(self) -> None:
@@ -213,14 +244,20 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Whether this node looks for others; if not, it is alone unless others have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
-    def bind_address(self) -> Address:
-        """Return the address given; else loopback, or every interface at the usual port if seeds are elsewhere."""
+    def bind_address(self, listed: Sequence[Address] = ()) -> Address:
+        """Return the address given; else loopback, or every interface if others are elsewhere.
+
+        `listed` are the seeds that the seeds file names now.  The port is the usual one where others must know it.
+        """
         if self.bind:
             return parse_address(self.bind)
-        seeds = self.seed_addresses()
-        if not seeds or all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds):
+        seeds = (*self.seed_addresses(), *listed)
+        if not seeds and self.multicast and not self.seeds_file:
+            return Address("::" if ":" in parse_address(self.multicast).host else "0.0.0.0", 0)
+        here = all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds)
+        if here and (seeds or not self.seeds_file):
             return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
-        return Address("::" if ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+        return Address("::" if seeds and ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
 
 
 def _check_address(field: str, text: str) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
+from doyen.net.keys import id_text
 from doyen.node.attachments import join_further
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class Control:
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
             "is_leader": node.is_leader,
             "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
+            "key_ids": [] if driver.seal is None else [id_text(key) for key in driver.seal.keyring.keys],
             "durable": driver.storage is not None,
             "round_trip_s": node.round_trip_s,
             "sent": driver.transport.sent_count,
@@ -253,6 +255,11 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         if closed:
             raise TransportError(f"cannot see whether a {what} runs here: {closed} is another user's; ask as that user")
         looked = ", ".join(map(str, places))
+        from doyen.node.others import advice_about_others  # Only for those who ask in vain.
+
+        others = advice_about_others(group and _safe(group), name and _safe(name))
+        if others:
+            raise TransportError(f"no {what} is in {looked}, but {others}")
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )

@@ -37,6 +37,16 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dropped: int = 0  # How many events before this one were dropped, because their reader is too slow.
 
 
+class LeaderInfo(Struct, frozen=True, kw_only=True):
+    """The leader that this node names, and what the leader says of itself, as far as it has come here."""
+
+    name: str
+    address: str | None = None  # Where doyen's datagrams reach it; None: not known yet.
+    meta: Mapping[str, str] = {}  # What it was given as `meta`.
+    term: int
+    since: float  # Wall clock, in seconds, when it was elected.
+
+
 class MemberInfo(Struct, frozen=True, kw_only=True):
     """One member, as this node believes."""
 

@@ -3,10 +3,13 @@
     GET /leader[?election=NAME]   200 on the leader, 503 elsewhere; says who leads
     GET /members                  who is here
     GET /health                   200 while the node takes part in its group
+    GET /livez                    200 while the process answers and its node has not failed
+    GET /readyz                   200 once the node has joined, whoever leads
     GET /events                   server-sent events: elected, lost, member
-    GET /metrics                  Prometheus' text format
+    GET /metrics                  OpenMetrics for those that accept it, else Prometheus' text format
 
-On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  Everything is
+On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  By choice
+(`http_open`) the two probes are answered without it, and to any name: nothing in them is secret.  Everything is
 bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
 Where all connections are taken the oldest makes room: whoever holds them idly keeps nobody out.
 """
@@ -30,7 +33,7 @@ from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
 from doyen.net.udp import advice_on
 from doyen.node.control import answers
-from doyen.node.metrics import CONTENT_TYPE, Meter
+from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
 from doyen.node.stack import Stack
 
 CONNECTIONS_MAX: Final = 64
@@ -38,6 +41,8 @@ WATCHERS_MAX: Final = 32  # Of them, those that watch events.
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 10.0  # For a request to be said, an answer to be taken, a connection to be idle.
 WAITING_BYTES_MAX: Final = 64 * 1024  # What a watcher has not read yet.
+PATHS: Final = ("/leader", "/members", "/health", "/livez", "/readyz", "/events", "/metrics")
+PROBES: Final = ("/livez", "/readyz")  # The paths that `http_open` opens.
 HEARTBEAT_S: Final = 15.0  # A comment to watchers, so that the dead are noticed.
 
 _STREAM_HEAD: Final = (
@@ -65,8 +70,10 @@ _TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request ha
 class Http:
     """The HTTP server of a node, from `Http.attach` until the driver closes."""
 
-    def __init__(self, driver: Driver, stack: Stack, token: str, link: Any) -> None:
+    def __init__(self, driver: Driver, stack: Stack, token: str, link: Any, *, open_probes: bool = False) -> None:
         self.driver, self.stack = driver, stack
+        self._open_probes = open_probes
+        self._only_probes = False
         self.meter = Meter(driver, stack, link)
         self.displaced_count = self.cut_off_count = 0
         self.url = ""
@@ -78,10 +85,20 @@ class Http:
         self._path: Path | None = None
 
     @classmethod
-    async def attach(cls, driver: Driver, stack: Stack, where: str, *, token: str = "", link: Any = None) -> "Http":
+    async def attach(
+        cls,
+        driver: Driver,
+        stack: Stack,
+        where: str,
+        *,
+        token: str = "",
+        link: Any = None,
+        open_probes: bool = False,
+    ) -> "Http":
         """Serve at host:port or unix:PATH.  Raises `ConfigError` for a place that others reach without a token."""
-        place = http_place(where, token)
-        http = cls(driver, stack, token, link)
+        place = http_place(where, token, open_probes=open_probes)
+        http = cls(driver, stack, token, link, open_probes=open_probes)
+        http._only_probes = not token and isinstance(place, Address) and not is_loopback(place)
         try:
             if isinstance(place, Address):
                 http._server = await asyncio.start_server(
@@ -172,7 +189,11 @@ class Http:
             target = urlsplit(request.target.decode("ascii", "replace"))
         except ValueError:
             raise h11.RemoteProtocolError("the target is no path") from None
-        answer = self._refusal(request) or self._answer(target.path, parse_qs(target.query))
+        path, headers = target.path.rstrip("/") or "/", dict(request.headers)
+        answer = self._refusal(request.method, path, headers)
+        if answer is None:
+            accept = headers.get(b"accept", b"").decode("ascii", "replace")
+            answer = self._answer(path, parse_qs(target.query), accept)
         if answer is _EVENTS and request.method == b"GET":
             writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
             return True
@@ -180,12 +201,15 @@ class Http:
         await writer.drain()
         return False
 
-    def _refusal(self, request: h11.Request) -> Answer | None:
+    def _refusal(self, method: bytes, path: str, headers: dict[bytes, bytes]) -> Answer | None:
         """Return why a request is refused; None if it is answered."""
-        headers = dict(request.headers)
         host = headers.get(b"host", b"").decode("ascii", "replace")
-        if request.method not in (b"GET", b"HEAD"):
+        if method not in (b"GET", b"HEAD"):
             return 405, *_problem("only GET and HEAD are served here")
+        if self._open_probes and path in PROBES:
+            return None
+        if self._only_probes:
+            return 403, *_problem(f"without an --http-token only {' and '.join(PROBES)} are answered here")
         if self._token and not self._knows_token(headers.get(b"authorization", b"")):
             return 401, *_problem("give the token: Authorization: Bearer TOKEN")
         if not self._token and self._path is None and host and not _is_address(host):
@@ -200,8 +224,8 @@ class Http:
 
     # Answers.
 
-    def _answer(self, path: str, query: dict[str, list[str]]) -> Answer:
-        match path.rstrip("/") or "/":
+    def _answer(self, path: str, query: dict[str, list[str]], accept: str) -> Answer:
+        match path:
             case "/leader":
                 return self._leader(query.get("election", [""])[-1])
             case "/members":
@@ -210,14 +234,27 @@ class Http:
                 failure = self.driver.failure
                 healthy = self.driver.running
                 return _json(200 if healthy else 503, {"healthy": healthy, "failure": failure and str(failure)})
+            case "/livez":
+                live = self.driver.failure is None
+                return _json(200 if live else 503, {"live": live})
+            case "/readyz":
+                ready = self._has_joined()
+                return _json(200 if ready else 503, {"ready": ready})
             case "/metrics":
-                return 200, CONTENT_TYPE, self.meter.page().encode()
+                kind = accepted_type(accept)
+                return 200, kind, self.meter.page(openmetrics=kind is OPENMETRICS).encode()
             case "/events":
                 return _EVENTS if len(self._watchers) < WATCHERS_MAX else (503, *_problem("too many watch already"))
             case "/":
-                return _json(200, {"see": ["/leader", "/members", "/health", "/events", "/metrics"]})
+                return _json(200, {"see": PATHS})
             case _:
-                return 404, *_problem("see /leader, /members, /health, /events, /metrics")
+                return 404, *_problem(f"see {', '.join(PATHS)}")
+
+    def _has_joined(self) -> bool:
+        """Whether this node takes part and has heard of its group, or named a leader because nobody answers."""
+        stack = self.stack
+        named = not stack.reigns or any(reign.leader is not None for reign in stack.reigns.values())
+        return self.driver.running and (named or self.driver.received_count > 0)
 
     def _leader(self, election: str) -> Answer:
         reign = self.stack.reigns.get(election)
@@ -298,8 +335,12 @@ class Http:
         self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
 
-def http_place(where: str, token: str) -> Address | Path:
-    """Return where to serve; a place that others reach needs a token of at least 16 bytes."""
+def is_loopback(address: Address) -> bool:
+    return ipaddress.ip_address(address.host).is_loopback
+
+
+def http_place(where: str, token: str, *, open_probes: bool = False) -> Address | Path:
+    """Return where to serve; a place that others reach needs a token of at least 16 bytes, or serves only probes."""
     if where.startswith("unix:"):
         path = Path(where.removeprefix("unix:"))
         if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
@@ -307,15 +348,15 @@ def http_place(where: str, token: str) -> Address | Path:
         return path
     address = parse_address(where)
     try:
-        numeric = ipaddress.ip_address(address.host)
+        reached = not is_loopback(address)
     except ValueError:
         raise ConfigError(
             f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"
         ) from None
-    if not numeric.is_loopback and len(token) < 16:
+    if reached and len(token) < 16 and (token or not open_probes):
         raise ConfigError(
             f"{address} can be reached by others, so it needs a token of at least 16 bytes (http_token); "
-            "or give a loopback address, or unix:PATH",
+            "or give a loopback address, or unix:PATH, or serve the probes only (http_open)",
             field="http",
         )
     return address

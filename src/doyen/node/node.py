@@ -30,7 +30,7 @@ from doyen.node.arguments import NodeFields, chosen, path, several
 from doyen.node.campaign import Campaign, Leading, Term
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
-from doyen.node.events import Event, MemberInfo, Subscription
+from doyen.node.events import Event, LeaderInfo, MemberInfo, Subscription
 from doyen.node.explain import Explanation, explain
 from doyen.node.layers import by_path, configure
 from doyen.node.registry import ElectionName, MembershipName, find_election
@@ -132,8 +132,9 @@ class Node:
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
         control: bool = True,
+        occasion: str | None = None,
     ) -> None:
-        self.config, self._with_control = config, control
+        self.config, self._with_control, self._occasion = config, control, occasion
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._scores: Scorekeeper | None = None
         if score is not None:
@@ -157,7 +158,7 @@ class Node:
         if self._agent is not None:
             raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure)
+        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion)
         agent.listeners += self.listeners
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
@@ -248,6 +249,7 @@ class Node:
 
         def begin() -> None:
             self._ending = self._loop.create_task(leave())  # Not one of those that leaving ends.
+            self._ending.add_done_callback(lambda task: task.cancelled() or task.exception())  # `SystemExit` is meant.
 
         if not self._loop.is_running():
             left()
@@ -337,9 +339,8 @@ class Node:
     async def tell(self, meta: Mapping[str, str]) -> None:
         """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
         check_words(meta)
-        if NOTES not in self.agent.stack.machines:
-            raise LocalProtocolError("no membership carries it: join with membership='swim'")
-        self.agent.driver.tell(ChangeNote(words=dict(meta)), channel=NOTES)
+        self.check_running()
+        self.agent.stack.describe(dict(meta))
 
     def events(self) -> AsyncGenerator[Event, None]:
         """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
@@ -383,8 +384,10 @@ class Node:
     def is_leader(self) -> bool:
         return "" in self._campaigns and self.own_election.is_leader
 
-    def leader(self) -> str | None:
-        return self.own_election.leader()
+    @property
+    def leader(self) -> LeaderInfo | None:
+        """The leader that this node names in the group's own election, or None."""
+        return self.own_election.leader
 
     @property
     def term(self) -> TermId | None:

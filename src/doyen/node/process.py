@@ -52,7 +52,7 @@ class Reporter:
             self._say("status")
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == "changed":
+        if event.kind == "changed" or (event.kind == "updated" and event.leader is not None):
             return
         reign = self.node.agent.stack.reigns.get(event.election)
         fields: dict[str, Any] = {"reason": event.reason or None} if event.kind in _EVENTS else {}

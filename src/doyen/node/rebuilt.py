@@ -77,6 +77,8 @@ class Rebuilt:
         match what:
             case {"election": name, "kind": kind}:
                 self._stack.add_election(name, find_election(kind))
+            case {"occasion": key, "epoch": epoch}:
+                self._stack.add_occasions(key, int(epoch))
             case {"beacon": address}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig

@@ -16,6 +16,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import Election, ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.reasons import Reasons, Remark
+from doyen.node.histogram import Histogram
 
 KEPT_MAX: Final = 64  # Lines of history that are kept.
 
@@ -40,10 +41,13 @@ class Reign:
         self.machine: Election | None = None
         self.term: Term | None = None  # Whom this node names.
         self.mine: Term | None = None
-        self.since: Instant = 0  # When that came to be, on this node's clock.
+        self.since: Instant = 0  # When that came to be, on this node's clock,
+        self.since_wall = 0.0  # and on the clock that people read.
         self.term_max = 0  # The greatest number seen.
         self.change_count = 0  # How often another leader was named than the last.
         self.lost_because = ""
+        self.takeovers = Histogram()  # How long this node named no leader after it had lost one.
+        self._lost_at: Instant | None = None  # When, while that is so.
         self.account = kind.account()
         self.history: deque[Entry] = deque(maxlen=KEPT_MAX)
         self.begun: Entry | None = None  # How the present election began.
@@ -99,7 +103,10 @@ class Reign:
     def _on_elected(self, term: Term, now: Instant) -> None:
         self.term_max = max(self.term_max, term.number)
         if self.leader != term.leader:
-            self.since = now
+            self.since, self.since_wall = now, self._wall()
+        if self._lost_at is not None:
+            self.takeovers.observe(now - self._lost_at)
+            self._lost_at = None
         if self._named_last != term.leader:
             self._named_last, self.change_count = term.leader, self.change_count + 1
         self.term = term
@@ -121,6 +128,7 @@ class Reign:
             self.mine = None
         if self.term is not None and self.term.leader == term.leader:
             self.term, self.since, self.lost_because = None, now, fact.reason
+            self._lost_at = None if fact.reason == "outranked" else now  # A better one is named: nobody is missed.
         self.ended = self._add(now, f"{term.leader} leads no more, term {term.number}: {fact.reason}", "lost")
 
     def _add(self, now: Instant, text: str, kind: str) -> Entry:

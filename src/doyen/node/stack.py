@@ -5,6 +5,7 @@
                └─ViewChanged──▶ links ───LinkChanged────────▶ election      (spanning)
                └─ViewChanged────────────────────────────────▶ election      (churn-tolerant, local)
                                                               election/NAME (further ones)
+    election ──LeaderElected──▶ leader     (what the leader says of itself; leader/NAME of the further ones)
 
 A `Site` is where the machines go: a driver on real sockets, or a node of the simulator.  Nothing here knows which.
 """
@@ -20,23 +21,29 @@ from msgspec import Struct
 from doyen import __version__
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.codec import payload_max
+from doyen.core.commands import ChangeNote, DescribeLeader
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.kinds import ElectionKind, Membership, Place, Table
+from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Remark
 from doyen.core.view import Member, MembershipView, ViewChanged
 from doyen.errors import ConfigError
+from doyen.membership.leadernote import LeaderNote
 from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
 from doyen.node.config import NodeConfig, hops_of, meta_of
+from doyen.node.events import LeaderInfo
 from doyen.node.reign import Reign
 
 MEMBERSHIP: Final = "membership"
 NOTES: Final = "notes"
 ORACLE: Final = "oracle"
 LINKS: Final = "links"
+LEADER: Final = "leader"
 ELECTION: Final = "election"
+OCCASIONS: Final = "occasions"
 
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
 INELIGIBLE_RANK: Final = float(2 * STANDING_MAX)
@@ -53,7 +60,8 @@ class Site(Struct, frozen=True, kw_only=True):
     rng: Callable[[str], Random]  # By channel.
     restored: Callable[[str, Any], Any]  # (channel, type) → what was kept, or None.
     durable: bool  # Whether there is a disk.
-    tell: Callable[..., None]  # (fact, channel=…): to a machine that came late.
+    tell: Callable[..., None]  # (fact, channel=…): to a machine that came late, or what only the world knows.
+    reach: Callable[[NodeId], Address | None] = lambda node: None  # Where a member was last heard.
     wall: Callable[[], float] = time.time
 
 
@@ -66,6 +74,7 @@ class Stack:
         self.machines: dict[str, Any] = {}  # By channel.
         self.reigns: dict[str, Reign] = {}  # By the election's name; the group's own is "".
         self._by_channel: dict[str, Reign] = {}
+        self._words, self._words_version = meta_of(config.meta), 0  # What this node says of itself.
         self.membership: Membership | None = None  # The machine that keeps the list of members.
         membership = config.membership_kind()
         if membership is not None:
@@ -91,6 +100,29 @@ class Stack:
                 names[reign.term.leader] = Member(node=reign.term.leader)
         return sorted(names.values(), key=lambda member: member.node)
 
+    def leader_info(self, reign: Reign) -> LeaderInfo | None:
+        """Return whom that election names, and what is known of it here."""
+        term, since = reign.term, reign.since_wall
+        if term is None:
+            return None
+        site, name = self.site, term.leader
+        told = self.machines[_leader_channel(reign.name)].of(name)
+        note = self.note(name)
+        address = site.address if name == site.node else None
+        words = self._words if name == site.node else {}
+        if told is not None:  # Its own word wins, but for words that it has changed since.
+            address, words, since = told.address, told.words, told.since
+            if note is not None and (note.incarnation, note.version) > (told.incarnation, told.version):
+                words = note.words
+        elif note is not None:
+            words = note.words
+        if address is None and self.view is not None and name in self.view.members:
+            address = self.view.members[name].address
+        address = address or site.reach(name)
+        return LeaderInfo(
+            name=name, address=None if address is None else str(address), meta=words, term=term.number, since=since
+        )
+
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""
         return () if self.membership is None else self.membership.accusers(node)
@@ -114,21 +146,39 @@ class Stack:
 
     # Facts.
 
+    def described_on(self, channel: str) -> Reign | None:
+        """Return the election whose leader is described on that channel, if that is what the channel is for."""
+        return next((reign for name, reign in self.reigns.items() if _leader_channel(name) == channel), None)
+
     def observe(self, channel: str, fact: Any, now: Instant) -> Remark | None:
         """Follow a fact of the node's machines, before anybody else does; return what it is worth saying of it."""
         if isinstance(fact, ViewChanged):
             self.view = fact.view
         reign = self._by_channel.get(channel)
-        return None if reign is None else reign.note(fact, now)
+        if reign is None:
+            return None
+        remark = reign.note(fact, now)
+        if isinstance(fact, LeaderElected) and fact.term.leader == self.site.node:
+            self.site.tell(DescribeLeader(since=reign.since_wall), channel=_leader_channel(reign.name))
+        return remark
+
+    def describe(self, words: dict[str, str]) -> None:
+        """Let the others know these words of this node from now on: its note, and what it says as a leader."""
+        self._words, self._words_version = words, self._words_version + 1
+        if NOTES in self.machines:
+            self.site.tell(ChangeNote(words=words), channel=NOTES)
+            self._words_version = self.machines[NOTES].own.version
+        for name in self.reigns:
+            self.site.tell(DescribeLeader(words=words, version=self._words_version), channel=_leader_channel(name))
 
     # Machines.
 
-    def _add(self, channel: str, build: Callable[[Any], Any]) -> None:
+    def _add(self, channel: str, build: Callable[[Any], Any], **follows: tuple[str, ...]) -> None:
         def build_and_keep(port: Any) -> Any:
             self.machines[channel] = machine = build(port)
             return machine
 
-        self.site.add(channel, build_and_keep)
+        self.site.add(channel, build_and_keep, **follows)
 
     def _companion(self, channel: str, build: Callable[[Out], Any]) -> Any:
         """Return the machine that stands beside others on that channel; the first who asks has it made."""
@@ -176,6 +226,17 @@ class Stack:
         )
         self._add(NOTES, lambda port: Notes(own, NotesConfig(), port, site.rng(NOTES)))
 
+    def _add_leader_note(self, name: str, follows: str) -> None:
+        site, words, version = self.site, self._words, self._words_version
+        channel = _leader_channel(name)
+        self._add(
+            channel,
+            lambda port: LeaderNote(
+                site.node, site.incarnation, site.address, words, port, site.rng(channel), version=version
+            ),
+            follows=(follows,),
+        )
+
     def _rank(self) -> ByScore | None:
         """Return the rank by the members' scores, where that is wanted and somebody carries them."""
         if self.config.rank != "score" or NOTES not in self.machines:
@@ -192,6 +253,7 @@ class Stack:
         # First the reign, then the machine: a machine that is added late starts, and emits, at once.
         reign = Reign(name, channel, kind, self.site.node, self.site.wall)
         self.reigns[name] = self._by_channel[channel] = reign
+        self._add_leader_note(name, channel)
         self._add(channel, build)
         reign.machine = self.machines[channel]
         if self.view is not None:  # It came late: it hears what the others have heard.
@@ -200,6 +262,19 @@ class Stack:
             for peer in sorted(links.links) if links is not None else ():
                 self.site.tell(LinkChanged(peer, True), channel=channel)
         return reign
+
+    def add_occasions(self, key: str, epoch: int) -> None:
+        """Keep which occasions were done; `key` is the one that this node is here for (`doyen run --once`)."""
+        from doyen.membership.occasions import Memory, Occasions, OccasionsConfig  # Few nodes have one.
+
+        site = self.site
+        restored = site.restored(OCCASIONS, Memory)
+        self._add(
+            OCCASIONS,
+            lambda port: Occasions(site.node, key, OccasionsConfig(), port, epoch=epoch, restored=restored),
+        )
+        if self.view is not None:
+            site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)
 
     def _scorer(self) -> Any:
         """Return one of [POLE]'s oracles, or None; those that compare round trips have them measured between voters."""
@@ -226,3 +301,7 @@ class Stack:
             vectors=None if measured is None else measured.vectors,
             rate=rate,
         )
+
+
+def _leader_channel(election: str) -> str:
+    return f"{LEADER}/{election}" if election else LEADER

@@ -5,17 +5,20 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
-from doyen.node.campaign import Campaign
+from doyen.node.campaign import Campaign, Term
 from doyen.node.config import NodeConfig
 from doyen.node.node import Node
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
 from doyen.runner.ward import MARGIN, Ward
+
+if TYPE_CHECKING:
+    from doyen.runner.once import Occasion, Once
 
 _RISKS: Final = {
     "weak": "on the other side of a partition, or while this process is stopped",
@@ -23,14 +26,34 @@ _RISKS: Final = {
 }
 
 
-def stay(config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool) -> int:
-    return asyncio.run(_Runner(config, words, grace, wait_s, as_json).run())
+def stay(
+    config: NodeConfig,
+    words: Sequence[str],
+    grace: Duration,
+    wait_s: float | None,
+    as_json: bool,
+    once: dict[str, Any] | None = None,
+) -> int:
+    if once is None:
+        return asyncio.run(_Runner(config, words, grace, wait_s, as_json).run())
+    from doyen.runner.once import Once, Place  # Few run once.
+
+    place = Place(config)
+    return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
 
 
 class _Runner:
     def __init__(
-        self, config: NodeConfig, words: Sequence[str], grace: Duration, wait_s: float | None, as_json: bool
+        self,
+        config: NodeConfig,
+        words: Sequence[str],
+        grace: Duration,
+        wait_s: float | None,
+        as_json: bool,
+        once: "Once | None" = None,
     ) -> None:
+        self.once = once
+        self.occasion: Occasion | None = None
         self.config, self.words, self.grace, self.wait_s, self.as_json = config, words, grace, wait_s, as_json
         kind = config.election_kind()
         assert kind is not None, "the command line refuses a group without an election"
@@ -39,11 +62,14 @@ class _Runner:
         self.ward: Ward | None = None
 
     async def run(self) -> int:
-        node = Node(self.config, leave_on_sigterm=False)
+        key = None if self.once is None else self.once.key
+        node = Node(self.config, leave_on_sigterm=False, occasion=key)
         loop = asyncio.get_running_loop()
         on_ending_signal(node.ended.set)
         async with node:
             self._say_promise()
+            if self.once is not None:
+                self._begin_occasion(self.once, node)
             node.own_election.before_handing_over = self._stop_and_wait
             work = loop.create_task(self._work(node))
             ended = loop.create_task(node.ended.wait())
@@ -59,23 +85,31 @@ class _Runner:
     async def _work(self, node: Node) -> int:
         campaign = node.own_election
         while True:
+            if self.occasion is not None and self.occasion.done.done():
+                return self._done_elsewhere(None)
             began = time.monotonic()
-            leader = campaign.leader()
             if not campaign.is_leader:
-                term_text = f" (term {campaign.term.number})" if campaign.term else ""
-                self._say("waiting", f"{leader} leads{term_text}" if leader else "nobody leads yet", leader=leader)
+                named = campaign.term
+                text = "nobody leads yet" if named is None else f"{named.leader} leads (term {named.number})"
+                self._say("waiting", text, leader=None if named is None else named.leader)
             try:
                 async with asyncio.timeout(self.wait_s):
-                    term = await campaign.won()
+                    term = await self._won(campaign)
             except TimeoutError:
-                self._say("gave up", f"not elected within {self.wait_s:g} s: {campaign.leader() or 'nobody'} leads")
+                named = campaign.term
+                who = "nobody" if named is None else named.leader
+                self._say("gave up", f"not elected within {self.wait_s:g} s: {who} leads")
                 return 75
+            if term is None or not await self._undone():
+                return self._done_elsewhere(term)
             until = campaign.lease_until()
-            if until is not None and until - node.clock() < 2 * MARGIN:
+            if term.lost or (until is not None and until - node.clock() < 2 * MARGIN):
                 await asyncio.sleep(0.01)  # About to end, or to be renewed.
                 term.release()
                 continue
             code = await self._guarded(node, campaign, term, time.monotonic() - began)
+            if code == 0:
+                await self._tell()
             term.release()
             if code is not None:
                 return code
@@ -106,7 +140,9 @@ class _Runner:
             self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
             return None
         if not ward.stopped_because and (ward.has_exited or not lost_at):
-            self._say("ended", f"{self.words[0]} (pid {ward.pid}), exit code {code}", code=code, pid=ward.pid)
+            next_tries = "; the next runner tries" if self.occasion is not None and code else ""
+            text = f"{self.words[0]} (pid {ward.pid}), exit code {code}{next_tries}"
+            self._say("ended", text, code=code, pid=ward.pid)
             return code
         why = term.reason or ward.stopped_because
         took = f" in {time.monotonic() - lost_at:.1f} s" if lost_at else ""
@@ -118,6 +154,65 @@ class _Runner:
             term=term.number,
         )
         return None
+
+    # Once.
+
+    def _begin_occasion(self, once: "Once", node: Node) -> None:
+        from doyen.runner.once import Occasion
+
+        self.occasion = Occasion(once, node)
+        self.occasion.begin()
+        if once.key:
+            kept = format_duration(once.remember)
+            text = f"{once.key!r} is run at least once; a success is remembered for {kept} in {self.config.state}"
+        else:
+            text = "run at least once while runners of this group are there; a later one runs it again (--once KEY)"
+        risks = "the runner dies before it has told the others, if a host is out of reach, or if nobody who remembers"
+        self._say("once", f"{text}. a repeat is possible if {risks} is up", key=once.key, state=self.config.state)
+
+    async def _won(self, campaign: Campaign) -> Term | None:
+        """Wait until this node is elected; return None if the occasion was done elsewhere meanwhile."""
+        if self.occasion is None:
+            return await campaign.won()
+        won = asyncio.get_running_loop().create_task(campaign.won())
+        try:
+            waits: set[asyncio.Future[Any]] = {won, self.occasion.done}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return won.result() if won.done() else None
+        finally:
+            won.cancel()
+
+    async def _undone(self) -> bool:
+        """Ask the others whether the occasion was done; those that do not answer are named."""
+        if self.occasion is None:
+            return True
+        silent = await self.occasion.ask()
+        if silent:
+            self._say(
+                "note", f"{', '.join(silent)} did not say whether it was done: it may be run twice", silent=silent
+            )
+        return silent is not None
+
+    def _done_elsewhere(self, term: Term | None) -> int:
+        from doyen.runner.once import done_text
+
+        assert self.occasion is not None
+        if term is not None:
+            term.release()
+        done = self.occasion.done.result()
+        self._say("done", f"{done_text(done)}: not run here", by=done.by, done_at=done.at / 1e9)
+        return 0
+
+    async def _tell(self) -> None:
+        """Notify the others of the success, and stay for those that come late."""
+        if self.occasion is None or self.once is None:
+            return
+        told = await self.occasion.tell()
+        text = f"known by {', '.join(told.told)}" if told.told else "no other runner was there"
+        if told.silent:
+            text += f"; not by {', '.join(told.silent)}: it may be run there again"
+        self._say("told", text, told=told.told, silent=told.silent)
+        await asyncio.sleep(self.once.linger_s)
 
     async def _stop_and_wait(self) -> None:
         ward = self.ward
@@ -149,5 +244,5 @@ class _Runner:
         if self.as_json:
             line = msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields}).decode()
         else:
-            line = f"doyen: {what}{':' * (what in ('waiting', 'note', 'ended', 'late'))} {text}"
+            line = f"doyen: {what}{':' * (what in ('waiting', 'note', 'ended', 'late', 'once', 'told'))} {text}"
         print(line, file=sys.stderr, flush=True)

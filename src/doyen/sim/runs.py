@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from hashlib import blake2b
 from math import sqrt
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from threading import Thread
 from typing import TypeVar
 
 from msgspec import Struct
@@ -68,8 +71,20 @@ def _parts(once: Callable[[int], R], chunks: Sequence[list[int]], jobs: int) -> 
     if jobs == 1:
         yield from (_chunk(once, chunk) for chunk in chunks)
     else:
-        with ProcessPoolExecutor(jobs) as pool:
+        with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
             yield from pool.map(_chunk, [once] * len(chunks), chunks)
+
+
+def _end_with_parent() -> None:
+    """Let this worker end when its parent does: one that is killed cannot tell its workers to end."""
+    parent = parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _chunk(once: Callable[[int], R], seeds: list[int]) -> list[R]:

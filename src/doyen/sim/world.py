@@ -13,7 +13,7 @@ This is the only module of `doyen.sim` that knows how a stack is built (decision
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -235,8 +235,16 @@ class World:
         others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
         return tuple(Address(name, 0) for name in others[:SEEDS_MAX])
 
-    def _add(self, node: SimNode, host: Host, channel: str, build: Callable[[Port], Any]) -> Port:
-        return host.add(channel, lambda port: self._made(node, channel, port, build(port)))
+    def _add(
+        self,
+        node: SimNode,
+        host: Host,
+        channel: str,
+        build: Callable[[Port], Any],
+        *,
+        follows: Iterable[str] | None = None,
+    ) -> Port:
+        return host.add(channel, lambda port: self._made(node, channel, port, build(port)), follows=follows)
 
     def _made(self, node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if self._tamper is not None:

@@ -3,7 +3,7 @@
 `RecordingOut` is for one machine; `Cluster`, and the pytest fixture `doyen_cluster`, for a whole group.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from doyen.testing.recording import RecordingOut as RecordingOut
 
@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from doyen.testing.cluster import Cluster as Cluster
     from doyen.testing.cluster import Seen as Seen
 
-__all__ = ["Cluster", "RecordingOut", "Seen"]
+__all__ = ["Cluster", "MakeCluster", "RecordingOut", "Seen"]
+
+
+class MakeCluster(Protocol):
+    """The type of the fixture `doyen_cluster`: it takes what `Cluster` takes."""
+
+    def __call__(self, nodes: Any, **fields: Any) -> "Cluster": ...
 
 
 def __getattr__(name: str) -> Any:

@@ -1,15 +1,10 @@
 """The pytest fixture `doyen_cluster`: a factory of groups in made-up time.  Loaded by pytest's entry point."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from doyen.testing.cluster import Cluster
-
-
-class MakeCluster(Protocol):
-    def __call__(self, nodes: Any, **fields: Any) -> "Cluster": ...
+from doyen.testing import MakeCluster
 
 
 @pytest.fixture

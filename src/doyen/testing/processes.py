@@ -7,10 +7,13 @@ known of them here.
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -133,6 +136,7 @@ class Processes:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         with open(log or os.devnull, "ab") as written:
             process = await asyncio.create_subprocess_exec(
+                *_bound(),
                 *command,
                 stdin=pipe if has_input else nothing,
                 stdout=pipe if on_line else written,
@@ -169,6 +173,16 @@ class Processes:
                     self.changes.touch()
         await process._process.wait()
         self.changes.touch()
+
+
+@cache
+def _bound() -> list[str]:
+    """Return what goes before a command so that the kernel ends it when this process is killed (util-linux)."""
+    found = shutil.which("setpriv")
+    if found is None:
+        return []
+    bound = [found, "--pdeathsig", "KILL", "--"]
+    return bound if subprocess.run([*bound, "true"], stderr=subprocess.DEVNULL).returncode == 0 else []
 
 
 class MemberState(Struct):

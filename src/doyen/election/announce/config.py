@@ -18,21 +18,41 @@ BYE_COUNT_MAX: Final = 32
 class AnnounceConfig(Config, frozen=True, kw_only=True):
     """The timers and options by which a group announces and listens; the same on every member."""
 
-    announce_interval: Annotated[Period, Doc("T_A. Short: traffic. Long: slow takeover.")] = seconds(1)
+    announce_interval: Annotated[
+        Period, Doc("The time between two announcements (T_A). Shorter costs traffic, longer delays a takeover.")
+    ] = seconds(1)
     listen_timeout: Annotated[
-        Timeout, Doc("T_L = k·T_A. Short: (N−1)(1−l)l^k false departures per T_A. Long: slow takeover.")
+        Timeout, Doc("How long a leader may be silent (T_L). Too short: losses look like a departure.")
     ] = seconds(3)
-    suppress_interval: Annotated[Pause, Doc("T_S. 0 is LE-A: all speak at once. Long: slow first election.")] = ms(500)
-    leader_is: Annotated[LeaderIs, Doc("`earliest` is LE-M: the wake-up decides, not the standing.")] = "best"
-    timer: Annotated[TimerShape, Doc("Wake-up distribution; exponential: fewer messages, later leaders.")] = "uniform"
-    rank_map: Annotated[RankMap, Doc("Whether a process with a better place wakes earlier.")] = "none"
-    group_size: Annotated[Positive, Doc("N as expected; shapes the exponential timer and the number of Byes.")] = 10
-    leader_count: Annotated[LeaderCount, Doc("k. A process yields after hearing k better ones; each names all k.")] = 1
-    query_timeout: Annotated[Pause, Doc("T_Q ≥ 2Δ: the wait for answers before a first claim; 0 is off.")] = 0
-    bye_loss: Annotated[Share, Doc("The estimated loss, by which the number of Byes is chosen.")] = 0.0
-    bye_target_prob: Annotated[Share, Doc("The probability that everybody is to hear a Bye; 0 is off.")] = 0.99
-    bye_from_all: Annotated[bool, Doc("Members that do not lead say Bye too.")] = False
-    ageing_after: Annotated[Timeout, Doc("When a silent leader yields to any fresh claim; inf is off.")] = FOREVER
+    suppress_interval: Annotated[
+        Pause, Doc("Each claims the lead after a random part of this (T_S). With 0 all do so at once (LE-A).")
+    ] = ms(500)
+    leader_is: Annotated[LeaderIs, Doc("Whether the best process leads, or the one that woke up earliest (LE-M).")] = (
+        "best"
+    )
+    timer: Annotated[
+        TimerShape, Doc("How wake-ups are drawn. Exponential: fewer messages, and a leader that is known later.")
+    ] = "uniform"
+    rank_map: Annotated[RankMap, Doc("Whether a process with a better rank wakes up earlier.")] = "none"
+    group_size: Annotated[
+        Positive, Doc("The expected number of members; shapes the exponential timer and the number of Byes.")
+    ] = 10
+    leader_count: Annotated[
+        LeaderCount, Doc("How many leaders there are (k). A process gives way once it has heard k better ones.")
+    ] = 1
+    query_timeout: Annotated[
+        Pause, Doc("How long a process asks who leads before it claims the lead (T_Q); 0: it does not ask.")
+    ] = 0
+    bye_loss: Annotated[Share, Doc("The estimated share of lost messages, from which the number of Byes follows.")] = (
+        0.0
+    )
+    bye_target_prob: Annotated[
+        Share, Doc("The probability with which all are to hear a farewell (Bye); 0: none is sent.")
+    ] = 0.99
+    bye_from_all: Annotated[bool, Doc("Whether members that do not lead say farewell (Bye), too.")] = False
+    ageing_after: Annotated[
+        Timeout, Doc("How long a leader may be silent before it gives way to any new claim; inf: for ever.")
+    ] = FOREVER
 
     def check(self) -> None:
         by_rank = self.leader_is == "best" or self.rank_map == "none"

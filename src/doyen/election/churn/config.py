@@ -23,30 +23,64 @@ Auto: TypeAlias = Literal["auto"]
 class CTolerantConfig(Config, frozen=True, kw_only=True):
     """The variant of the protocol, how many missing and stale entries it tolerates, and how long it waits."""
 
-    variant: Annotated[Variant, Doc("Optimistic names a leader early, preferred avoids the unhealthy.")] = "hybrid"
-    missing_max: Annotated[Bound | Auto, Doc("c. Low: a wrong leader. High: 2 messages each. auto: estimated.")] = (
-        "auto"
+    variant: Annotated[
+        Variant, Doc("Optimistic names a leader early, preferred avoids unhealthy members, hybrid does both.")
+    ] = "hybrid"
+    missing_max: Annotated[
+        Bound | Auto, Doc("How many members a list may lack (c). Too low: a wrong leader. With auto it is estimated.")
+    ] = "auto"
+    failure_max: Annotated[
+        Bound, Doc("How many listed members may be dead (f). Too low: slow elections; each costs 2 messages.")
+    ] = 0
+    candidate_count: Annotated[
+        Some, Doc("How many candidates an answer names (x). Too low: none of them may be healthy.")
+    ] = 5
+    unhealthy_count: Annotated[
+        Bound, Doc("How many unhealthy members an answer names (y). Too low: one of them may lead.")
+    ] = 5
+    exclusion: Annotated[
+        Exclusion, Doc("Who is passed over: all on any list of the unhealthy, or those suspected most (top).")
+    ] = "union"
+    response_timeout: Annotated[
+        Period, Doc("How long answers are waited for: some round trips (TIMEOUT). Too long: slow retries.")
+    ] = ms(500)
+    timeout: Annotated[
+        TimeoutFrom, Doc("Whether response_timeout is as configured, or twice the measured round trip (auto).")
+    ] = "config"
+    notify_retry_max: Annotated[
+        Bound, Doc("How often NOTIFYLEADER is repeated before the election begins anew; 0: never.")
+    ] = 3
+    resend_interval: Annotated[
+        Period, Doc("The time before a LEADER that is not acknowledged is repeated: about a round trip.")
+    ] = ms(250)
+    fan_out: Annotated[
+        Bound, Doc("To how many members each receiver of LEADER passes it on; 0: its sender notifies all.")
+    ] = 0
+    dead_leader: Annotated[
+        DeadLeader, Doc("What to do if a named leader is believed dead: ask it, or begin the next term.")
+    ] = "ask"
+    resign_cool_down: Annotated[Period, Doc("How long a member that has resigned is passed over.")] = seconds(60)
+    final_timeout: Annotated[
+        Period, Doc("How long a final result (LEADER) is waited for. Too short: rival elections.")
+    ] = seconds(10)
+    begin_spread: Annotated[
+        Pause, Doc("A member without a leader begins within this time, at random. Too short: rivals.")
+    ] = ms(500)
+    back_off_max: Annotated[Period, Doc("The longest wait between two attempts while too few members are known.")] = (
+        seconds(30)
     )
-    failure_max: Annotated[Bound, Doc("f. Low: a wait of response_timeout per silent node. High: 2 messages each.")] = 0
-    candidate_count: Annotated[Some, Doc("x. Low: no healthy candidate. High: longer messages.")] = 5
-    unhealthy_count: Annotated[Bound, Doc("y. Low: an unhealthy leader. High: nobody is left, another attempt.")] = 5
-    exclusion: Annotated[Exclusion, Doc("union: all on any unhealthy list; top: the y greatest sums.")] = "union"
-    response_timeout: Annotated[Period, Doc("TIMEOUT, some round trips. Short: queries. Long: slow retries.")] = ms(500)
-    timeout: Annotated[TimeoutFrom, Doc("Where TIMEOUT is from; auto: twice what the membership measures.")] = "config"
-    notify_retry_max: Annotated[Bound, Doc("NOTIFYLEADERs repeated before an attempt begins anew; 0: as printed.")] = 3
-    resend_interval: Annotated[Period, Doc("Between repetitions of an unacknowledged LEADER: a round trip.")] = ms(250)
-    fan_out: Annotated[Bound, Doc("Members to whom each receiver of LEADER passes it on; 0: its sender tells all.")] = 0
-    dead_leader: Annotated[DeadLeader, Doc("A leader named but held dead is asked, or the next term begins.")] = "ask"
-    resign_cool_down: Annotated[Period, Doc("How long a member that resigned is passed over.")] = seconds(60)
-    final_timeout: Annotated[Period, Doc("The longest wait for a final LEADER. Short: rival elections.")] = seconds(10)
-    begin_spread: Annotated[Pause, Doc("A leaderless member begins within this, at random. Short: rivals.")] = ms(500)
-    back_off_max: Annotated[Period, Doc("The longest wait between attempts while too few are known.")] = seconds(30)
-    ask_interval: Annotated[Timeout, Doc("Between questions to one member for its leader; inf is off.")] = seconds(10)
-    better_by: Annotated[Margin, Doc("A leader hands over to a score that is greater by this share of the larger.")] = (
-        0.2
-    )
-    better_for: Annotated[Wait, Doc("How long it must have been greater. 0: noise flaps. inf: no hand-over.")] = FOREVER
-    bootstrap_after: Annotated[Wait, Doc("When a member without a leader begins an election; inf is off.")] = seconds(2)
+    ask_interval: Annotated[
+        Timeout, Doc("The time between two questions to one member for its leader; inf: it is not asked.")
+    ] = seconds(10)
+    better_by: Annotated[
+        Margin, Doc("By what share of the larger score another must be better before the leader hands over.")
+    ] = 0.2
+    better_for: Annotated[
+        Wait, Doc("How long another must be better before the leader hands over. Too short: noise; inf: never.")
+    ] = FOREVER
+    bootstrap_after: Annotated[
+        Wait, Doc("How long a member waits for a leader before it begins the first election; inf: for ever.")
+    ] = seconds(2)
 
     def check(self) -> None:
         need(

@@ -13,16 +13,34 @@ Drift: TypeAlias = Annotated[float, Meta(ge=0, le=0.1)]
 class PoleConfig(Config, frozen=True, kw_only=True):
     """The waits of an election, the leader's lease, and when a leader resigns."""
 
-    election_timeout: Annotated[Period, Doc("T, above a round trip. Short: a poor score. Long: slow.")] = ms(200)
-    retry_max: Annotated[Period, Doc("Proposals are repeated after T, 2T, …, at most this.")] = seconds(60)
-    score_timeout: Annotated[Pause, Doc("The longest wait for a first score; then any measured one wins.")] = seconds(5)
-    lease: Annotated[Period, Doc("How long a leader acts after a majority heard it. Short: easily lost.")] = seconds(2)
-    heartbeat_interval: Annotated[Period, Doc("The time between heartbeats; at most half a lease.")] = ms(400)
-    drift_max: Annotated[Drift, Doc("How far clocks' rates may be off; beyond it two could lead at once.")] = 0.001
-    resign_interval: Annotated[Timeout, Doc("Between the leader's comparisons of scores; inf: it stays.")] = seconds(5)
-    resign_margin: Annotated[Amount, Doc("Another must be better by this part of the leader's own score.")] = 0.1
-    resign_rounds: Annotated[int, Meta(ge=1, le=1000), Doc("In how many comparisons in a row. 1: an outlier does.")] = 3
-    cool_down: Annotated[Wait, Doc("The shortest reign before a resignation.")] = seconds(60)
+    election_timeout: Annotated[
+        Period, Doc("How long proposals are collected, above a round trip (T). Too short: a poor score wins.")
+    ] = ms(200)
+    retry_max: Annotated[
+        Period, Doc("The longest wait before a proposal is repeated; the first is election_timeout, each doubles.")
+    ] = seconds(60)
+    score_timeout: Annotated[
+        Pause, Doc("How long an election waits for the first score; then any measured one wins.")
+    ] = seconds(5)
+    lease: Annotated[
+        Period, Doc("How long a leader acts after a majority has heard it. Too short: it is easily lost.")
+    ] = seconds(2)
+    heartbeat_interval: Annotated[
+        Period, Doc("The time between two heartbeats of the leader; at most half a lease.")
+    ] = ms(400)
+    drift_max: Annotated[
+        Drift, Doc("How far the rates of two clocks may differ. Beyond it two could lead at once.")
+    ] = 0.001
+    resign_interval: Annotated[
+        Timeout, Doc("The time between the leader's comparisons of scores; inf: it never compares them.")
+    ] = seconds(5)
+    resign_margin: Annotated[Amount, Doc("By which part of the leader's own score another must be better.")] = 0.1
+    resign_rounds: Annotated[
+        int, Meta(ge=1, le=1000), Doc("In how many comparisons in a row another must be better.")
+    ] = 3
+    cool_down: Annotated[Wait, Doc("The shortest time that a leader leads before it may resign by itself.")] = seconds(
+        60
+    )
 
     def check(self) -> None:
         need(self.retry_max >= self.election_timeout, "retry_max", "must not be less than election_timeout")

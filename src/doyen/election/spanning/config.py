@@ -23,15 +23,21 @@ STRAIN_MAX: Final = 31  # Waits for answers are stretched by 1 + this at most (`
 class SpanningConfig(Config, frozen=True, kw_only=True):
     """The waits of a group; the same on every member."""
 
-    hop_delay: Annotated[Period, Doc("δ. Short: living neighbours are given up. Long: slow waits.")] = ms(50)
+    hop_delay: Annotated[
+        Period, Doc("The longest delay between neighbours (δ). Too short: living ones are given up.")
+    ] = ms(50)
     diameter_max: Annotated[
         int,
         Meta(ge=1, le=HOPS_MAX),
-        Doc("D bounds a branch of the tree. Small: needless requests. Large: slow re-initiation."),
+        Doc("The longest branch of the tree, in hops (D). Too small: needless requests."),
     ] = 16
-    co_parent_hops: Annotated[Hops, Doc("c. Below 3 the order printed in Figure 6.1 changes. Large: time grows.")] = 3
+    co_parent_hops: Annotated[
+        Hops, Doc("For how many hop delays co-parents are waited for (c). Below 3 Figure 6.1's order changes.")
+    ] = 3
     link_wait: Annotated[Pause, Doc("How long a node that starts without links waits before it leads itself.")] = 0
-    pulse_interval: Annotated[Duration, Doc("Between comparisons of neighbours, which heal all; inf: none.")] = FOREVER
+    pulse_interval: Annotated[
+        Duration, Doc("The time between two comparisons of neighbours, which heal differences; inf: none.")
+    ] = FOREVER
 
     def check(self) -> None:
         need(

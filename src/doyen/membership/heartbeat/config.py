@@ -12,17 +12,25 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 class HeartbeatConfig(Config, frozen=True, kw_only=True):
-    period: Annotated[Period, Doc("T_gossip: each has one message. Short: traffic. Long: slow detection.")] = ms(500)
+    period: Annotated[Period, Doc("One message is sent in each period (T_gossip). Shorter costs traffic.")] = ms(500)
     fail_periods: Annotated[
-        float, Meta(ge=2, le=1e6), Doc("Periods of silence that mean failed. Few: false positives.")
+        float, Meta(ge=2, le=1e6), Doc("After how many silent periods a member has failed. Too few: false positives.")
     ] = 12.0
-    fail_periods_log: Annotated[Factor, Doc("Periods more for each doubling of the group.")] = 3.0
-    entries_max: Annotated[Positive, Doc("Counters in a message. In larger groups they take turns: slow.")] = 48
-    reconnect_periods: Annotated[Count, Doc("One message in this many goes to a seed or failed member; 0: none.")] = 20
-    failed_kept: Annotated[Wait, Doc("How long a failed member is shown, and tried again; at least 2·fail_after.")] = (
-        seconds(24 * 3600)
-    )
-    unhealthy_half_life: Annotated[Timeout, Doc("False positives count half after each. inf: for ever.")] = seconds(600)
+    fail_periods_log: Annotated[
+        Factor, Doc("How many periods are added to fail_periods for each doubling of the group.")
+    ] = 3.0
+    entries_max: Annotated[
+        Positive, Doc("How many counters a message has. In larger groups they take turns, which is slower.")
+    ] = 48
+    reconnect_periods: Annotated[
+        Count, Doc("One message in this many goes to a seed or a failed member; 0: none does.")
+    ] = 20
+    failed_kept: Annotated[
+        Wait, Doc("How long a failed member is shown, and tried again; at least twice the failure time.")
+    ] = seconds(24 * 3600)
+    unhealthy_half_life: Annotated[
+        Timeout, Doc("After this time a false positive counts half for a member's health; inf: always.")
+    ] = seconds(600)
 
     @classmethod
     def paper(cls) -> "HeartbeatConfig":

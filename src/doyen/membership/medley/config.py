@@ -12,21 +12,47 @@ Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 class MedleyConfig(Config, frozen=True, kw_only=True):
-    period: Annotated[Period, Doc("One probe is sent in each. Short: traffic. Long: slow detection.")] = seconds(2)
-    ack_timeout: Annotated[Period, Doc("The wait for a direct ack; about a round trip to the near.")] = ms(500)
-    helper_count: Annotated[Few, Doc("Members asked to ping a silent one.")] = 3
-    suspicion_timeout: Annotated[Period, Doc("A suspect's time to refute. Short: false positives.")] = seconds(16)
-    distance_exponent: Annotated[float, Meta(ge=0, le=16), Doc("m. 0: SWIM's even choice. Large: only the near.")] = 3.0
-    time_bounded: Annotated[bool, Doc("Targets take turns, so that nobody waits for ever; else each is drawn.")] = True
-    turn_max_mult: Annotated[float, Meta(ge=1, le=1e6), Doc("Within N periods times this, each has its turn.")] = 8.0
-    passive_feedback: Annotated[bool, Doc("Weights follow how seldom a member says it is pinged.")] = True
-    active_feedback_periods: Annotated[Factor, Doc("Who is not pinged for this many asks for it; 0: never.")] = 4.0
-    repeat_mult: Annotated[float, Doc("λ: an update is repeated λ·⌈ln(N+1)⌉ times.")] = 3.0
-    leader_weight: Annotated[Factor, Doc("The leader's least weight (a neighbour: 1), so its end is soon known.")] = 0.0
-    lifeguard: Annotated[bool, Doc("Local health, confirmations and buddies, as in SWIM here.")] = False
-    sync_interval: Annotated[Timeout, Doc("Digests are compared with one member in each. inf: never.")] = FOREVER
-    join_interval: Annotated[Timeout, Doc("While alone, seeds and lost members are tried once in each.")] = seconds(1)
-    unhealthy_half_life: Annotated[Timeout, Doc("Suspicions count half after each. inf: for ever.")] = FOREVER
+    period: Annotated[
+        Period, Doc("One probe is sent in each period. Shorter costs traffic, longer delays detection.")
+    ] = seconds(2)
+    ack_timeout: Annotated[
+        Period, Doc("How long the answer to a probe is waited for: about a round trip to near members.")
+    ] = ms(500)
+    helper_count: Annotated[Few, Doc("How many members are asked to probe a silent one.")] = 3
+    suspicion_timeout: Annotated[Period, Doc("How long a suspect has to refute. Too short: false positives.")] = (
+        seconds(16)
+    )
+    distance_exponent: Annotated[
+        float, Meta(ge=0, le=16), Doc("How much more often near members are probed (m); 0: all alike, as in SWIM.")
+    ] = 3.0
+    time_bounded: Annotated[
+        bool, Doc("Whether members are probed in turns, so that none waits for ever; if not, at random.")
+    ] = True
+    turn_max_mult: Annotated[
+        float, Meta(ge=1, le=1e6), Doc("Each member has its turn within this many times N periods.")
+    ] = 8.0
+    passive_feedback: Annotated[bool, Doc("Whether members that say they are seldom probed are probed more often.")] = (
+        True
+    )
+    active_feedback_periods: Annotated[
+        Factor, Doc("After how many periods without a probe a member asks for one; 0: it never asks.")
+    ] = 4.0
+    repeat_mult: Annotated[float, Doc("An update is repeated this factor times ⌈ln(N+1)⌉ (λ).")] = 3.0
+    leader_weight: Annotated[
+        Factor, Doc("The leader's least weight, where a neighbour has 1: more makes its end known sooner.")
+    ] = 0.0
+    lifeguard: Annotated[bool, Doc("Whether local health, confirmations and buddies are used, as in SWIM here.")] = (
+        False
+    )
+    sync_interval: Annotated[
+        Timeout, Doc("The time between two comparisons of lists, by digests, with one member each; inf: never.")
+    ] = FOREVER
+    join_interval: Annotated[
+        Timeout, Doc("How often a node that is alone tries its seeds and the members that it lost.")
+    ] = seconds(1)
+    unhealthy_half_life: Annotated[
+        Timeout, Doc("After this time a suspicion counts half for a member's health; inf: it always counts.")
+    ] = FOREVER
 
     def check(self) -> None:
         self.swim()

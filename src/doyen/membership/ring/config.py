@@ -17,24 +17,48 @@ class ArbitrationConfig(Config, frozen=True, kw_only=True):
     The default is the practical mode; `paper()` is the protocol as printed.
     """
 
-    lease: Annotated[Period, Doc("T_l. Short: traffic, and slow nodes are suspected. Long: slow detection.")] = ms(1000)
-    arbitration: Annotated[Period, Doc("T_a, above a round trip. Long: losers stay longer, recovery waits.")] = ms(500)
+    lease: Annotated[
+        Period, Doc("How long a lease between neighbours lasts (T_l). Shorter costs traffic, longer detects late.")
+    ] = ms(1000)
+    arbitration: Annotated[Period, Doc("How long arbitrators' answers are waited for, above a round trip (T_a).")] = ms(
+        500
+    )
     neighbours: Annotated[
-        int, Meta(ge=1, le=16), Doc("k, on each side. More survive together; costs 4k messages per lease.")
+        int, Meta(ge=1, le=16), Doc("How many neighbours each watches on each side (k). More survive together.")
     ] = 3
-    arbiters: Annotated[Arbiters, Doc("Each pair has a group of its own, or one group serves all.")] = "pairwise"
-    drift: Annotated[float, Meta(ge=0, lt=0.5), Doc("r: no clock is faster or slower than 1 ± r.")] = 0.0
-    resends: Annotated[int, Meta(ge=0, le=8), Doc("How often a request is repeated. 0: one loss costs a node.")] = 2
-    random_phases: Annotated[bool, Doc("Leases begin at random within T_l. Off: pairs leave more often.")] = True
-    announced: Annotated[bool, Doc("Who leaves says so. Off: leaving looks like a crash, as printed.")] = True
-    partition: Annotated[Partition, Doc("Without a majority all leave, the larger part stays, or both.")] = "collapse"
-    expected_size: Annotated[Count, Doc("For `majority`: half of this many is too few. 0: not known.")] = 0
-    double_majority: Annotated[bool, Doc("A stale request asks the old group and the new. Off: it is rejected.")] = True
-    abort_silent: Annotated[bool, Doc("An upgrade without a majority is given up. Off: its proposer leaves.")] = True
-    early_upgrades: Annotated[bool, Doc("The first majority decides an upgrade. Off: all answers do, or T_a.")] = True
-    slotted_join: Annotated[bool, Doc("Each phase of a join takes a whole T_l, as printed.")] = False
-    rejoin: Annotated[bool, Doc("Who was forced out comes back, as somebody else.")] = True
-    backoff_max: Annotated[int, Meta(ge=0, le=20), Doc("Joins wait up to 2^this · T_l/2 between attempts.")] = 4
+    arbiters: Annotated[
+        Arbiters, Doc("Whether each pair has a group of arbitrators of its own, or one group serves all.")
+    ] = "pairwise"
+    drift: Annotated[
+        float, Meta(ge=0, lt=0.5), Doc("How far clocks may be off: none is faster or slower than 1 ± this (r).")
+    ] = 0.0
+    resends: Annotated[
+        int,
+        Meta(ge=0, le=8),
+        Doc("How often a request is repeated. With 0 a single lost message costs a node its place."),
+    ] = 2
+    random_phases: Annotated[
+        bool, Doc("Whether leases begin at random times. If not, pairs leave together more often.")
+    ] = True
+    announced: Annotated[bool, Doc("Whether a member that leaves says so. If not, leaving looks like a crash.")] = True
+    partition: Annotated[
+        Partition, Doc("What happens without a majority: all leave, the larger part stays, or both parts stay.")
+    ] = "collapse"
+    expected_size: Annotated[
+        Count, Doc("For `majority`: the size of the whole group, half of which is too few; 0: not known.")
+    ] = 0
+    double_majority: Annotated[
+        bool, Doc("Whether a stale request asks the old group and the new one. If not, it is rejected.")
+    ] = True
+    abort_silent: Annotated[
+        bool, Doc("Whether an upgrade without a majority is given up. If not, its proposer leaves.")
+    ] = True
+    early_upgrades: Annotated[
+        bool, Doc("Whether the first majority decides an upgrade. If not, all answers are waited for.")
+    ] = True
+    slotted_join: Annotated[bool, Doc("Whether each phase of a join takes a whole lease, as in the paper.")] = False
+    rejoin: Annotated[bool, Doc("Whether a member that was forced out comes back, as a new member.")] = True
+    backoff_max: Annotated[int, Meta(ge=0, le=20), Doc("Joins wait up to 2^this half leases between two attempts.")] = 4
 
     def check(self) -> None:
         known = self.partition != "majority" or self.expected_size > 0

@@ -17,29 +17,57 @@ Factor: TypeAlias = Annotated[float, Meta(gt=0, le=100)]
 class SwimConfig(Config, frozen=True, kw_only=True):
     """The timers and options by which a group watches itself; the same on every member."""
 
-    period: Annotated[Period, Doc("T': one probe is sent in each. Short: traffic. Long: slow detection.")] = seconds(1)
-    ack_timeout: Annotated[Period, Doc("The wait for a direct ack. Below a round trip helpers are asked.")] = ms(300)
-    helper_count: Annotated[Few, Doc("k: members asked to ping a silent one. 0: every lost packet is a suspicion.")] = 3
-    repeat_mult: Annotated[Factor, Doc("λ: an update is repeated λ·⌈ln(N+1)⌉ times. Low: some miss it.")] = 2.0
+    period: Annotated[
+        Period, Doc("One probe is sent in each period (T'). Shorter costs traffic, longer delays detection.")
+    ] = seconds(1)
+    ack_timeout: Annotated[
+        Period, Doc("How long the answer to a probe is waited for. Below a round trip helpers are asked.")
+    ] = ms(300)
+    helper_count: Annotated[
+        Few, Doc("How many members are asked to probe a silent one (k). With 0 each loss is a suspicion.")
+    ] = 3
+    repeat_mult: Annotated[
+        Factor, Doc("An update is repeated this times ⌈ln(N+1)⌉ (λ). Too low: some members miss it.")
+    ] = 2.0
     suspicion_mult: Annotated[
-        float, Meta(gt=0, le=1000), Doc("α: a suspect has α·max(1, log10 N) periods to refute, at the least.")
+        float, Meta(gt=0, le=1000), Doc("A suspect has at least this times max(1, log10 N) periods to refute (α).")
     ] = 4.0
-    suspicion_timeout: Annotated[Wait, Doc("A fixed time to refute instead; 0: it follows from suspicion_mult.")] = 0
+    suspicion_timeout: Annotated[
+        Wait, Doc("A fixed time that a suspect has to refute; 0: it follows from suspicion_mult.")
+    ] = 0
     suspicion_max_mult: Annotated[
-        float, Meta(ge=1, le=100), Doc("β: a suspect has β times longer while nobody else suspects it. 1: off.")
+        float, Meta(ge=1, le=100), Doc("How many times longer a suspect has while only one suspects it (β).")
     ] = 6.0
-    confirmation_count: Annotated[Few, Doc("K: this many independent accusers bring β down to 1.")] = 3
-    health_max: Annotated[Few, Doc("S: a node that doubts itself waits up to S+1 times longer. 0: off.")] = 8
-    tell_suspect: Annotated[bool, Doc("Lifeguard's buddy system: whoever speaks to a suspect says so first.")] = True
-    tell_death_count: Annotated[Few, Doc("Members told of a death at once by whoever learns of it. 0: plain SWIM.")] = 0
-    sync_interval: Annotated[Timeout, Doc("Digests are compared with one member in each. inf: never.")] = seconds(30)
-    join_interval: Annotated[Timeout, Doc("While alone, seeds and lost members are tried once in each.")] = seconds(1)
+    confirmation_count: Annotated[
+        Few, Doc("How many independent accusers end the longer time of suspicion_max_mult (K).")
+    ] = 3
+    health_max: Annotated[
+        Few, Doc("A node that doubts itself waits up to this plus one times longer (S); 0: not longer.")
+    ] = 8
+    tell_suspect: Annotated[
+        bool, Doc("Whether a suspect is notified first by everybody who sends to it (Lifeguard's buddies).")
+    ] = True
+    tell_death_count: Annotated[
+        Few, Doc("How many members each that learns of a death notifies at once; 0: none, as in SWIM.")
+    ] = 0
+    sync_interval: Annotated[
+        Timeout, Doc("The time between two comparisons of lists, by digests, with one member each; inf: never.")
+    ] = seconds(30)
+    join_interval: Annotated[
+        Timeout, Doc("How often a node that is alone tries its seeds and the members that it lost.")
+    ] = seconds(1)
     failed_kept: Annotated[Timeout, Doc("How long a failed member is shown, and tried again.")] = seconds(24 * 3600)
     left_kept: Annotated[Timeout, Doc("How long a member that left is shown.")] = seconds(600)
-    tombstone_kept: Annotated[Timeout, Doc("How long after that it cannot return as it was.")] = seconds(24 * 3600)
-    present_max: Annotated[Positive, Doc("Members at most: one more is not believed to exist.")] = 20_000
-    absent_max: Annotated[Positive, Doc("Failed and left members kept at most, likewise tombstones.")] = 1000
-    unhealthy_half_life: Annotated[Timeout, Doc("Suspicions count half after each. inf: for ever.")] = seconds(600)
+    tombstone_kept: Annotated[
+        Timeout, Doc("How long a member that is no longer shown cannot return with its old incarnation.")
+    ] = seconds(24 * 3600)
+    present_max: Annotated[Positive, Doc("The greatest number of members; further ones are not believed.")] = 20_000
+    absent_max: Annotated[
+        Positive, Doc("The greatest number of failed and left members that are kept, and of tombstones.")
+    ] = 1000
+    unhealthy_half_life: Annotated[
+        Timeout, Doc("After this time a suspicion counts half for a member's health; inf: it always counts.")
+    ] = seconds(600)
 
     def check(self) -> None:
         need(self.ack_timeout < self.period, "ack_timeout", "must be less than period")

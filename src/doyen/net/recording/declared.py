@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
+from doyen.core.commands import ChangeNote, Conclude, DescribeLeader, Inquire, LeaveGroup, Recall, Resign, Stand
 from doyen.core.link import LinkBroken, LinkChanged
 from doyen.core.rank import ScoreGiven
 from doyen.core.seeds import PeerHeard, SeedsChanged
@@ -19,7 +19,16 @@ FACTS: Final[Mapping[str, type[Any]]] = {
     "seeds": SeedsChanged,
     "peer": PeerHeard,
 }
-COMMANDS: Final[Mapping[str, type[Any]]] = {"leave": LeaveGroup, "stand": Stand, "resign": Resign, "say": ChangeNote}
+COMMANDS: Final[Mapping[str, type[Any]]] = {
+    "leave": LeaveGroup,
+    "stand": Stand,
+    "resign": Resign,
+    "say": ChangeNote,
+    "describe": DescribeLeader,
+    "inquire": Inquire,
+    "conclude": Conclude,
+    "recall": Recall,
+}
 _FACT_NAMES: Final = {kind: name for name, kind in FACTS.items()}
 _COMMAND_NAMES: Final = {kind: name for name, kind in COMMANDS.items()}
 

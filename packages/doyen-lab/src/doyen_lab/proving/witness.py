@@ -93,8 +93,9 @@ class Witness:
 
     async def _watch(self, node: Any) -> None:
         events = node.events()
-        if node.leader() is not None:  # Told before anybody could listen.
-            self.write("elected", term=node.term.number, leader=node.leader(), reason="known on joining")
+        leader = node.leader
+        if leader is not None:  # Told before anybody could listen.
+            self.write("elected", term=leader.term, leader=leader.name, reason="known on joining")
         async for event in events:
             if event.kind in ("elected", "lost"):
                 why = node.explain().sentence if self.plan.explain and event.kind == "elected" else event.reason

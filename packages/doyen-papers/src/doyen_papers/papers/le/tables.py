@@ -99,7 +99,7 @@ def _corrections(results: Results) -> Outcome:
 
 
 def _event(event: Event, model: LossModel, listen_s: float = inf) -> Task:
-    """N=10 and l=.4, as in le.md."""
+    """N=10 and l=.4, as in docs/papers/notes/le.md."""
     # Printed and corrected false departures are .03 s apart at this N under uncorrelated loss.
     times = 10 if event == "false-departure" and model == "uncorrelated" else 1
     return task("LE-S", 10, model, event=event, listen_s=listen_s, runs_times=times)
