@@ -74,7 +74,7 @@ LAYERS = {
     ),
     "doyen.cli": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
-        "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
+        "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
     ),

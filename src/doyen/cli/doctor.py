@@ -201,7 +201,11 @@ def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
     if damaged:
         yield Finding("wrong", f"state of {config.name}: {', '.join(damaged)} is damaged", f"doyen state show {own}")
     elif config.name in config.voters and len(kept) < 2 and not config.newcomer:  # Who it is, and what it promised.
-        yield Finding("note", f"{config.name} has promised nothing yet, so it will not vote", "--newcomer, once")
+        yield Finding(
+            "note",
+            f"{config.name} has promised nothing yet, so it will not vote",
+            "doyen state init, or --newcomer once",
+        )
     else:
         yield Finding("ok", f"state in {own}")
 
