@@ -18,17 +18,20 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
         return
     members = told["members"]
     suspected = sum(member["state"] == "suspected" for member in members)
-    present = sum(member["state"] in ("alive", "suspected") for member in members)
+    unknown = sum(member["state"] == "unknown" for member in members)
+    present = sum(member["state"] in ("alive", "suspected") for member in members) + unknown
     leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
     click.echo(
         f"{told['group']} · {present} member{'s' * (present != 1)}"
         + (f", {suspected} suspected" if suspected else "")
+        + (f", {unknown} not heard of here" if unknown else "")
         + f" · {leader if told['leader'] else 'no leader'} · as {told['node']} sees it"
         + ("" if told["sealed"] else " · no key: packets are NOT authenticated")
     )
     if told["membership"] == "none":
         click.echo(
-            "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
+            "(no membership: this node hears of the leader alone, and of nobody's state; give --membership swim)",
+            err=True,
         )
     rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION", "")]
     listed = told["membership"] != "none"  # Else nobody keeps since when.

@@ -52,7 +52,7 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
 
     name: str
     address: str | None = None
-    state: str = "alive"  # alive, suspected, failed, left
+    state: str = "alive"  # alive, suspected, failed, left; unknown: a voter that nothing here hears of.
     since_s: float = 0.0  # For how long.
     score: float | None = None
     eligible: bool = True

@@ -29,7 +29,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Remark
-from doyen.core.view import Member, MembershipView, ViewChanged
+from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.leadernote import LeaderNote
 from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
@@ -95,7 +95,7 @@ class Stack:
         return self._by_channel.get(channel)
 
     def members(self) -> list[Member]:
-        """Return the members of the view; without a membership, this node and the leaders that its elections name."""
+        """Return the members of the view; without one, this node, the leaders that its elections name, and voters."""
         if self.view is not None:
             return sorted(self.view.members.values(), key=lambda member: member.node)
         site = self.site
@@ -103,6 +103,9 @@ class Stack:
         for reign in self.reigns.values():
             if reign.term is not None and reign.term.leader not in names:
                 names[reign.term.leader] = Member(node=reign.term.leader)
+        votes = any(reign.kind.needs.voters for reign in self.reigns.values())
+        for voter in map(NodeId, self.config.voters if votes else ()):
+            names.setdefault(voter, Member(node=voter, status=Status.UNKNOWN))
         return sorted(names.values(), key=lambda member: member.node)
 
     def leader_info(self, reign: Reign) -> LeaderInfo | None:
