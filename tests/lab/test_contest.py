@@ -155,7 +155,9 @@ def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
     for system in OURS:
         group = entrant(system, 3, tmp_path)
         command = group.command("n01")
-        assert command.count("--seed") == (2 if system.startswith("unicast") else 0), system
+        seeds = {"gossip": 1, "quorum": 1, "multicast": 0, "unicast": 2}
+        assert command.count("--seed") == seeds[system.removesuffix("+key")], system
+        assert ("--voters" in command) == system.startswith("quorum")
         assert ("--multicast" in command) == system.startswith("multicast")
         assert ("--key-file" in command) == ("--http" in command) == system.endswith("+key")
 

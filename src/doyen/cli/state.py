@@ -21,7 +21,7 @@ _directory = click.argument(
 def command() -> None: ...
 
 
-@command.command("show", help="What is kept in DIRECTORY, the --state of an agent or one node's folder of it.")
+@command.command("show", help="Show what is kept in DIRECTORY: the --state of an agent, or one node's folder of it.")
 @_directory
 @json_flag
 def show(directory: Path, as_json: bool) -> None:
@@ -79,7 +79,7 @@ def init(until: datetime | None, as_json: bool, config_file: Path | None, **give
 
 @command.command("reset", help="Retire the identity of one node: its name must not be used here again.")
 @_directory
-@click.option("--new-identity", is_flag=True, help="Yes: this node comes back under another name.")
+@click.option("--new-identity", is_flag=True, help="Confirm that this node comes back under another name.")
 @json_flag
 def reset(directory: Path, new_identity: bool, as_json: bool) -> None:
     nodes = _nodes(directory)

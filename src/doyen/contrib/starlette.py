@@ -55,10 +55,7 @@ class Leadership:
             self._node = node
             if self._work is not None:
                 node.spawn(self._lead(node, self._work))
-            try:
-                yield
-            finally:
-                await node.leave()  # Stops the work first, then notifies the others.
+            yield
 
     async def _lead(self, node: doyen.Node, work: Work) -> None:
         async for term in node.terms():
@@ -70,7 +67,10 @@ class Leadership:
                     log.exception("%s: the work failed in term %d; another may try", node.name, term.number)
                     failed = True
             if failed and node.is_leader:
-                await node.resign()
+                try:
+                    await node.resign()
+                except LocalProtocolError as error:  # This kind of election has no resignation.
+                    log.warning("%s: %s", node.name, error)
 
     async def leader_only(self, connection: HTTPConnection) -> None:
         """Let a request pass on the leader; as a dependency of FastAPI it redirects all others, or answers 503."""

@@ -15,7 +15,8 @@ MAKERS: dict[str, type[Entrant]] = {
     "swim-protocol": lowest.SwimProtocol,
 }
 PEERS = tuple(MAKERS)
-OURS = ("multicast", "multicast+key", "unicast", "unicast+key")
+WAYS = ("gossip", "quorum", "multicast", "unicast")
+OURS = tuple(f"{way}{key}" for way in WAYS for key in ("", "+key"))
 _COMMANDS = {"zookeeper": zookeeper.PACKAGES, "etcd": etcd.PACKAGES, "serf": lowest.PACKAGES}
 
 
@@ -31,7 +32,7 @@ def missing(peer: str) -> str:
 def entrant(system: str, size: int, folder: Path) -> Entrant:
     """Return that system with `size` members, on a bridge of its own."""
     if system in OURS:
-        reach, _, key = system.partition("+")
-        return ours.on_bridge(f"doyen {system}", size, folder, multicast=reach == "multicast", key=bool(key))
+        way, _, key = system.partition("+")
+        return ours.on_bridge(f"doyen {system}", way, size, folder, key=bool(key))
     made = MAKERS[system]
     return made(system, Namespaces(len(made.servers) + size), folder)

@@ -51,14 +51,34 @@ class Ours(Entrant):
             self.roster.say(name, told.member, told.clock, present=told.member_status == "alive")
 
 
-def on_bridge(system: str, size: int, folder: Path, *, multicast: bool, key: bool) -> Ours:
-    """Return agents at their defaults: they announce by one multicast, or to every other member as a seed."""
+def on_bridge(system: str, way: str, size: int, folder: Path, *, key: bool) -> Ours:
+    """Return agents at their defaults; `way` says which election they run, and how they reach each other.
+
+    gossip: the default, with one seed.  quorum: all are voters, with one seed.  multicast: the fast election, by one
+    multicast.  unicast: the fast election, with every other member as a seed.
+    """
     network = Namespaces(size)
     common = ["--group", "contest", "--group-size", str(size), "--status-every", "600"]
-    common += ["--multicast", MULTICAST] if multicast else []
+    common += {
+        "gossip": [],
+        "quorum": [
+            "--election",
+            "pole",
+            "--newcomer",
+            "--voters",
+            ",".join(f"{Ours.prefix}{i:02}" for i in range(size)),
+        ],
+        "multicast": ["--election", "announce", "--multicast", MULTICAST],
+        "unicast": ["--election", "announce"],
+    }[way]
     common += ["--key-file", str(new_key_file(folder, f"{system}-{size}")), "--http", HTTP] if key else []
-    seeds = [] if multicast else range(size)
-    return Ours(system, network, folder, common, lambda i: reach(network, i, seeds))
+    seeds = {"gossip": range(1), "quorum": range(1), "multicast": range(0), "unicast": range(size)}[way]
+
+    def own_flags(i: int) -> list[str]:
+        state = ["--state", str(folder / f"{system}-{size}-{i}")] if way == "quorum" else []
+        return [*reach(network, i, seeds), *state]
+
+    return Ours(system, network, folder, common, own_flags)
 
 
 class MeshTimers(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,8 @@ PATIENCE_S = 120.0
 MORE_MULT = 3  # Quick systems lose up to this many times as many leaders.
 PAUSE_MAX_S = 4.0  # Faults come at any phase of heartbeats: ours every 1.25 s, serf's every second, kazoo's every 3.3.
 SAMPLE_S = 5.0
-KILL_AIMS = {"unicast": 3.0, "multicast": 10.0}  # Theirs by ours, at least.
+# Theirs by ours, at least; gossip and quorum are published as they are.
+KILL_AIMS = {"unicast": 3.0, "multicast": 10.0}
 CUT_AIM, CUT_AIM_FROM = 3.0, 16  # The second: from this group size on.
 RSS_AIM = 26e6  # With a key and HTTP.
 
@@ -240,10 +241,11 @@ def checks(systems: Sequence[Figures]) -> list[Check]:
     found: list[Check] = []
     for ours in (figures for figures in systems if is_ours(figures.system)):
         peers = [other for other in systems if other.nodes == ours.nodes and not is_ours(other.system)]
+        fast = way(ours.system) in KILL_AIMS
         for peer in peers:
-            found.append(_price_check(ours, peer, "kill", KILL_AIMS[reach(ours.system)]))
-            found.append(_price_check(ours, peer, "cut", CUT_AIM if ours.nodes >= CUT_AIM_FROM else None))
-            if peer.system == "serf":
+            found.append(_price_check(ours, peer, "kill", KILL_AIMS.get(way(ours.system))))
+            found.append(_price_check(ours, peer, "cut", CUT_AIM if fast and ours.nodes >= CUT_AIM_FROM else None))
+            if fast and peer.system == "serf":
                 found.append(_below(ours, "CPU", ours.idle.cpu_percent.mean, peer.idle.cpu_percent.mean, peer.system))
         if ours.system.endswith("+key"):
             found.append(_below(ours, "RSS", ours.idle.rss_each.mean, RSS_AIM))
@@ -278,6 +280,6 @@ def is_ours(system: str) -> bool:
     return system.startswith("doyen ")
 
 
-def reach(system: str) -> str:
-    """Return how a system of ours reaches its members: `doyen unicast+key` → unicast."""
+def way(system: str) -> str:
+    """Return which of ours a system is: `doyen unicast+key` → unicast."""
     return system.removeprefix("doyen ").removesuffix("+key")
