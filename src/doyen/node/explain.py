@@ -50,10 +50,16 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     if reign.begun and reign.elected and reign.elected.clock >= reign.begun.clock:
         took = (reign.elected.clock - reign.begun.clock) / 1e6
         lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
+    if reign.waits_for:
+        lines.append(("waiting", f"named leader, but does not act yet: {reign.waits_for}"))
+    if config.expect > 1:
+        text = f"{config.expect} members answer at the same time before the first act, and never again after it"
+        lines.append(("expect", f"{text}: it is no quorum, and a later partition may have two leaders"))
     lease = reign.lease_until()
     left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
     if left is not None:
         lines.append(("lease", f"{left:.3f} s left, unless it is renewed"))
+    lines += [("differs", str(found)) for found in node.agent.driver.differing() if found.election == reign.name]
     lines.append(("seen", f"by {node.name} alone, since it started: what only others know is not here; ask them, too"))
     lines.append(("promise", promise.in_short))
     return Explanation(
