@@ -56,7 +56,7 @@ async def main():
             where = {} if "multicast" in fields else {"seeds": seeds.get(group, [])}
             nodes[group] = await stack.enter_async_context(doyen.join(
                 group, name=name, preset="local", bind="127.0.0.1:0", meta={"url": url}, control=False,
-                score=None if group == "ring" else float(name == "a"), **fields, **where))
+                find_local=False, score=None if group == "ring" else float(name == "a"), **fields, **where))
         say(url=url, addresses={group: node.address for group, node in nodes.items()})
         await asyncio.gather(*(follow(group, node) for group, node in nodes.items()))
 

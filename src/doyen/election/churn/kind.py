@@ -53,7 +53,7 @@ class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     better_by: float = PRESET
     """A leader hands over to a member whose score is greater by this share of the larger one."""
     better_for: Time = PRESET
-    """How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over."""
+    """How long that score must have been greater. Too short: noise changes leaders; inf: never."""
     bootstrap_after: Time = PRESET
     """How long a member waits for a leader before it begins the first election; inf: for ever."""
 
