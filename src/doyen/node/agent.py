@@ -144,7 +144,10 @@ class Agent:
         if not is_wildcard(heard.host):
             return heard
         if config.multicast:
-            return Address(self.udp.multicast_from(), heard.port)
+            ours = self.udp.multicast_from()
+            if is_loopback(ours):
+                log.warning("%s: no interface but loopback is up: multicast only reaches this machine", self.name)
+            return Address(ours, heard.port)
         family = family_of(heard.host)
         seeds = [*config.seed_addresses(), *listed_seeds(config)]
         towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
