@@ -1,7 +1,9 @@
 """For all tests."""
 
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent / "helpers"))  # What tests of seve
 # A shell that runs the suite in the background has made it deaf to Ctrl-C, and the processes that tests start and
 # interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Nodes of tests that run at the same time, and the user's own, must not find each other.
+os.environ["DOYEN_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="doyen-test-")
 
 
 @pytest.fixture

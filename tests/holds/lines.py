@@ -102,7 +102,7 @@ NODE_MISTAKES: Final = (
     "--group g --multicast 239.1.2.3:0",
     "--group g --interface lo",
     "--group g --election foo",
-    "--group g --election none",
+    "--group g --election none --membership none",
     "--group g --election pole",
     "--group g --election pole --voters a",
     "--group g --election hybrid --membership none",

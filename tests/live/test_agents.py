@@ -53,7 +53,7 @@ def test_three_agents_elect_by_telling_their_seeds(quick: AnnounceConfig) -> Non
 
 def test_a_group_that_cannot_hear_each_other_says_who_names_whom(quick: AnnounceConfig) -> None:
     async def main() -> None:
-        async with LocalCluster("deaf", quick) as cluster:  # Neither multicast nor seeds.
+        async with LocalCluster("deaf", quick, flags=["--no-find-local"]) as cluster:
             for name in ("a", "b"):
                 await cluster.start(name)
             await cluster.until_started()

@@ -20,9 +20,9 @@ DOYEN = [sys.executable, "-m", "doyen"]
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("r")
-    os.environ["DOYEN_RUNTIME_DIR"] = str(place)
+    before, os.environ["DOYEN_RUNTIME_DIR"] = os.environ["DOYEN_RUNTIME_DIR"], str(place)
     yield place
-    del os.environ["DOYEN_RUNTIME_DIR"]
+    os.environ["DOYEN_RUNTIME_DIR"] = before
 
 
 @contextmanager

@@ -68,7 +68,9 @@ def rewritten(path: Path, change: Callable[[list[Input]], None]) -> Path:
 
 def config(folder: Path, name: str = "ant", **given: Any) -> NodeConfig:
     """Return the configuration of a recorded node."""
-    return NodeConfig(group="recorded", name=name, record=str(folder / name), **{"tables": QUICK} | given)
+    return NodeConfig(
+        group="recorded", name=name, record=str(folder / name), **{"election": "announce", "tables": QUICK} | given
+    )
 
 
 def solo(folder: Path, *, lasting_s: float = 0.4, **given: Any) -> Path:

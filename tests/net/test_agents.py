@@ -108,7 +108,7 @@ def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path
 
     async def main() -> None:
         swim = SwimConfig(period=ms(100), ack_timeout=ms(40))
-        first = Agent(NodeConfig(group="find", name="a", election="hybrid", tables={"swim": swim}))
+        first = Agent(NodeConfig(group="find", name="a", election="hybrid", tables={"swim": swim}, find_local=False))
         await first.start()
         port = first.driver.transport.address.port
         second = Agent(
@@ -117,6 +117,7 @@ def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path
                 name="b",
                 election="hybrid",
                 tables={"swim": swim},
+                find_local=False,
                 bind="127.0.0.1:0",
                 seeds=(f"localhost:{port}",),
             )
@@ -127,6 +128,7 @@ def test_members_find_each_other_by_name_and_by_a_file_that_comes_later(tmp_path
                 name="c",
                 election="hybrid",
                 tables={"swim": swim},
+                find_local=False,
                 bind="127.0.0.1:0",
                 seeds_file=str(seeds),
             )

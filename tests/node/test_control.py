@@ -13,7 +13,8 @@ import pytest
 
 from doyen.cli import main, resign
 from doyen.errors import TransportError
-from doyen.node.control import ask, find_node, find_nodes, local_nodes, runtime_dirs
+from doyen.node.control import ask, find_node, find_nodes, local_nodes
+from doyen.node.registration import runtime_dirs
 
 
 @pytest.fixture(autouse=True)

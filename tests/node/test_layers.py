@@ -108,7 +108,7 @@ def test_a_variable_that_means_nothing_is_named_with_what_will_have_been_meant()
         ({"membership": "swim", "election": "by-key"}, "the owner of a key is known on the ring only"),
         ({"election": "pole"}, "voters must name all members that vote"),
         ({"election": "pole", "voters": ("a",)}, "state must name a directory"),
-        ({"election": "none"}, "leaves nothing to do"),
+        ({"election": "none", "membership": "none"}, "leaves nothing to do"),
         ({"elections": ("x", "x")}, "must have names that differ"),
         ({"elections": ("x=magic",)}, "elections 'magic' is not installed"),
         (
@@ -131,6 +131,7 @@ def test_auto_membership_is_what_the_elections_need() -> None:
     assert kind(election="hybrid") == "swim"
     assert kind(election="le-s", elections=("x=hybrid",)) == "swim"
     assert kind(election="by-key") == "ring"
+    assert kind(election="none") == "swim"
     assert kind(election="pole", voters=("a",), volatile=True) == "none"
 
 
@@ -141,6 +142,7 @@ def test_where_it_listens_follows_from_its_seeds() -> None:
 
     assert bound() == "127.0.0.1:0"
     assert bound("127.0.0.1:7601") == "127.0.0.1:0"
+    assert bound("127.0.0.1") == bound("localhost") == "127.0.0.1:7600"
     assert bound("10.0.0.2") == "0.0.0.0:7600"
     assert bound("[fd00::2]") == "[::]:7600"
     assert bound(seeds_file="seeds") == "0.0.0.0:7600"  # It may be written later.

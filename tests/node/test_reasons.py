@@ -83,7 +83,10 @@ def test_explain_says_whose_word_it_is_and_what_was_compared(tmp_path: Path, mon
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
 
     async def main() -> None:
-        config = configure(by_path({"group": "why", "name": "ant", "preset": "local", "standing": 3.5}), environment={})
+        config = configure(
+            by_path({"group": "why", "name": "ant", "preset": "local", "election": "announce", "standing": 3.5}),
+            environment={},
+        )
         async with Node(config, leave_on_sigterm=False) as node:
             async with asyncio.timeout(20):
                 while node.leader is None or node.leader.name != "ant":

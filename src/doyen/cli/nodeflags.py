@@ -93,15 +93,13 @@ class _KindFlag(click.Option):
         return record and (record[0], f"{record[1]} One of {', '.join(self.type.all_choices())}.")
 
 
-def chosen_node(
-    config_file: Path | None, given: dict[str, Any], defaults: Mapping[tuple[str, ...], Any] | None = None
-) -> NodeConfig:
+def chosen_node(config_file: Path | None, given: dict[str, Any]) -> NodeConfig:
     """Return the configuration, from what the flags collected, the environment and the file."""
     for variable, meant in misspelt(os.environ).items():
         click.echo(f"doyen: {variable} means nothing: do you mean {meant}?", err=True)
     said = {tuple(key.split("__")): value for key, value in given.items() if value is not None and value != ()}
     with named_by_flag():
-        return configure(said, file=config_file, called=flag_name, defaults=defaults or {})
+        return configure(said, file=config_file, called=flag_name)
 
 
 _NAMES: Final[dict[tuple[str, ...], Callable[[bool], list[str]]]] = {

@@ -36,6 +36,10 @@ class AddressBook:
         """Return the latest incarnation under which a member was heard, if it was."""
         return self._incarnations.get(node)
 
+    def heard_from(self) -> dict[NodeId, Address]:
+        """Return who was heard directly, and where; without this node itself."""
+        return {node: self._addresses[node] for node in self._incarnations if node in self._addresses}
+
     def fan_out(self) -> set[Address]:
         """Return whom a message for all is sent to: every seed, and those heard last.
 

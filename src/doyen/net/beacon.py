@@ -1,4 +1,4 @@
-"""A machine that calls out by multicast where its node listens, so that members find each other without seeds."""
+"""A machine that calls out to all where its node listens, so that members find each other, and know who is there."""
 
 from typing import Any, ClassVar, Final
 
@@ -39,23 +39,25 @@ class Beacon:
     def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
         self.node, self.config = node, config
         self._address, self._out = address, out
+        self._heard = False  # Whether anybody has called or answered.
 
     def start(self, now: Instant) -> None:
-        self._call(now, self.config.beacon_first, wants_answer=True)
+        self._call(now, self.config.beacon_first)
 
     def on_message(self, sender: NodeId, message: Here, now: Instant) -> None:
         there = Address(message.host, message.port)
         if sender == self.node or there == self._address:
             return
+        self._heard = True
         self._out.emit(PeerHeard(there))
         if message.wants_answer:
             self._out.send(sender, self._here(wants_answer=False))
 
     def on_timer(self, timer: CallDue, now: Instant) -> None:
-        self._call(now, min(timer.wait * 2, self.config.beacon_last), wants_answer=False)
+        self._call(now, min(timer.wait * 2, self.config.beacon_last))
 
-    def _call(self, now: Instant, wait: Duration, *, wants_answer: bool) -> None:
-        self._out.multicast(self._here(wants_answer=wants_answer))
+    def _call(self, now: Instant, wait: Duration) -> None:
+        self._out.multicast(self._here(wants_answer=not self._heard))
         self._out.set_timer(CallDue(wait), now + wait)
 
     def _here(self, *, wants_answer: bool) -> Here:

@@ -1,8 +1,9 @@
-"""Finds the others: by addresses given, by names looked up, by a file that may change, and by calls over multicast.
+"""Finds the others: on this machine, by addresses given, by names looked up, by a file, and by calls over multicast.
 
     seeds        10.0.0.2:7600       used as it is
                  orders.local:7600   looked up: all its records, again and again, for ever
     seeds file   the same, one a line; read again when it changes
+    this machine what others have registered where its user's nodes are; looked at for ever
     multicast    `beacon`: every member says where it listens, often at first, rarely later
 
 What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
@@ -44,7 +45,9 @@ class DiscoveryConfig(Config, frozen=True, kw_only=True):
 
     resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
     retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)
+    alone_every: Annotated[Timeout, Doc("The longest wait for a lookup while nobody was heard yet.")] = seconds(3)
     file_every: Annotated[Timeout, Doc("The time between two looks at the seeds file.")] = seconds(1)
+    local_every: Annotated[Timeout, Doc("The time between two looks at this machine's other nodes.")] = seconds(1)
     beacon_first: Annotated[Timeout, Doc("The wait for the second multicast; doubled up to beacon_last.")] = seconds(1)
     beacon_last: Annotated[Timeout, Doc("The time between calls by multicast in the long run.")] = seconds(60)
 
@@ -64,6 +67,9 @@ class Discovery:
         self._found: dict[str, tuple[Address, ...]] = {}  # By name as written.
         self._heard: OrderedDict[Address, None] = OrderedDict()
         self._watched: dict[str, asyncio.TimerHandle | None] = {}  # Names; None: being looked up now.
+        self._local: Callable[[], Iterable[Address]] | None = None
+        self._here: tuple[Address, ...] = ()  # Other nodes of this machine.
+        self._local_watch: asyncio.TimerHandle | None = None
         self._file_watch: asyncio.TimerHandle | None = None
         self._file: Path | None = None
         self._file_stamp: Any = ()
@@ -80,6 +86,7 @@ class Discovery:
         default_port: int | None = None,
         config: DiscoveryConfig | None = None,
         lookup: Lookup | None = None,
+        local: Callable[[], Iterable[Address]] | None = None,  # Where other nodes of this machine listen now.
     ) -> "Discovery":
         """Begin to look for seeds, once the driver runs.
 
@@ -94,6 +101,9 @@ class Discovery:
         driver.on_close(found._close)
         if file is not None:
             found._look_at_file()
+        if local is not None:
+            found._local = local
+            found._look_around()
         found._refresh()
         return found
 
@@ -110,6 +120,14 @@ class Discovery:
     @property
     def seeds(self) -> tuple[Address, ...]:
         return self._told
+
+    def given(self) -> dict[str, tuple[Address, ...]]:
+        """Return the seeds that were given or listed, each with its addresses as far as they are known."""
+        found = {}
+        for text in (*self._given, *self._listed):
+            address = parse_address(text, default_port=self._default_port)
+            found[text] = (address,) if address.is_numeric else self._found.get(text, ())
+        return found
 
     @property
     def sought(self) -> tuple[str, ...]:
@@ -149,6 +167,16 @@ class Discovery:
         self._listed = tuple(listed[:ADDRESSES_MAX])
         self._refresh()
 
+    def _look_around(self) -> None:
+        assert self._local is not None
+        if self._closed:
+            return
+        self._local_watch = _later(self.config.local_every, self._look_around)
+        here = tuple(self._local())[:ADDRESSES_MAX]
+        if here != self._here:
+            self._here = here
+            self._refresh()
+
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         if isinstance(fact, PeerHeard) and self._usable(fact.address):
             news = fact.address not in self._heard
@@ -181,15 +209,16 @@ class Discovery:
         if self._closed or self._watched.get(name, self) is not None:
             return  # Nobody waits for it: no longer, or another lookup of that name was answered before.
         if isinstance(found, OSError) or not found:
-            wait = min(waited, self.config.resolve_every)
+            wait, after = waited, waited * 2
             why = found.strerror or str(found) if isinstance(found, OSError) else "it has no address of our IP version"
             self.driver.complain("seed name", f"seed {name}: {why}; trying again for ever")
-            after = wait * 2
         else:
             self._found[name] = tuple(Address(host, port) for host in found[:ADDRESSES_MAX])
             wait, after = self.config.resolve_every, self.config.retry_first
             self._refresh()
-        self._watched[name] = _later(wait, lambda: self._ask(name, after))
+        # Nobody was heard yet: the records may be this node's own, or old, because the others start only now.
+        longest = self.config.resolve_every if self.driver.received_count else self.config.alone_every
+        self._watched[name] = _later(min(wait, longest), lambda: self._ask(name, min(after, self.config.resolve_every)))
 
     def _refresh(self) -> None:
         """Watch exactly the names wanted, and notify the machines of the seeds if they changed."""
@@ -210,6 +239,7 @@ class Discovery:
         for name in names:
             if name not in self._watched:
                 self._ask(name, self.config.retry_first)
+        addresses |= dict.fromkeys(self._here)
         addresses |= self._heard
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:
@@ -227,7 +257,7 @@ class Discovery:
 
     def _close(self) -> None:
         self._closed = True
-        for timer in (self._file_watch, *self._watched.values()):
+        for timer in (self._file_watch, self._local_watch, *self._watched.values()):
             if timer is not None:
                 timer.cancel()
 

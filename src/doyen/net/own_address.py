@@ -27,6 +27,11 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
+def is_ours(host: str) -> bool:
+    """Whether this machine has that address."""
+    return is_loopback(host) or address_towards(host) == host
+
+
 def family_of(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 

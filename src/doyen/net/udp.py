@@ -41,6 +41,7 @@ Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
 
 class UdpConfig(Config, frozen=True, kw_only=True):
     bind: Annotated[Address, Doc("Where this node hears unicast; 0: any free port.")] = Address("127.0.0.1", 0)
+    else_any: Annotated[bool, Doc("Whether any free port will do where the one of bind is taken.")] = False
     multicast: Annotated[Address | None, Doc("The group's multicast address and port, or None: no multicast.")] = None
     interface: Annotated[
         str, Doc("The interface for multicast; empty: that of `bind`, or of the route to the group.")
@@ -185,7 +186,12 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
     ours = config.multicast_from()
     index = 0 if config.multicast is None else _interface_index(config, ours)
     with _opened(family, f"cannot listen on {config.bind}") as made:
-        _bind(made, config.bind)
+        try:
+            _bind(made, config.bind)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not config.else_any:
+                raise
+            _bind(made, Address(config.bind.host, 0))
         if config.multicast is not None:
             if family == socket.AF_INET:
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ttl)

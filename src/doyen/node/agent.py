@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -28,12 +28,15 @@ from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
-from doyen.net.own_address import family_of, is_loopback, is_wildcard, own_address, own_addresses
+from doyen.net.own_address import family_of, is_loopback, is_ours, is_wildcard, own_address, own_addresses
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
 from doyen.node.config import DEFAULT_PORT, NodeConfig
 from doyen.node.events import Event
+from doyen.node.gate import Gate, Seen
+from doyen.node.gatekeeper import Gatekeeper
+from doyen.node.registration import Registration, runtime_dirs
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
 
@@ -73,8 +76,9 @@ class Agent:
         self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
-        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.recorder: Recorder | None = None
+        self.registration: Registration | None = None  # This node in the runtime directory.
+        self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -89,6 +93,7 @@ class Agent:
             observer=self._on_fact,
             on_failure=on_failure,
         )
+        self._gates = Gatekeeper(self.driver, config, self._seen, on_open=self._on_open, on_wait=self._on_wait)
         self.stack: Stack
 
     async def start(self) -> None:
@@ -96,14 +101,17 @@ class Agent:
         try:
             await driver.open()
             self.address = await self._own_address()
-            self.recorder = recorder = recorder_of(driver, self.config, self.address, self.seeds)
+            self._register()
+            seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
+            driver.addresses.seeds = seeds
+            self.recorder = recorder = recorder_of(driver, self.config, self.address, seeds)
             self.stack = Stack(
                 self.config,
                 Site(
                     node=self.name,
                     incarnation=driver.incarnation,
                     address=self.address,
-                    seeds=self.seeds,
+                    seeds=seeds,
                     add=driver.add,
                     rng=(lambda channel: Random()) if recorder is None else recorder.rng,
                     restored=driver.restored if recorder is None else recorder.restored,
@@ -126,10 +134,33 @@ class Agent:
                 self._add_occasions(self._occasion)
             if self._rating is not None:
                 self._rating.start()
-            self.attached = await attach(driver, self.stack, self.config, self.address, recorder)
+            local = self._neighbours if self.config.find_local and self.registration is not None else None
+            self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
         except BaseException:
             driver.close()
             raise
+
+    def _register(self) -> None:
+        """Note in the runtime directory where this node is: commands find it there, and others of this machine."""
+        here = self.driver.transport.address
+        if is_wildcard(here.host):
+            here = Address("::1" if ":" in here.host else "127.0.0.1", here.port)
+        address = str(here) if self.config.find_local else ""
+        try:
+            self.registration = Registration.make(self.config.group, self.name, address, map(str, self.seeds))
+        except OSError as error:
+            self.driver.complain(
+                "registration", f"no control socket, and others on this machine cannot find it: {error.strerror}"
+            )
+            return
+        self.driver.on_close(self.registration.close)
+
+    def _neighbours(self, *, earlier: bool = False) -> list[Address]:
+        """Return where other nodes of this group and user listen on this machine."""
+        if self.registration is None or not self.config.find_local:
+            return []
+        found = self.registration.earlier() if earlier else self.registration.others(anew=False)
+        return [parse_address(entry.address) for entry in found if _usable(entry.address, self.udp.bind)]
 
     def _add_occasions(self, key: str) -> None:
         epoch = time.time_ns() - self.driver.clock()
@@ -200,6 +231,7 @@ class Agent:
 
     def _on_fact(self, channel: str, fact: Any, now: Instant) -> None:
         """Follow a fact, once: the election's state first, then everybody who listens."""
+        self._gates.before(self.stack, channel, fact, now)
         remark = self.stack.observe(channel, fact, now)
         reign = self.stack.reign_on(channel)
         match fact:
@@ -207,6 +239,7 @@ class Agent:
                 log.info("%s: %s leads, term %d: %s", self.name, term.leader, term.number, reign.why)
                 why = reign.why
                 named: dict[str, Any] = {"leader": term.leader, "term": term.number, "compared": why.compared}
+                self._gates.look(self.stack, now)
                 self._tell("elected", now, election=reign.name, reason=str(why), **named)
             case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
@@ -235,16 +268,70 @@ class Agent:
             if remark.needs_a_person:
                 log.warning("%s: %s", self.name, remark.text)
 
+    def _seen(self) -> Seen:
+        """Return what this node sees of the others, for its first act."""
+        driver, config, view = self.driver, self.config, self.stack.view
+        heard = driver.addresses.heard_from()
+        alive = set(heard) if view is None else {name for name in view.members if view[name].status is Status.ALIVE}
+        registered = self.registration.others() if self.registration is not None and config.find_local else []
+        here = {entry.name for entry in registered if _usable(entry.address, self.udp.bind)}
+        seeds = self._seeds_given()
+        answered = any(name not in here for name in heard) or not {*heard.values()}.isdisjoint(
+            address for addresses in seeds.values() for address in addresses
+        )
+        others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
+        return Seen(
+            present_count=len(alive | {self.name}),
+            silent_seeds=() if answered else tuple(others),
+            silent_here=tuple(sorted(here - alive - heard.keys())),
+            calls=bool(config.multicast),
+        )
+
+    def _seeds_given(self) -> Mapping[str, Sequence[Address]]:
+        if self.attached.discovery is not None:
+            given: Mapping[str, Sequence[Address]] = self.attached.discovery.given()
+            return given
+        return {text: (seed,) for text, seed in zip(self.config.seeds, self.config.seed_addresses(), strict=True)}
+
+    def _is_own(self, address: Address) -> bool:
+        """Whether that address is this node's own."""
+        bound = self.driver.transport.address
+        if address in (bound, self.address):
+            return True
+        return address.port == bound.port and is_wildcard(bound.host) and is_ours(address.host)
+
+    def _on_wait(self, reign: Reign, why: str, now: Instant) -> None:
+        log.info("%s: named leader of %r, but does not act yet: %s", self.name, self.config.group, why)
+        self._tell("waiting", now, election=reign.name, reason=why)
+
+    def _on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
+        if gate.alone and reign.mine is not None:
+            text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
+            log.warning("%s: %s", self.name, text)
+            self._tell("alone", now, election=reign.name, reason=text)
+        if self.on_may_act is not None:
+            self.on_may_act(reign.name)
+
+    def _looked_for(self) -> str:
+        """Return where this node looks for others, and what to give so that it finds more."""
+        config = self.config
+        looked = [f"for this user's processes in {', '.join(map(str, runtime_dirs()))}"] if config.find_local else []
+        looked += [f"at seed {', '.join(config.seeds)}"] if config.seeds else []
+        looked += [f"in {config.seeds_file}"] if config.seeds_file else []
+        looked += [f"by multicast {config.multicast}"] if config.multicast else []
+        said = f"It looks {' and '.join(looked)}" if looked else "It looks for nobody"
+        return f"{said}. If others run elsewhere, give one's address: seeds=['HOST'], --seed HOST"
+
     def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:
-            self.since.pop(node, None)
+            self.stack.since.pop(node, None)
             self._tell("forgotten", now, member=node, state="forgotten")
             return
-        before = self.since.get(node)
+        before = self.stack.since.get(node)
         if before is not None and before[0] is member.status:
             kind = "updated"
         else:
-            self.since[node] = (member.status, now)
+            self.stack.since[node] = (member.status, now)
             back = before is None or before[0] in (Status.FAILED, Status.LEFT)
             kind = "joined" if back and member.status is Status.ALIVE else member.status.value
         by = self.stack.accusers(node)
@@ -283,9 +370,15 @@ class Agent:
                 listen(event)
 
 
+def _usable(address: str, bind: Address) -> bool:
+    """Whether a node of this machine that listens there can be reached from a node that is bound like that."""
+    return bool(address) and ("[" in address) == (":" in bind.host)
+
+
 def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
         bind=config.bind_address(listed_seeds(config)),
+        else_any=not config.bind,
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
         ttl=config.ttl,

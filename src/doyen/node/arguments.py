@@ -16,12 +16,16 @@ class NodeFields(TypedDict, total=False):
 
     group_size: int
     ttl: int
+    find_local: bool
+    alone_after: str | float
+    expect: int
     seeds_file: str
     http: str
     http_token: str
     http_open: bool
     record: str
     record_max: int
+    control_group: str
     link: bool
     rank: RankKind
     standing: float

@@ -1,6 +1,6 @@
 """The parts of a running node besides its machines: a seal, a link to its leader, discovery, HTTP."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +34,10 @@ def check(config: NodeConfig) -> None:
         from doyen.node.http import http_place
 
         http_place(config.http, config.http_token, open_probes=config.http_open)
+    if config.control_group:
+        from doyen.node.sharing import unix_group
+
+        unix_group(config.control_group)
     if config.record and (config.record_max < 65_536 or not Path(config.record).parent.is_dir()):
         raise ConfigError(
             f"{config.record} cannot be written: give a file in a folder that exists, and record_max of at least 65536",
@@ -68,12 +72,17 @@ def grown(recorder: "Recorder | None", what: Mapping[str, str], build: Callable[
 
 
 async def attach(
-    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None" = None
+    driver: Driver,
+    stack: Stack,
+    config: NodeConfig,
+    address: Address | None,
+    recorder: "Recorder | None" = None,
+    local: Callable[[], Iterable[Address]] | None = None,  # Other nodes of this machine.
 ) -> Attachments:
     """Attach what the configuration asks for, once the driver runs."""
     made = Attachments()
     # Before anything is awaited: others call already.
-    made.discovery = _discovery(driver, stack, config, address, recorder)
+    made.discovery = _discovery(driver, stack, config, address, recorder, local)
     keyring = None if driver.seal is None else driver.seal.keyring
     if keyring is not None and keyring.path is not None:
         from doyen.net.keywatch import watch_key_file
@@ -102,13 +111,22 @@ def join_further(made: Attachments, driver: Driver, config: NodeConfig, seeds: S
 
 
 def _discovery(
-    driver: Driver, stack: Stack, config: NodeConfig, address: Address | None, recorder: "Recorder | None"
+    driver: Driver,
+    stack: Stack,
+    config: NodeConfig,
+    address: Address | None,
+    recorder: "Recorder | None",
+    local: Callable[[], Iterable[Address]] | None,
 ) -> Any:
-    """Begin discovery where there is something to find: names, a file, or members that do not multicast themselves."""
+    """Begin discovery where there is something to find: this machine's, names, a file, or what does not multicast."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
-    if not calls and not config.seeds_file and len(config.numeric_seeds()) == len(config.seeds):
+    named = len(config.numeric_seeds()) < len(config.seeds)
+    # Without a list of members a follower says nothing: it is asked, so that others know whether it is there.
+    weak = any(not config.promise(reign.kind).strong for reign in stack.reigns.values())
+    calls = calls or (stack.membership is None and weak and bool(config.looks_for_others() or local or config.expect))
+    if not (calls or config.seeds_file or named or local is not None):
         return None
-    found = _discover(driver, config)
+    found = _discover(driver, config, local)
     if calls and address is not None:
         from doyen.net.beacon import CHANNEL, Beacon
         from doyen.net.discovery import DiscoveryConfig
@@ -118,9 +136,9 @@ def _discovery(
     return found
 
 
-def _discover(driver: Driver, config: NodeConfig) -> Any:
+def _discover(driver: Driver, config: NodeConfig, local: Callable[[], Iterable[Address]] | None = None) -> Any:
     from doyen.net.discovery import Discovery
     from doyen.node.config import DEFAULT_PORT
 
     file = Path(config.seeds_file) if config.seeds_file else None
-    return Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT)
+    return Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT, local=local)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from doyen.core.config import Config, Doc, Several, need
+from doyen.core.clock import Duration, seconds
+from doyen.core.config import Config, Doc, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import SALTING, STANDING_MAX
@@ -18,11 +19,14 @@ RankKind = Literal["hash", "score"]
 OracleKind = Literal["score", "consensus", "latency", "worst-case", "request", "rotating", "quality"]
 
 Texts: TypeAlias = tuple[str, ...]
+Expected: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
 GroupSize: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
+ALONE_AFTER: Final = {"local": seconds(3), "lan": seconds(10), "wan": seconds(30), "iot": seconds(60)}  # By preset.
+DEFAULT_ELECTION: Final = "hybrid"  # One seed is enough for it, and it keeps a list of members.
 DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
 
@@ -52,6 +56,11 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     key_file: Annotated[
         str, Doc("The group's key file (doyen keys new). Without it anybody can send to the group.")
     ] = ""
+    find_local: Annotated[bool, Doc("Find this user's other processes of the group on this machine.")] = True
+    alone_after: Annotated[Wait, Doc("How long a first leader waits for silent seeds, e.g. 10s; inf: for ever.")] = (
+        seconds(10)
+    )
+    expect: Annotated[Expected, Doc("No first act before this many members answer at the same time. No quorum.")] = 0
     seeds_file: Annotated[str, Doc("A file of further seeds, one per line. It is read again when it changes.")] = ""
     http: Annotated[
         str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
@@ -62,15 +71,25 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
     record_max: Annotated[int, Doc("How many bytes the recording takes at most, in two segments.")] = 16777216
+    control_group: Annotated[
+        str, Doc("A unix group that may ask this node, and make it resign or leave, as its user may.")
+    ] = ""
     link: Annotated[
         bool, Doc("Whether to hold an idle TCP connection to the leader, so that its death is known at once.")
     ] = True
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
-    election: Annotated[str, Doc("Who leads?")] = "announce"
+<<<<<<< HEAD
+    election: Annotated[str, Doc("How the leader is chosen: gossip, fast, quorum, or another kind.")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
     rank: Annotated[
         RankKind,
         Doc("For churn-tolerant elections: the greatest score leads, of equals the lowest hash; or hashes alone."),
+=======
+    election: Annotated[str, Doc("Who leads?")] = "announce"
+    elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
+    rank: Annotated[
+        RankKind, Doc("Churn-tolerant: the greatest score leads, of equals the lowest hash; or hashes alone.")
+>>>>>>> h2-elect
     ] = "score"
     standing: Annotated[float, Doc("This process's score: the greatest leads, where the election goes by scores.")] = (
         0.0
@@ -135,7 +154,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         """Refuse what one of the elections cannot run with, and say why."""
         if self.election != "none":
             force_setattr(self, "election", find_election(self.election).name)  # An alias is spelt out.
-        if self.election == "none" and self.membership in ("none", "auto"):
+        if self.election == "none" and self.membership == "none":
             raise ConfigError("none leaves nothing to do: give a membership that keeps a list", field="election")
         membership = self.membership_kind()
         for name, kind in self.election_kinds().items():
@@ -196,7 +215,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
     def named_elections(self) -> dict[str, str]:
         """Return the kinds of named elections: `mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
-        own = "hybrid" if self.election == "none" else self.election
+        own = DEFAULT_ELECTION if self.election == "none" else self.election
         return {name: kind or own for name, _, kind in (text.partition("=") for text in self.elections)}
 
     def membership_kind(self) -> MembershipKind | None:
@@ -205,7 +224,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             return None if self.membership == "none" else find_membership(self.membership)
         needs = [kind.needs for kind in self.election_kinds().values()]
         only = [need.only[0] for need in needs if need.only]
-        if only or any(need.members for need in needs):
+        if only or not needs or any(need.members for need in needs):
             return find_membership(only[0] if only else DEFAULT_MEMBERSHIP)
         return None
 
@@ -237,6 +256,11 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())
         return kind.worst_case(self.table(kind.table), around)
 
+    def settle(self, kind: ElectionKind) -> Duration:
+        """Return how long a first leader waits for a rival election to end: twice what one takes by these timers."""
+        worst = self.worst_case(kind)
+        return 2 * max(worst.failover - worst.detection, 2 * DELAYS[self.preset])
+
     def detection(self) -> Detection:
         """Return the worst case of the membership, by this node's own timers."""
         found = self.membership_kind()
@@ -252,7 +276,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
 
     def looks_for_others(self) -> bool:
-        """Whether this node looks for others; if not, it is alone unless others have it as a seed."""
+        """Whether this node looks for others on other machines; if not, they must have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self, listed: Sequence[Address] = ()) -> Address:
@@ -265,10 +289,16 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         seeds = (*self.seed_addresses(), *listed)
         if not seeds and self.multicast and not self.seeds_file:
             return Address("::" if ":" in parse_address(self.multicast).host else "0.0.0.0", 0)
-        here = all(seed.host.startswith("127.") or seed.host == "::1" for seed in seeds)
+        here = all(is_loopback(seed.host) for seed in seeds)
         if here and (seeds or not self.seeds_file):
-            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", 0)
+            port = DEFAULT_PORT if any(seed.port == DEFAULT_PORT for seed in seeds) else 0
+            return Address("::1" if any(":" in seed.host for seed in seeds) else "127.0.0.1", port)
         return Address("::" if seeds and ":" in seeds[0].host else "0.0.0.0", DEFAULT_PORT)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether that host is this machine itself, whatever machine asks."""
+    return host.startswith("127.") or host in ("::1", "localhost") or host.endswith(".localhost")
 
 
 def _check_address(field: str, text: str) -> None:

@@ -1,4 +1,6 @@
-"""A node's local side door: a unix socket that its own user can open; one JSON line asks, one or more answer.
+"""A node's local side door: a unix socket for its own user, or also for a unix group (`control_group`).
+
+One JSON line asks, one or more answer:
 
     RUNTIME/GROUP/NAME.sock      RUNTIME: DOYEN_RUNTIME_DIR, else XDG_RUNTIME_DIR/doyen, else /tmp/doyen-UID
 
@@ -10,9 +12,7 @@
 
 import asyncio
 import os
-import re
 import socket
-import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ import msgspec
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
 from doyen.net.keys import id_text
 from doyen.node.attachments import join_further
+from doyen.node.registration import answers, runtime_dir, runtime_dirs, safe
 
 if TYPE_CHECKING:
     from doyen.node.node import Node
@@ -29,31 +30,6 @@ if TYPE_CHECKING:
 REQUEST_MAX: Final = 4096
 CONNECTIONS_MAX: Final = 32
 PATH_MAX: Final = 100  # Of a unix socket's path, on every system.
-
-
-def runtime_dir() -> Path:
-    given = os.environ.get("DOYEN_RUNTIME_DIR")
-    if given:
-        return Path(given)
-    xdg = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(xdg) / "doyen" if xdg else Path(f"/tmp/doyen-{os.getuid()}")
-
-
-def runtime_dirs() -> list[Path]:
-    """Return where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
-    if os.environ.get("DOYEN_RUNTIME_DIR"):
-        return [runtime_dir()]
-    user = os.getuid()
-    usual = (runtime_dir(), Path(f"/run/user/{user}/doyen"), Path(f"/tmp/doyen-{user}"))
-    return [place for place in dict.fromkeys(usual) if place.is_dir() and place.stat().st_uid == user]
-
-
-def socket_path(group: str, name: str) -> Path:
-    return runtime_dir() / _safe(group) / f"{_safe(name)}.sock"
-
-
-def _safe(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", text).lstrip(".") or "%"
 
 
 class Control:
@@ -67,12 +43,11 @@ class Control:
     @classmethod
     async def attach(cls, node: "Node") -> "Control | None":
         """Open a node's socket; return None where there is no place for one, for a node must run without it, too."""
-        path = socket_path(node.config.group, node.agent.name)
+        registration = node.agent.registration
+        if registration is None:  # It has complained already.
+            return None
+        path = registration.path.with_suffix(".sock")
         try:
-            _make_private(path.parent)
-            if path.exists() and answers(path):  # A namesake, of another cluster on this machine: theirs stays theirs.
-                path = path.with_name(f"{path.stem}-{os.getpid()}.sock")
-            path.unlink(missing_ok=True)
             control = cls(node, path)
             if len(os.fsencode(path)) > PATH_MAX:
                 raise OSError(0, "its path is too long: set DOYEN_RUNTIME_DIR to a shorter one")
@@ -80,6 +55,10 @@ class Control:
                 control._accept, path, limit=REQUEST_MAX, start_serving=False
             )
             os.chmod(path, 0o600)
+            if node.config.control_group:
+                from doyen.node.sharing import share, unix_group  # Few share it.
+
+                share(path, unix_group(node.config.control_group))
             node.agent.driver.on_close(control.close)  # Before the pause below, in which a join may be cancelled.
             await control._server.start_serving()
         except OSError as error:
@@ -190,6 +169,7 @@ class Control:
             there = f"besides the group's own there are {named}" if named else "there is only the group's own"
             raise LocalProtocolError(f"this node takes part in no election {election!r}: {there}")
         reign, clock = reigns[election], self._node.clock()
+        leader = self._node.agent.stack.leader_info(reign)
         return {
             "group": self._node.group,
             "node": self._node.name,
@@ -198,6 +178,9 @@ class Control:
             "leader": reign.leader,
             "term": None if reign.term is None else reign.term.number,
             "since_s": None if reign.term is None else (clock - reign.since) / 1e9,
+            "address": None if leader is None else leader.address,
+            "meta": {} if leader is None else leader.meta,
+            "since": None if leader is None else leader.since,
             "is_me": reign.is_leader(clock),
         }
 
@@ -208,38 +191,13 @@ class Control:
         return join_further(agent.attached, agent.driver, agent.config, seeds)
 
 
-def _make_private(directory: Path) -> None:
-    """Make a directory that only this user can write: another who replaced the socket could pretend to be the node."""
-    base = directory.parent
-    for made in (base, directory):
-        made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_private(made):
-            raise OSError(0, f"{made} is not this user's alone: set DOYEN_RUNTIME_DIR to a directory that is")
-
-
-def is_private(directory: Path) -> bool:
-    found = directory.stat()
-    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
-
-
-def answers(path: Path) -> bool:
-    """Whether a process listens on that socket."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0.5)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True
-
-
 # ── The other end ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def local_nodes(group: str | None = None) -> list[tuple[str, Path]]:
     """Return the nodes of this user on this machine that answer, as (group, socket)."""
     found = []
-    pattern = f"{_safe(group)}/*.sock" if group else "*/*.sock"
+    pattern = f"{safe(group)}/*.sock" if group else "*/*.sock"
     for place in runtime_dirs():
         for path in sorted(place.glob(pattern)):
             if answers(path):
@@ -254,7 +212,7 @@ def find_node(group: str | None, name: str | None) -> Path:
 
 def find_nodes(group: str | None, name: str | None) -> list[Path]:
     """Return all nodes that fit, which must be of one group."""
-    nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == _safe(name)]
+    nodes = [(found, path) for found, path in local_nodes(group) if name is None or path.stem == safe(name)]
     groups = {found for found, _ in nodes}
     if not nodes:
         what = f"node {name!r} of " if name else "node of "
@@ -266,9 +224,12 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         looked = ", ".join(map(str, places))
         from doyen.node.others import advice_about_others  # Only for those who ask in vain.
 
-        others = advice_about_others(group and _safe(group), name and _safe(name))
+        others = advice_about_others(group and safe(group), name and safe(name))
         if others:
             raise TransportError(f"no {what} is in {looked}, but {others}")
+        here = sorted({f"{path.stem} of group {found}" for found, path in local_nodes()})
+        if here:
+            raise TransportError(f"no {what} runs here: here run {', '.join(here)}")
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )
@@ -280,7 +241,7 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
 def _closed(place: Path, group: str | None) -> Path | None:
     """Return a folder, of that place and its groups, that this user cannot look into."""
     inside = list(place.iterdir()) if os.access(place, os.R_OK) else []
-    for folder in (place, *([place / _safe(group)] if group else inside)):
+    for folder in (place, *([place / safe(group)] if group else inside)):
         if os.access(folder, os.F_OK) and not os.access(folder, os.R_OK | os.X_OK):
             return folder
     return None

@@ -50,6 +50,11 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     if reign.begun and reign.elected and reign.elected.clock >= reign.begun.clock:
         took = (reign.elected.clock - reign.begun.clock) / 1e6
         lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
+    if reign.waits_for:
+        lines.append(("waiting", f"named leader, but does not act yet: {reign.waits_for}"))
+    if config.expect > 1:
+        text = f"{config.expect} members answer at the same time before the first act, and never again after it"
+        lines.append(("expect", f"{text}: it is no quorum, and a later partition may have two leaders"))
     lease = reign.lease_until()
     left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
     if left is not None:

@@ -13,7 +13,7 @@ from doyen.core.clock import FOREVER, parse_duration
 from doyen.core.config import Option, is_duration, load, nearest, options, read_value
 from doyen.core.kinds import Network, Table
 from doyen.errors import ConfigError
-from doyen.node.config import NodeConfig
+from doyen.node.config import ALONE_AFTER, NodeConfig
 from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, tables
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also_elect", "attributes": "attribute", "measures": "measure"}
@@ -65,7 +65,6 @@ def configure(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     called: Callable[[Option], str] = field_name,
-    defaults: Mapping[tuple[str, ...], Any] = MappingProxyType({}),
 ) -> NodeConfig:
     """Return the whole configuration: preset, file, environment and what is given, the later ones winning.
 
@@ -74,7 +73,7 @@ def configure(
     environment = os.environ if environment is None else environment
     where = "" if file is None else str(file)
     from_file = {} if file is None else read_toml(file)
-    known_tables = _tables_of(given, from_file, environment, defaults)
+    known_tables = _tables_of(given, from_file, environment)
     known = node_options(known_tables)
     tree: dict[str, Any] = {}
     named: dict[tuple[str, ...], str] = {}
@@ -90,8 +89,6 @@ def configure(
             named[option.path] = called(option)
     merged: dict[str, Any] = {}
     overlay(merged, _preset_of(known_tables, tree, from_file))
-    for path, value in defaults.items():
-        _put(merged, path, value)
     overlay(merged, from_file)
     overlay(merged, tree)
     if file is None:  # Whatever is wrong or missing can only be mended where it was given.
@@ -111,7 +108,7 @@ def from_tables(
 
     Complaints name `where` and the table at `path`, or the flag of `flags` that the value came from.
     """
-    known_tables = _tables_of({}, said, {}, {})
+    known_tables = _tables_of({}, said, {})
     merged: dict[str, Any] = {}
     overlay(merged, _preset_of(known_tables, said, defaults))
     overlay(merged, defaults)
@@ -173,13 +170,12 @@ def _tables_of(
     given: Mapping[tuple[str, ...], Any],
     from_file: Mapping[str, Any],
     environment: Mapping[str, str],
-    defaults: Mapping[tuple[str, ...], Any],
 ) -> dict[str, Table]:
     """Return our tables; those of everything that is installed, where something is asked for that is not ours."""
     chosen: set[str] = set()
     for field in ("election", "membership"):
         said = given.get((field,), environment.get(f"DOYEN_{field.upper()}", from_file.get(field)))
-        chosen.add(str(said if said is not None else defaults.get((field,), "none")))
+        chosen.add("none" if said is None else str(said))
     further = given.get(("elections",)) or environment.get("DOYEN_ALSO_ELECT") or from_file.get("elections") or ()
     texts = further.split(",") if isinstance(further, str) else map(str, further)
     chosen |= {text.partition("=")[2].strip("[]\"' ") for text in texts}
@@ -196,7 +192,8 @@ def _preset_of(known: Mapping[str, Table], *layers: Mapping[str, Any]) -> dict[s
     preset, size = said("preset", "lan"), said("group_size", 10)
     network: Network = preset if preset in get_args(Network) else "lan"
     members = size if isinstance(size, int) and 0 < size <= 100_000 else 10
-    return {name: as_tree(table.preset(network, members)) for name, table in known.items()}
+    filled = {name: as_tree(table.preset(network, members)) for name, table in known.items()}
+    return filled | {"alone_after": f"{ALONE_AFTER[network]}ns"}
 
 
 def as_tree(config: Struct) -> dict[str, Any]:

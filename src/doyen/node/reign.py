@@ -16,6 +16,7 @@ from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import Election, ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.reasons import Reasons, Remark
+from doyen.node.gate import Gate
 from doyen.node.histogram import Histogram
 
 KEPT_MAX: Final = 64  # Lines of history that are kept.
@@ -39,6 +40,7 @@ class Reign:
         self.name, self.channel, self.kind, self.me = name, channel, kind, me
         self._wall = wall
         self.machine: Election | None = None
+        self.gate: Gate | None = None  # The first act waits for it; None: nothing waits, as in the simulator.
         self.term: Term | None = None  # Whom this node names.
         self.mine: Term | None = None
         self.since: Instant = 0  # When that came to be, on this node's clock,
@@ -79,7 +81,13 @@ class Reign:
 
     def is_leader(self, now: Instant) -> bool:
         """Whether this node may act as leader at this instant; by the clock alone, where there is a lease."""
-        return self.mine is not None and self.machine is not None and self.machine.leads(now)
+        opened = self.gate is None or self.gate.open
+        return opened and self.mine is not None and self.machine is not None and self.machine.leads(now)
+
+    @property
+    def waits_for(self) -> str:
+        """Return what this node waits for before its first act, if it is named leader and does not act yet."""
+        return "" if self.gate is None or self.gate.open or self.mine is None else self.gate.why
 
     # What the machine emits.
 

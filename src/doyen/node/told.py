@@ -7,7 +7,7 @@ from msgspec import Struct
 class Told(Struct, frozen=True, omit_defaults=True):
     """One line of an agent's output."""
 
-    event: str  # started, elected, lost, member, cannot elect, status, stopped
+    event: str  # started, elected, lost, member, cannot elect, waiting, alone, status, stopped
     name: str
     at: float  # Wall clock, in seconds.
     clock: int  # CLOCK_BOOTTIME in nanoseconds: the same for all processes of one machine.

@@ -1,10 +1,11 @@
 """The process of `doyen run`: a node, and a guarded command that runs while the node leads."""
 
 import asyncio
+import logging
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,6 +13,8 @@ import msgspec
 from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
 from doyen.node.campaign import Campaign, Term
 from doyen.node.config import NodeConfig
+from doyen.node.events import Event
+from doyen.node.lines import TONES, paint
 from doyen.node.node import Node
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
@@ -20,6 +23,7 @@ from doyen.runner.ward import MARGIN, Ward
 if TYPE_CHECKING:
     from doyen.runner.once import Occasion, Once
 
+_ABOUT: Final = ("waiting", "note", "ended", "late", "once", "told", "warning")  # A colon follows these words.
 _RISKS: Final = {
     "weak": "on the other side of a partition, or while this process is stopped",
     "timed": "while this one ends, for up to --grace ({}), or while this process is stopped",
@@ -39,7 +43,21 @@ def stay(
     from doyen.runner.once import Once, Place  # Few run once.
 
     place = Place(config)
-    return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    try:
+        return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    finally:
+        place.free()
+
+
+class _Warnings(logging.Handler):
+    """Says the node's warnings as the runner says everything else: JSON lines stay JSON lines."""
+
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say("warning", record.getMessage())
 
 
 class _Runner:
@@ -66,6 +84,8 @@ class _Runner:
         node = Node(self.config, leave_on_sigterm=False, occasion=key)
         loop = asyncio.get_running_loop()
         on_ending_signal(node.ended.set)
+        node.listeners.append(self._on_event)
+        logging.getLogger("doyen").addHandler(_Warnings(self._say))
         async with node:
             self._say_promise()
             if self.once is not None:
@@ -221,6 +241,10 @@ class _Runner:
             ward.stop()
             await ward.ended()
 
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "waiting":
+            self._say("waiting", event.reason)
+
     def _say_promise(self) -> None:
         worst = self.config.worst_case(self.kind)
         self._say(
@@ -234,9 +258,7 @@ class _Runner:
         if not promise.strong:
             risk = f"a second {self.words[0]} may run {_RISKS[promise.sort].format(format_duration(self.grace))}"
             if not self.config.looks_for_others():
-                risk += (
-                    ", or wherever else it is started: without --seed, --seeds-file or --multicast nobody is looked for"
-                )
+                risk += ", or on any other host: without --seed, --seeds-file or --multicast nobody is looked for there"
             text = f"the election {self.kind.title}: {risk}. promise: {promise.in_short}"
             self._say("note", text, strong=False, promise=promise.sort)
 
@@ -244,5 +266,5 @@ class _Runner:
         if self.as_json:
             line = msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields}).decode()
         else:
-            line = f"doyen: {what}{':' * (what in ('waiting', 'note', 'ended', 'late', 'once', 'told'))} {text}"
+            line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {text}"
         print(line, file=sys.stderr, flush=True)

@@ -239,7 +239,8 @@ class LocalCluster:
     async def start(self, name: str, *flags: str, wrap: Sequence[str] = ()) -> MemberState:
         """Start one agent; `wrap` goes before the command, e.g. `ip netns exec NAME`."""
         command = [*wrap, sys.executable, "-m", "doyen", "agent", "--group", self.group, "--name", name]
-        command += [*(config_flags(self.config) if self.config else []), *self._flags, *flags]
+        announce = [] if self.config is None else ["--election", "announce", *config_flags(self.config)]
+        command += [*announce, *self._flags, *flags]
         process = await self._processes.launch(name, command, on_line=lambda line, _: self._hear(member, line))
         self.ledger.say(name, None, 0)
         member = self.members[name] = MemberState(name, process, self.ledger)

@@ -19,24 +19,43 @@ MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
 class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     missing_max: int | Literal["auto"] = PRESET
+    """How many members a list may lack (c). Too low: a wrong leader. With auto it is estimated."""
     failure_max: int = PRESET
+    """How many listed members may be dead (f). Too low: slow elections; each costs 2 messages."""
     candidate_count: int = PRESET
+    """How many candidates an answer names (x). Too low: none of them may be healthy."""
     unhealthy_count: int = PRESET
+    """How many unhealthy members an answer names (y). Too low: one of them may lead."""
     exclusion: Exclusion = PRESET
+    """Who is passed over: all on any list of the unhealthy, or those suspected most (top)."""
     response_timeout: Time = PRESET
+    """How long answers are waited for: some round trips (TIMEOUT). Too long: slow retries."""
     timeout: TimeoutFrom = PRESET
+    """Whether response_timeout is as configured, or twice the measured round trip (auto)."""
     notify_retry_max: int = PRESET
+    """How often NOTIFYLEADER is repeated before the election begins anew; 0: never."""
     resend_interval: Time = PRESET
+    """The time before a LEADER that is not acknowledged is repeated: about a round trip."""
     fan_out: int = PRESET
+    """To how many members each receiver of LEADER passes it on; 0: its sender notifies all."""
     dead_leader: DeadLeader = PRESET
+    """What to do if a named leader is believed dead: ask it, or begin the next term."""
     resign_cool_down: Time = PRESET
+    """How long a member that has resigned is passed over."""
     final_timeout: Time = PRESET
+    """How long a final result (LEADER) is waited for. Too short: rival elections."""
     begin_spread: Time = PRESET
+    """A member without a leader begins within this time, at random. Too short: rivals."""
     back_off_max: Time = PRESET
+    """The longest wait between two attempts while too few members are known."""
     ask_interval: Time = PRESET
+    """The time between two questions to one member for its leader; inf: it is not asked."""
     better_by: float = PRESET
+    """A leader hands over to a member whose score is greater by this share of the larger one."""
     better_for: Time = PRESET
+    """How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over."""
     bootstrap_after: Time = PRESET
+    """How long a member waits for a leader before it begins the first election; inf: for ever."""
 
 
 class Base(_Churn, frozen=True, kw_only=True):
@@ -115,12 +134,12 @@ class Counted(Account):
     def reasons(self, machine: Any, term: Term) -> Reasons:
         record = machine.held
         initiator = "" if record is None else record.election.initiator
-        how = "" if record is None or record.final else ", for now"
+        how = "" if record is None or record.final else " (not final yet)"
         handed = machine.point.handed_over
         if record is not None and handed is not None and handed.election == record.election:
             return Reasons(f"{initiator} handed over: {handed.because}")
         if initiator != machine.me or not self.candidates:
-            return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
+            return Reasons(f"{initiator or term.leader} counted the answers and announced it{how}")
         excluded = {name: f"excluded, suspected {count} times" for name, count in self.excluded}
         names = [NodeId(name) for name in self.candidates if name not in excluded]
         count = len(self.answered)

@@ -20,15 +20,25 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     kind = "pole"
 
     election_timeout: Time = PRESET
+    """How long proposals are collected, above a round trip (T). Too short: a poor score wins."""
     retry_max: Time = PRESET
+    """The longest wait before a proposal is repeated; the first is election_timeout, each doubles."""
     score_timeout: Time = PRESET
+    """How long an election waits for the first score; then any measured one wins."""
     lease: Time = PRESET
+    """How long a leader acts after a majority has heard it. Too short: it is easily lost."""
     heartbeat_interval: Time = PRESET
+    """The time between two heartbeats of the leader; at most half a lease."""
     drift_max: float = PRESET
+    """How far the rates of two clocks may differ. Beyond it two could lead at once."""
     resign_interval: Time = PRESET
+    """The time between the leader's comparisons of scores; inf: it never compares them."""
     resign_margin: float = PRESET
+    """By which part of the leader's own score another must be better."""
     resign_rounds: int = PRESET
+    """In how many comparisons in a row another must be better."""
     cool_down: Time = PRESET
+    """The shortest time that a leader leads before it may resign by itself."""
 
 
 preset = presets(
@@ -44,7 +54,7 @@ class Granted(Account):
     """A majority grants the epoch; the proposers are known where the choice was made."""
 
     def note(self, fact: Any) -> Remark | None:
-        from doyen.election.pole.messages import EpochPromised, NotVoting, Selected
+        from doyen.election.pole.messages import EpochPromised, NotAVoter, NotVoting, Selected
 
         match fact:
             case Selected():
@@ -53,7 +63,7 @@ class Granted(Account):
                 return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
             case EpochPromised():
                 return Remark("begun", f"epoch {fact.epoch} begun")
-            case NotVoting():  # Only a person can end it.
+            case NotVoting() | NotAVoter():  # Only a person can end it.
                 return Remark("shortage", str(fact), needs_a_person=True)
         return None
 
@@ -86,6 +96,12 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
+def first_record() -> Any:
+    from doyen.election.pole.promise import VoterRecord
+
+    return VoterRecord(0)
+
+
 def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
     return kinds.WorstCase(
         detection=config.guard + around.delay,
@@ -116,4 +132,5 @@ POLE = kinds.ElectionKind(
     stay_put=lambda config: replace(config, resign_interval=FOREVER),
     compares_every=lambda config: int(config.resign_interval),
     asks_oracle=True,
+    first_record=first_record,
 )

@@ -1,0 +1,80 @@
+"""Decides when a node that is named leader may act for the first time: nobody is silently alone.
+
+    members   `expect` of them, this node included, have answered at the same time
+    seeds     one of those given has answered, or `alone_after` is over
+    machine   every node of the group that is registered on this machine has answered, or `alone_after` is over
+    calm      no leader was named and no member came for the time in which a rival election ends
+
+Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once.
+A quorum needs no gate but `expect`: whoever leads there has a majority behind it.
+"""
+
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, Duration, Instant, format_duration
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """The others, as a node sees them at one instant."""
+
+    present_count: int = 1  # Members that answer, this node included.
+    silent_seeds: tuple[str, ...] = ()  # The seeds given, if none has answered; this node's own addresses are none.
+    silent_here: tuple[str, ...] = ()  # Nodes registered on this machine that have not answered.
+    calls: bool = False  # Whether it calls by multicast: others may be there that it cannot name.
+
+
+class Gate:
+    """The first act of one node in one election.  `why` says what it waits for while it is closed."""
+
+    def __init__(self, now: Instant, *, settle: Duration, alone_after: Duration, expect: int, quorum: bool) -> None:
+        self._began_at = self._changed_at = now
+        self._settle, self._alone_after, self._expect, self._quorum = settle, alone_after, expect, quorum
+        self._led = False  # Whether a leader is named.
+        self._met = expect <= 1  # Whether `expect` members have answered at the same time.
+        self.open = quorum and self._met
+        self.why = "" if self.open else "the election has not settled"
+        self.calms = False  # Whether it only waits for calm, which comes by itself, and soon.
+        self.alone = ""  # Once open: why this node may be alone, for its log.
+
+    def look(self, now: Instant, seen: Seen) -> bool:
+        """Open if nothing is left to wait for; return whether this is the moment at which it opens."""
+        if self.open:
+            return False
+        self._met = self._met or seen.present_count >= self._expect
+        waited = now - self._began_at >= self._alone_after
+        silent = _named(seen)
+        lone = seen.present_count == 1 and not silent and not seen.calls
+        self.calms = False
+        if not self._met:
+            self.why = f"{seen.present_count} of the {self._expect} members expected answer"
+        elif self._quorum:
+            self._do_open(seen, "")
+        elif silent and not waited:
+            limit = "for ever" if self._alone_after >= FOREVER else f"up to {format_duration(self._alone_after)}"
+            self.why = f"no answer yet from {silent}; it waits {limit} (alone_after)"
+        elif not self._led or (not lone and now - self._changed_at < self._settle):
+            self.why, self.calms = "the election settles", True
+        else:
+            self._do_open(
+                seen, f"{silent} did not answer within {format_duration(self._alone_after)}" if silent else ""
+            )
+        return self.open
+
+    def named(self, now: Instant, *, leader: bool) -> None:
+        """Note that another leader was named, or that the leader was lost."""
+        self._led, self._changed_at = leader, now
+
+    def joined(self, now: Instant) -> None:
+        """Note that a member came, which may have begun an election of its own."""
+        self._changed_at = now
+
+    def _do_open(self, seen: Seen, silent: str) -> None:
+        self.open, self.why = True, ""
+        self.alone = silent or ("nobody was found" if seen.present_count == 1 and not self._quorum else "")
+
+
+def _named(seen: Seen) -> str:
+    """Return who is silent, in words."""
+    seeds = [f"seed {', '.join(seen.silent_seeds)}"] if seen.silent_seeds else []
+    here = [f"{', '.join(seen.silent_here)} on this machine"] if seen.silent_here else []
+    return " and ".join(seeds + here)

@@ -1,0 +1,101 @@
+"""Looks at the gates of a running node's elections, says what they wait for, and notifies the node when one opens."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.view import ViewChanged
+from doyen.net.driver import Driver
+from doyen.node.config import NodeConfig
+from doyen.node.gate import Gate, Seen
+from doyen.node.reign import Reign
+from doyen.node.stack import Stack
+
+LOOK_EVERY_S: Final = 0.025  # While this node is named leader, and does not act yet.
+
+
+class Gatekeeper:
+    """Gives every election of a node its gate."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        config: NodeConfig,
+        seen: Callable[[], Seen],
+        *,
+        on_open: Callable[[Reign, Gate, Instant], None],
+        on_wait: Callable[[Reign, str, Instant], None],
+    ) -> None:
+        self._driver, self._config, self._seen = driver, config, seen
+        self._on_open, self._on_wait = on_open, on_wait
+        self._said: dict[str, str] = {}  # What each election was last said to wait for, by its name.
+        self._timer: asyncio.TimerHandle | None = None
+        driver.on_close(self._close)
+
+    def before(self, stack: Stack, channel: str, fact: Any, now: Instant) -> None:
+        """Look at what holds until this fact changes it: whoever was in for long enough has been in."""
+        if isinstance(fact, ViewChanged):
+            came = any(_is_present(fact, node) and not _was_present(stack, node) for node in fact.changed)
+            for reign in stack.reigns.values():
+                self._look(reign, now)
+                if came and reign.gate is not None:
+                    reign.gate.joined(now)
+        elif isinstance(fact, LeaderElected | LeaderLost):
+            reign_on = stack.reign_on(channel)
+            if reign_on is not None:
+                gate = self._look(reign_on, now)
+                if isinstance(fact, LeaderElected):
+                    if reign_on.leader != fact.term.leader:
+                        gate.named(now, leader=True)
+                elif reign_on.leader == fact.term.leader:
+                    gate.named(now, leader=False)
+
+    def look(self, stack: Stack, now: Instant) -> None:
+        """Look at every gate of an election that this node leads, and again soon while one is closed."""
+        closed = False
+        for reign in stack.reigns.values():
+            if reign.mine is not None and not self._look(reign, now).open:
+                closed = True
+                assert reign.gate is not None
+                why = reign.gate.why
+                if not reign.gate.calms and self._said.get(reign.name) != why:
+                    self._said[reign.name] = why
+                    self._on_wait(reign, why, now)
+        if closed and self._timer is None and self._driver.running:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again, stack)
+
+    def _look_again(self, stack: Stack) -> None:
+        self._timer = None
+        self.look(stack, self._driver.clock())
+
+    def _look(self, reign: Reign, now: Instant) -> Gate:
+        gate = reign.gate
+        if gate is None:
+            config = self._config
+            gate = reign.gate = Gate(
+                now,
+                settle=config.settle(reign.kind),
+                alone_after=config.alone_after,
+                expect=config.expect,
+                quorum=config.promise(reign.kind).strong,
+            )
+        if not gate.open and gate.look(now, self._seen()):
+            self._on_open(reign, gate, now)
+        return gate
+
+    def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _is_present(fact: ViewChanged, node: NodeId) -> bool:
+    member = fact.view.members.get(node)
+    return member is not None and member.present
+
+
+def _was_present(stack: Stack, node: NodeId) -> bool:
+    member = None if stack.view is None else stack.view.members.get(node)
+    return member is not None and member.present

@@ -1,0 +1,104 @@
+"""The gate before a node's first act, one instant at a time."""
+
+from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.node.gate import Gate, Seen
+
+SETTLE, ALONE = ms(200), seconds(10)
+TWO = Seen(present_count=2)
+
+
+def gate(*, alone_after: Duration = ALONE, expect: int = 0, quorum: bool = False) -> Gate:
+    return Gate(0, settle=SETTLE, alone_after=alone_after, expect=expect, quorum=quorum)
+
+
+def test_whoever_knows_of_nobody_acts_as_soon_as_it_is_named_and_is_said_to_be_alone() -> None:
+    made = gate()
+    assert not made.look(seconds(2), Seen())  # Nobody is named.
+    made.named(seconds(2), leader=True)
+    assert made.look(seconds(2), Seen()) and made.open
+    assert made.alone == "nobody was found"
+    assert not made.look(seconds(3), Seen(silent_seeds=("host",)))  # It opens once, for good.
+    assert made.open
+
+
+def test_among_others_a_leader_settles_and_every_change_begins_it_anew() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(SETTLE - 1, TWO) and made.calms
+    made.joined(SETTLE - 1)
+    assert not made.look(SETTLE, TWO)
+    made.named(SETTLE + 1, leader=True)
+    assert not made.look(2 * SETTLE, TWO)
+    assert made.look(2 * SETTLE + 1, TWO) and not made.alone
+
+
+def test_where_others_may_hear_a_multicast_the_first_leader_settles_too() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(1, Seen(calls=True))
+    assert made.look(SETTLE, Seen(calls=True))
+
+
+def test_a_follower_that_was_in_for_long_enough_takes_over_at_once() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert made.look(SETTLE, TWO)  # Before the fact that the leader is gone.
+    made.named(SETTLE, leader=False)
+    made.named(SETTLE, leader=True)
+    assert made.open
+
+
+def test_a_follower_whose_leader_was_lost_too_soon_settles_again() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(1, TWO)
+    made.named(1, leader=False)
+    assert not made.look(SETTLE + 1, TWO)
+    made.named(SETTLE + 2, leader=True)
+    assert not made.look(SETTLE + 3, TWO)
+    assert made.look(2 * SETTLE + 2, TWO)
+
+
+def test_silent_seeds_are_waited_for_and_named() -> None:
+    made = gate()
+    silent = Seen(silent_seeds=("host-a", "host-b:7600"))
+    made.named(seconds(1), leader=True)
+    assert not made.look(ALONE - 1, silent) and not made.calms
+    assert made.why == "no answer yet from seed host-a, host-b:7600; it waits up to 10s (alone_after)"
+    assert made.look(ALONE, silent)
+    assert made.alone == "seed host-a, host-b:7600 did not answer within 10s"
+
+
+def test_an_answer_ends_the_wait() -> None:
+    made = gate(alone_after=FOREVER)
+    made.named(0, leader=True)
+    assert not made.look(seconds(3600), Seen(silent_seeds=("host",))) and "for ever" in made.why
+    assert made.look(seconds(3600), TWO) and not made.alone
+
+
+def test_a_process_of_this_machine_that_has_not_answered_is_waited_for_too() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(SETTLE, Seen(present_count=2, silent_here=("cat",)))
+    assert made.why.startswith("no answer yet from cat on this machine")
+    assert made.look(SETTLE + 1, Seen(present_count=3))
+
+
+def test_so_many_members_must_answer_at_the_same_time_once() -> None:
+    made = gate(expect=3)
+    made.named(0, leader=True)
+    assert not made.look(seconds(60), TWO)
+    assert made.why == "2 of the 3 members expected answer"
+    assert made.look(seconds(61), Seen(present_count=3))
+    met = gate(expect=3)
+    assert not met.look(1, Seen(present_count=3))  # Nobody is named.
+    met.named(2, leader=True)
+    assert met.look(2 + SETTLE, TWO)  # Once is enough: it is no quorum.
+
+
+def test_a_quorum_needs_no_gate_but_the_number_expected() -> None:
+    assert gate(quorum=True).open
+    made = gate(quorum=True, expect=2)
+    made.named(0, leader=True)
+    assert not made.look(1, Seen(silent_seeds=("host",)))
+    assert made.look(2, Seen(present_count=2, silent_seeds=("host",))) and not made.alone
