@@ -81,15 +81,6 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
     bootstrap_after: Annotated[
         Wait, Doc("How long a member waits for a leader before it begins the first election; inf: for ever.")
     ] = seconds(2)
-<<<<<<< HEAD
-    better_by: Annotated[
-        Margin, Doc("A leader hands over to a member whose score is greater by this share of the larger one.")
-    ] = 0.2
-    better_for: Annotated[
-        Wait, Doc("How long that score must have been greater. Too short: noise changes leaders; inf: never.")
-    ] = FOREVER
-=======
->>>>>>> h2-elect
 
     def check(self) -> None:
         need(
