@@ -291,7 +291,8 @@ class Agent:
         if self.attached.discovery is not None:
             given: Mapping[str, Sequence[Address]] = self.attached.discovery.given()
             return given
-        return {text: (seed,) for text, seed in zip(self.config.seeds, self.config.seed_addresses(), strict=True)}
+        seeds = zip(self.config.seeds, self.config.seed_addresses(), strict=True)
+        return {text: (seed,) if seed.is_numeric else () for text, seed in seeds}
 
     def _is_own(self, address: Address) -> bool:
         """Whether that address is this node's own."""
