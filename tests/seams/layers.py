@@ -74,18 +74,19 @@ LAYERS = {
     ),
     "doyen.cli": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
-        "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
+        "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
     ),
     # What a user of the package sees: names that load when they are used, and nodes for programs without asyncio.
     "doyen": Layer(
-        "doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+        "doyen.election doyen.errors doyen.membership doyen.node doyen.singletons doyen.sync",
         "importlib",
         "dynamic",
-        typing="doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+        typing="doyen.election doyen.errors doyen.membership doyen.node doyen.singletons doyen.sync",
     ),
-    "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
+    "doyen.singletons": Layer("doyen.errors doyen.node doyen.sync", "contextvars inspect threading"),
+    "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent inspect os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # Drop-ins for other packages; nothing of doyen imports them.
     "doyen.contrib": Layer(

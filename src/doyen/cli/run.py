@@ -32,9 +32,9 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 EXAMPLES = {
-    "doyen run --group reports -- ./nightly.sh": "on one machine",
-    "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
-    "doyen run --once $(date +%F) --group reports -- ./report": "once a day",
+    "doyen run --group reports -- ./serve": "on one machine",
+    "doyen run --group reports --seed host-a -- ./serve": "across hosts",
+    'doyen run --group reports --once "$(date +%F)" -- ./nightly.sh': "once a day",
 }
 
 
@@ -64,10 +64,8 @@ EXAMPLES = {
     flag_value=True,
     default=None,
     metavar="[KEY]",
-    help="Run it at least once per KEY, such as a date. A success (exit 0) is remembered by all runners then in reach, "
-    "and they end with 0; a failure is tried by the next. A repeat is possible if the runner dies before it has told "
-    "the others, if a host is out of reach, or if nobody who remembers is up. Without KEY it is remembered until the "
-    "last runner of the group has ended.",
+    help="At least once per KEY (a date, say), not on every host. A repeat is possible if the runner dies before it "
+    "has told the others, a host is out of reach, or nobody who remembers is up.",
 )
 @click.option(
     "--remember",

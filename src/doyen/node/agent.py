@@ -26,6 +26,7 @@ from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
+from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
 from doyen.net.own_address import family_of, is_loopback, is_ours, is_wildcard, own_address, own_addresses
 from doyen.net.storage import Storage
@@ -119,6 +120,9 @@ class Agent:
                     reach=driver.addresses.reach,
                 ),
             )
+            driver.declare("", self.config.must_be_alike(self.config.election_kind()))
+            for name, kind in self.config.election_kinds().items():
+                driver.declare(name, self.config.must_be_alike(kind))
             if recorder is not None:
                 recorder.begin(lambda: self.stack.view)
             if self.config.oracle == "quality":
@@ -190,6 +194,7 @@ class Agent:
     def add_election(self, name: str, kind: ElectionKind) -> Reign:
         """Begin one more election on the running node."""
         begun = {"election": name, "kind": kind.name}
+        self.driver.declare(name, self.config.must_be_alike(kind))
         return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
@@ -252,6 +257,9 @@ class Agent:
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
                 self._answer(channel, number)
+            case MemberDiffers(member, election):
+                log.warning("%s: %s", self.name, fact)
+                self._tell("differs", now, member=member, election=election, reason=str(fact))
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:

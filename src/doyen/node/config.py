@@ -10,7 +10,7 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import Config, Doc, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
-from doyen.core.rank import STANDING_MAX
+from doyen.core.rank import SALTING, STANDING_MAX
 from doyen.errors import ConfigError
 from doyen.membership.notes import check_words
 from doyen.node.registry import find_election, find_membership
@@ -235,6 +235,16 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     def promise(self, kind: ElectionKind) -> Promise:
         """Return what that election guarantees on this node."""
         return kind.promise(self.table(kind.table), self.rank)
+
+    def must_be_alike(self, kind: ElectionKind | None) -> dict[str, str]:
+        """Return what must be the same on all members that take part in this election, in words."""
+        election = "none" if kind is None else kind.name
+        found = {"election": election, "membership": self.membership_name(), "salt": SALTING}
+        if kind is not None:
+            by_hash, by_score = (kind.heeds_score(self.table(kind.table), rank) for rank in ("hash", "score"))
+            if by_hash != by_score:  # It goes by ranks.
+                found["rank"] = self.rank
+        return found
 
     def worst_case(self, kind: ElectionKind) -> WorstCase:
         """Return the worst case of that election, by this node's own timers and its preset's delay."""

@@ -131,7 +131,7 @@ class Control:
     def _status(self) -> dict[str, Any]:
         node = self._node
         driver, config = node.agent.driver, node.config
-        own = node.agent.reign
+        own, differing = node.agent.reign, driver.differing()
         return {
             "group": config.group,
             "node": node.name,
@@ -151,6 +151,15 @@ class Control:
             "sent": driver.transport.sent_count,
             "received": driver.received_count,
             "refused": dict(driver.refused),
+            "leads": {
+                reign.name: reign.machine.leader_count  # How many may lead it at once.
+                for reign in node.agent.stack.reigns.values()
+                if reign.machine is not None and reign.leader == node.name
+            },
+            "multicast_from": node.agent.udp.multicast_from() if config.multicast else None,
+            "differs": [
+                {"member": found.member, "election": found.election, "text": str(found)} for found in differing
+            ],
         }
 
     def _leader(self, election: str) -> dict[str, Any]:

@@ -18,9 +18,9 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_def
 
     kind: elected, lost; joined, alive, suspected, failed, left, updated, forgotten: a member's state, or something else
     about it; accused: somebody suspects it; changed: it says something new of itself; shortage: why nobody can be
-    elected; waiting: why this node, named leader, does not act yet; alone: it acts and knows of nobody; stopped: this
-    node has ended.  A reader first gets what holds, marked `already`: an event for each member that is present and for
-    each leader.
+    elected; waiting: why this node, named leader, does not act yet; alone: it acts and knows of nobody; differs: a
+    member runs another election, membership or rank than this node; stopped: this node has ended.  A reader first gets
+    what holds, marked `already`: an event for each member that is present and for each leader.
     """
 
     kind: str

@@ -43,7 +43,10 @@ def stay(
     from doyen.runner.once import Once, Place  # Few run once.
 
     place = Place(config)
-    return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    try:
+        return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    finally:
+        place.free()
 
 
 class _Warnings(logging.Handler):
