@@ -78,18 +78,11 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         bool, Doc("Whether to hold an idle TCP connection to the leader, so that its death is known at once.")
     ] = True
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
-<<<<<<< HEAD
     election: Annotated[str, Doc("How the leader is chosen: gossip, fast, quorum, or another kind.")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
     rank: Annotated[
         RankKind,
         Doc("For churn-tolerant elections: the greatest score leads, of equals the lowest hash; or hashes alone."),
-=======
-    election: Annotated[str, Doc("Who leads?")] = "announce"
-    elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
-    rank: Annotated[
-        RankKind, Doc("Churn-tolerant: the greatest score leads, of equals the lowest hash; or hashes alone.")
->>>>>>> h2-elect
     ] = "score"
     standing: Annotated[float, Doc("This process's score: the greatest leads, where the election goes by scores.")] = (
         0.0
