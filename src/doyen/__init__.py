@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from doyen.node.events import Event as Event
     from doyen.node.events import LeaderInfo as LeaderInfo
     from doyen.node.events import MemberInfo as MemberInfo
+    from doyen.node.events import View as View
     from doyen.node.node import Node as Node
     from doyen.node.node import join as join
     from doyen.node.scoring import composite as composite
@@ -53,7 +54,7 @@ _WHERE = {
     "doyen.membership.medley.kind": ("Medley",),
     "doyen.membership.ring.kind": ("Ring",),
     "doyen.membership.swim.kind": ("Swim",),
-    "doyen.node.events": ("Event", "LeaderInfo", "MemberInfo"),
+    "doyen.node.events": ("Event", "LeaderInfo", "MemberInfo", "View"),
     "doyen.node.scoring": ("composite",),
     "doyen.errors": (
         "ConfigError",

@@ -26,6 +26,7 @@ from doyen.node import node as _node
 from doyen.node.events import Event as Event
 from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
+from doyen.node.events import View as View
 from doyen.node.explain import Explanation
 from doyen.node.registry import ElectionName
 from doyen.node.sigterm import forget, unwind_on_sigterm
@@ -33,7 +34,7 @@ from doyen.node.sigterm import forget, unwind_on_sigterm
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "join"]
+__all__ = ["Campaign", "Event", "LeaderInfo", "LeadershipLost", "MemberInfo", "Node", "Term", "View", "join"]
 
 EXIT_PATIENCE_S: Final = 8.0  # How long a node may take to leave when the interpreter ends.
 
@@ -131,12 +132,17 @@ class Term:
         if term.lost:  # Meanwhile.
             self._over.set()
 
+    def __repr__(self) -> str:
+        return repr(self._term)
+
     @property
     def number(self) -> int:
+        """The number of this leadership; it is a fence only with a quorum election (`doyen.Pole`)."""
         return self._term.number
 
     @property
     def leader(self) -> str:
+        """The name of the leader, which is this node."""
         return self._term.leader
 
     @property
@@ -146,6 +152,7 @@ class Term:
 
     @property
     def reason(self) -> str:
+        """Why leadership was lost; an empty text while it is held."""
         return self._term.reason
 
     def check(self) -> None:
@@ -174,22 +181,32 @@ class Campaign:
     def __init__(self, campaign: _campaign.Campaign, loop: _Loop) -> None:
         self._campaign, self._loop = campaign, loop
 
+    def __repr__(self) -> str:
+        return repr(self._campaign).replace("doyen.", "doyen.sync.", 1)
+
     @property
     def name(self) -> str:
+        """The name of this election; the group's own has the name ""."""
         return self._campaign.name
 
     @property
     def is_leader(self) -> bool:
+        """Whether this node may act as leader at this very instant."""
         return self._campaign.is_leader
 
     @property
     def term(self) -> TermId | None:
+        """The number and the leader of the term that this node names, or None."""
         return self._campaign.term
 
     @property
     def leader(self) -> LeaderInfo | None:
         """The leader that this node names, or None."""
         return self._campaign.leader
+
+    def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`."""
+        return self._loop.call(lambda: self._campaign.wait_for_leader(timeout))
 
     def lead(self, timeout: str | float | None = None) -> "_Leading":
         """Wait until this node is elected, or raise `TimeoutError`."""
@@ -201,6 +218,7 @@ class Campaign:
             yield Term(term, self._loop)
 
     def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
+        """Give leadership up, to the best of the others or to `to`, and do not contend before `cooldown` is over."""
         self._loop.call(lambda: self._campaign.resign(cooldown, to))
 
 
@@ -228,6 +246,9 @@ class Node(Campaign):
     def __init__(self, node: _node.Node) -> None:
         self._node = node
         self._loop = _Loop()
+
+    def __repr__(self) -> str:
+        return repr(self._node).replace("doyen.", "doyen.sync.", 1)
 
     def __enter__(self) -> "Node":
         if self._loop.loop is not None:
@@ -257,22 +278,27 @@ class Node(Campaign):
 
     @property
     def name(self) -> str:
+        """The name of this process in its group."""
         return self._node.name
 
     @property
     def group(self) -> str:
+        """The name of the group."""
         return self._node.group
 
     @property
     def address(self) -> str:
+        """Where this process listens, as host:port."""
         return self._node.address
 
     @property
     def running(self) -> bool:
+        """Whether this node takes part in its group: it has joined, and has neither left nor failed."""
         return self._node.running
 
     @property
     def is_leader(self) -> bool:
+        """Whether this process may act as leader of the group's own election at this very instant."""
         return self._node.is_leader
 
     @property
@@ -281,6 +307,7 @@ class Node(Campaign):
         return self._node.failure
 
     def members(self) -> list[MemberInfo]:
+        """Return the members that this node knows, itself included; those that failed or left stay for a while."""
         return self._ask(self._node.members)
 
     def explain(self, election: str = "") -> Explanation:
@@ -288,15 +315,27 @@ class Node(Campaign):
         return self._ask(lambda: self._node.explain(election))
 
     def tell(self, meta: Mapping[str, str]) -> None:
+        """Let the others know this of the process from now on, at most 512 bytes."""
         self._loop.call(lambda: self._node.tell(meta))
 
     def election(self, name: str, election: ElectionName | ElectionChoice | None = None) -> Campaign:
+        """Return a named election of this group; begin it here if need be, of the group's own kind by default."""
         return Campaign(self._ask(lambda: self._node.election(name, election)), self._loop)
 
+    def wait_for_members(self, count: int, timeout: str | float | None = None) -> list[MemberInfo]:
+        """Wait until `count` members are present, this one included, and return them; or raise `TimeoutError`."""
+        return self._loop.call(lambda: self._node.wait_for_members(count, timeout))
+
+    def views(self) -> Iterator[View]:
+        """Yield what this node sees of its group: now, and whenever it has changed, until the node stops."""
+        return _iterate(self._ask(self._node.views), self._loop)
+
     def events(self) -> Iterator[Event]:
+        """Yield what holds, marked `already`, and then every event until the node stops."""
         return _iterate(self._ask(self._node.events), self._loop)
 
     def leave(self) -> None:
+        """Leave in order: stop the bodies that act as leader, notify the others, then fall silent."""
         if self._loop.loop is not None and not self._loop.over:
             self._loop.call(self._node.leave)
 

@@ -42,7 +42,7 @@ from doyen.election.churn.messages import (
     Response,
     ResponseCounted,
 )
-from doyen.election.churn.standpoint import hash_rank
+from doyen.election.churn.standpoint import hash_rank, salted
 from doyen.errors import ConfigError
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.reliable import CopiesAreSent
@@ -498,6 +498,20 @@ def test_where_nodes_rank_by_what_each_knows_answers_carry_the_ranks() -> None:
 
 def test_the_rank_hash_is_wire_stable() -> None:
     assert f"{hash_rank(NodeId('n0')):064x}" == "6b92e7a999399b6bd0997e406844a4e12d8576c7cb3c174702400a9b6a48f029"
+
+
+def test_elections_of_one_group_are_spread_over_its_members_by_a_salted_hash() -> None:
+    members, kinds = (
+        [NodeId(name) for name in ("ant", "bee", "cat")],
+        ("mail", "cron", "pay", "index", "audit", "sweep"),
+    )
+    best = {name: min(members, key=salted("jobs", name)) for name in kinds}
+    assert best == {name: min(members, key=salted("jobs", name)) for name in kinds}
+    assert len({*best.values()}) > 1
+    assert (
+        f"{salted('jobs', 'mail')(NodeId('n0')):064x}"
+        == "a198aaec1408d9f561e76cc44885d0e40c4a6b3e944c627f33c02c9d7f654f23"
+    )
 
 
 def test_auto_takes_c_from_the_estimator_and_never_more_than_the_view_allows() -> None:

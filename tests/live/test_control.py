@@ -99,7 +99,7 @@ def test_leader_and_explain_say_who_and_why(group: None) -> None:
     assert run("leader", "--name", "cat", "--mine").returncode == 3
     said = run("explain", "--name", "cat", "--history").stdout.splitlines()
     assert said[0].startswith(f'{leader} leads "orders" (term ')
-    assert "because it has the lowest hash of the healthy members that took part" in said[0]
+    assert "because it has the best score of the healthy members that took part (of equals, the lowest hash)" in said[0]
     assert any(line.startswith("  promise     one leader per connected region") for line in said)
     told = asked("explain", "--name", leader)
     assert (told["leader"], told["kind"], told["strong"]) == (leader, "hybrid", False)

@@ -97,7 +97,7 @@ def test_every_example_is_typed(tmp_path: Path, checker: list[str]) -> None:
     folder.mkdir()
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     for page in pages:
-        snippets = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        snippets = re.findall(r"^```python[^\n]*\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
         if snippets:
             name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
             (folder / f"{name}.py").write_text("\n".join(snippets))

@@ -5,8 +5,9 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import click
 from msgspec import Struct
@@ -16,12 +17,15 @@ from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
+from doyen.net.own_address import is_loopback
 from doyen.net.storage import is_node_directory, look_at
 from doyen.node.agent import udp_config
 from doyen.node.attachments import check
 from doyen.node.config import NodeConfig
 from doyen.node.control import ask, local_nodes
 from doyen.node.registration import is_private, runtime_dir
+
+CONFIRMED_AFTER_S: Final = 1.0  # Two may lead for a moment, while one takes over from the other.
 
 
 class Finding(Struct, frozen=True):
@@ -117,6 +121,7 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
         config = chosen_node(config_file, given)
         check(config)
         udp = udp_config(config)
+        reached_from = udp.multicast_from() if config.multicast else None
         for seed in config.numeric_seeds():
             udp.check_peer(seed)
     except DoyenError as error:
@@ -127,6 +132,7 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
     elected = "no" if kind is None else kind.title
     yield Finding("ok", f"group {config.group!r}: {kept} membership, {elected} election")
     yield from _others(config)
+    yield from _reach(f"group {config.group!r}", reached_from)
     if kind is not None:
         promise = config.promise(kind)
         yield Finding("note" if promise.sort == "weak" else "ok", f"promise: {promise.in_short}")
@@ -202,12 +208,14 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
     nodes = local_nodes(group or os.environ.get("DOYEN_GROUP"))
     if not nodes:
         yield Finding("note", "no node runs here", "doyen agent --group NAME, or doyen up")
+    answers = []
     for _, path in nodes:
         try:
             told = ask(path, "members", timeout_s=3)
         except DoyenError as error:
             yield Finding("wrong", str(error))
             continue
+        answers.append(told)
         who = f"{told['group']}/{told['node']} (pid {told['pid']})"
         if told["leader"] is None:
             yield Finding("wrong", f"{who} knows no leader", "doyen explain says why")
@@ -217,9 +225,57 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
             yield Finding("note", f"{who}: versions differ: {', '.join(sorted(versions))}", "upgrade the older ones")
+        for differing in told.get("differs", ()):
+            what, _, then = differing["text"].rpartition(": ")
+            yield Finding("wrong", f"{who}: {what}", then)
+        yield from _reach(who, told.get("multicast_from"))
         for member in told["members"]:
+            if told["membership"] != "none" and member["address"] is None and member["state"] in ("alive", "suspected"):
+                advice = f"--advertise HOST:PORT on {member['name']}"
+                yield Finding("wrong", f"{who}: the address of {member['name']} is unknown", advice)
             if member["state"] == "suspected":
                 yield Finding("note", f"{who}: {member['name']} is suspected", "doyen watch shows what becomes of it")
+    yield from _two_leaders([path for _, path in nodes], answers)
+
+
+def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Find groups that more than one node of this machine leads, and not for a moment only."""
+    found = _leaders(answers)
+    if found:
+        time.sleep(CONFIRMED_AFTER_S)
+        again = []
+        for path in paths:
+            with suppress(DoyenError):  # It may have ended meanwhile.
+                again.append(ask(path, "status", timeout_s=3))
+        later = _leaders(again)
+        for which in found:
+            names = sorted(found[which] & later.get(which, set()))
+            if len(names) > 1:
+                group, election = which
+                what = f"{group}/{election}" if election else group
+                advice = "they do not hear each other: give each the address of another, --seed HOST:PORT"
+                yield Finding("wrong", f"{what} has {len(names)} leaders here: {', '.join(names)}", advice)
+
+
+def _leaders(answers: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
+    """Return who leads, by group and election, where these are more than may lead at once."""
+    found: dict[tuple[str, str], set[str]] = {}
+    at_once: dict[tuple[str, str], int] = {}
+    for told in answers:
+        for election, count in told.get("leads", {}).items():
+            which = told["group"], election
+            found.setdefault(which, set()).add(f"{told['node']} (pid {told['pid']})")
+            at_once[which] = max(count, at_once.get(which, 1))
+    return {which: leaders for which, leaders in found.items() if len(leaders) > at_once[which]}
+
+
+def _reach(who: str, multicast_from: str | None) -> Iterator[Finding]:
+    if multicast_from is not None and is_loopback(multicast_from):
+        yield Finding(
+            "wrong",
+            f"{who}: multicast only reaches this machine, for it leaves from {multicast_from}",
+            "leave --bind away, or give --interface NAME, or the address of an interface as --bind",
+        )
 
 
 _REFUSED = {

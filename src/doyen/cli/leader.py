@@ -13,7 +13,8 @@ from doyen.node.control import ask, find_nodes
 @which_node
 @which_election
 @click.option("--mine", is_flag=True, help="Exit code 0 only if the leader runs on this machine.")
-def command(group: str | None, name: str | None, as_json: bool, election: str, mine: bool) -> None:
+@click.option("--address", "only_address", is_flag=True, help="Print only where the leader is reached, host:port.")
+def command(group: str | None, name: str | None, as_json: bool, election: str, mine: bool, only_address: bool) -> None:
     nodes = find_nodes(group, name)
     answers = (ask(node, "leader", election=election) for node in (nodes if mine else nodes[:1]))
     told = next(answers)
@@ -23,6 +24,11 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
         print_json(told)
     elif told["leader"] is None:
         click.echo(f"nobody leads {told['group']} as far as {told['node']} knows: doyen explain says why", err=True)
+    elif only_address:
+        if told["address"] is None:
+            click.echo(f"{told['leader']} leads {told['group']}, but its address has not come here", err=True)
+            sys.exit(3)
+        click.echo(told["address"])
     else:
         click.echo(f"{told['leader']} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
     if told["leader"] is None or (mine and not told["is_me"]):

@@ -70,7 +70,10 @@ class Leadership:
                     log.exception("%s: the work failed in term %d; another may try", node.name, term.number)
                     failed = True
             if failed and node.is_leader:
-                await node.resign()
+                try:
+                    await node.resign()
+                except LocalProtocolError as error:  # This kind of election has no resignation.
+                    log.warning("%s: %s", node.name, error)
 
     async def leader_only(self, connection: HTTPConnection) -> None:
         """Let a request pass on the leader; as a dependency of FastAPI it redirects all others, or answers 503."""

@@ -18,6 +18,7 @@ class Resign(Command, frozen=True):
 
     to: NodeId | None = None
     cool_down: Duration | None = None  # How long elections pass this node over; None: as configured, or until `Stand`.
+    because: str = ""  # As `HandOverDue` has it.
 
 
 class Stand(Command, frozen=True):

@@ -239,6 +239,10 @@ def _never(config: Any) -> Duration:
     return FOREVER
 
 
+def _always(config: Any, rank: str) -> bool:
+    return True
+
+
 def _same(config: Any) -> Any:
     return config
 
@@ -263,6 +267,7 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     resigns: bool = True  # Whether its machine hears `Resign`.
     stands_again: bool = False  # Whether its machine hears `Stand` once a cool-down is over.
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
+    heeds_score: Callable[[Any, str], bool] = _always  # (config, rank): whether a member's score counts.
     compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
     asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
 

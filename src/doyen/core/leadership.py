@@ -1,9 +1,9 @@
-"""The two facts every election tells: somebody leads, somebody no longer does.  Both name the term."""
+"""The facts that elections tell: somebody leads, somebody no longer does, and a leader ought to hand over."""
 
 from msgspec import Struct
 
 from doyen.core.effects import UrgentFact
-from doyen.core.ids import Term
+from doyen.core.ids import NodeId, Term
 
 
 class LeaderElected(Struct, frozen=True, gc=False):
@@ -16,4 +16,12 @@ class LeaderLost(UrgentFact, frozen=True, gc=False):
     """The reign is over as far as this node can tell, and it may be this node's own."""
 
     term: Term
-    reason: str  # One of a few words: "silent", "gone", "left", "outranked", "resigned".
+    reason: str  # One of a few words ("silent", "gone", "left", "outranked", "resigned"), or why it handed over.
+
+
+class HandOverDue(Struct, frozen=True):
+    """This node leads, and ought to hand over.  Once whatever acts on its leadership has stopped, the world answers
+    with `Resign`; as long as it does not, the fact is repeated."""
+
+    to: NodeId
+    because: str

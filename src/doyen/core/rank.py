@@ -18,6 +18,7 @@ FLOAT_MAX: Final = 1.7976931348623157e308  # No float is greater but infinity.
 Finite: TypeAlias = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]  # In a message: no nan either.
 ORACLE_PARTS_MAX: Final = 8
 OracleStanding: TypeAlias = Annotated[tuple[Finite, ...], Meta(max_length=ORACLE_PARTS_MAX)]  # () is the least.
+SALTING: Final = "group and election"  # What a node's hashes of names are salted with; alike on all members of a group.
 Claim: TypeAlias = tuple[Standing, NodeId]  # Compared as a tuple: the greater claim is the better leader.
 
 

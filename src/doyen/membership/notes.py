@@ -208,18 +208,18 @@ class Notes:
 
 
 class ByScore:
-    """Ranks by score, lower is better: scores, then members without a score, then those that may not lead."""
+    """Ranks by score, lower is better; a score that was not given is 0, and those that may not lead come last."""
 
-    __slots__ = ("_ineligible", "_notes", "_unknown")
+    __slots__ = ("_ineligible", "_notes")
 
-    def __init__(self, notes: Notes, *, unknown: float, ineligible: float) -> None:
-        self._notes, self._unknown, self._ineligible = notes, unknown, ineligible
+    def __init__(self, notes: Notes, *, ineligible: float) -> None:
+        self._notes, self._ineligible = notes, ineligible
 
     def __call__(self, node: NodeId) -> float:
         note = self._notes.notes.get(node)
-        if note is None or note.score is None:
-            return self._unknown
-        return -note.score if note.eligible else self._ineligible
+        if note is None:
+            return 0.0
+        return -(note.score or 0.0) if note.eligible else self._ineligible
 
 
 def words_size(words: Mapping[str, str]) -> int:

@@ -2,7 +2,8 @@
 
 The driver is the world of a `Host`: it turns effects into datagrams, timers and files, and datagrams, due times
 and finished writes back into inputs.  One thread takes one step at a time.  It also counts the datagrams that were
-refused, by reason.  Where members are heard is in an `AddressBook`; two processes of one name are for `Namesakes`.
+refused, by reason.  Where members are heard is in an `AddressBook`; two processes of one name are for `Namesakes`, and
+members that run something else than this node for `Alike`.
 
 Time is CLOCK_BOOTTIME, which goes on while the machine sleeps: a node that slept notices on waking.
 """
@@ -12,19 +13,22 @@ import ipaddress
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from doyen.core.clock import FOREVER, NEVER, Instant
-from doyen.core.codec import Codec, Envelope
+from doyen.core.codec import Codec, Envelope, Header
 from doyen.core.host import Host, Port, Verbs, World
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.address_book import AddressBook
+from doyen.net.alike import CHANNEL as ALIKE
+from doyen.net.alike import Alike, MemberDiffers, Runs
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.namesakes import CHANNEL as NAMESAKE
 from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
@@ -90,7 +94,9 @@ class Driver:
         self.received_count = 0
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
+        self._alike = Alike(Random(incarnation))
         codec.speak(NAMESAKE, Namesake)
+        codec.speak(ALIKE, Runs)
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
         self._alarm: asyncio.TimerHandle | None = None
@@ -127,6 +133,14 @@ class Driver:
             closer()
         else:
             self._closers.append(closer)
+
+    def declare(self, election: str, words: Mapping[str, str]) -> None:
+        """Say what this node runs in an election, which must be alike on all members; the group's own is ""."""
+        self._alike.declare(election, words, self.clock())
+
+    def differing(self) -> list[MemberDiffers]:
+        """Return the members that run something else than this node."""
+        return self._alike.differing(self.clock())
 
     def restored(self, channel: str, kind: Any) -> Any:
         """Return what a machine persisted in an earlier incarnation, or None; for its constructor."""
@@ -207,9 +221,12 @@ class Driver:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
         if isinstance(fact, ViewChanged):
             self.addresses.learn(fact)
+        self._notify(port.channel, fact, now)
+
+    def _notify(self, channel: str, fact: Any, now: Instant) -> None:
         for observer in self._observers:
             try:
-                observer(port.channel, fact, now)
+                observer(channel, fact, now)
             except Exception:  # The application's bug, not the protocol's: the node goes on.
                 log.exception("%s: the observer failed on %s", self.host.node, fact)
 
@@ -241,7 +258,8 @@ class Driver:
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
         try:
-            return self.codec.encode(self.host.node, self.incarnation, port.channel, message)
+            digest = self._alike.carried(port.channel, self.clock())
+            return self.codec.encode(self.host.node, self.incarnation, port.channel, message, digest)
         except LocalProtocolError as error:  # Too large to leave: to everybody else that is loss, so say it loudly.
             self.refused["too large"] += 1
             self.complain("too large", str(error), logging.ERROR)
@@ -260,7 +278,10 @@ class Driver:
             opened = self._open_datagram(data, source)
             if opened is None:
                 return
-            envelope = self.codec.decode(opened)
+            header = self.codec.open(opened)
+            if header.digest is not None:
+                self._compare(header, source)
+            envelope = self.codec.read(header)
         except UnknownKey as error:
             self.refused[error.reason] += 1
             self.complain(error.reason, f"{self.codec.group}: packets from {source.host} {error.advice}")
@@ -280,10 +301,13 @@ class Driver:
         self.addresses.heard(sender, incarnation, source)
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
+        elif envelope.channel == ALIKE:
+            self._on_runs(envelope, source)
         elif self._tap is None:
             self._step(self.host.on_message, envelope.channel, sender, envelope.message)
         else:
-            self._step(self._tap.on_datagram, envelope, opened)
+            bare = self.codec.encode(sender, incarnation, envelope.channel, header.message)  # Without the digest.
+            self._step(self._tap.on_datagram, envelope, bare)
 
     def _open_datagram(self, data: bytes, source: Address) -> bytes | None:
         """Return what the codec can read; None for what is between the seals alone, which is answered."""
@@ -312,10 +336,31 @@ class Driver:
         if judged.complaint:
             self.complain(judged.reason, judged.complaint)
         if judged.notice is not None:
-            data = self.codec.encode(self.host.node, self.incarnation, NAMESAKE, judged.notice)
-            self.transport.send(data if self.seal is None else self.seal.seal(data, source, name), source)
+            self._say(NAMESAKE, judged.notice, name, source)
         if judged.gives_up:
             self._fail(TransportError(judged.complaint))
+
+    def _compare(self, header: Header, source: Address) -> None:
+        """Ask a member what it runs, if that is something else, also if its message cannot be read here."""
+        sender = NodeId(header.sender)
+        if sender != self.host.node:
+            life = Incarnation(header.incarnation)
+            question = self._alike.on_digest(sender, life, header.channel, header.digest, self.clock())
+            if question is not None:
+                self._say(ALIKE, question, sender, source)
+
+    def _on_runs(self, envelope: Envelope, source: Address) -> None:
+        now, sender = self.clock(), envelope.sender
+        found, answer = self._alike.on_runs(sender, envelope.incarnation, envelope.message, now)
+        if answer is not None:
+            self._say(ALIKE, answer, sender, source)
+        if found is not None:
+            self._notify(ALIKE, found, now)
+
+    def _say(self, channel: str, message: Any, to: NodeId, at: Address) -> None:
+        """Send a message of the driver's own."""
+        data = self.codec.encode(self.host.node, self.incarnation, channel, message)
+        self.transport.send(data if self.seal is None else self.seal.seal(data, at, to), at)
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:

@@ -34,6 +34,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from doyen.core.codec import DIGEST_BYTES, with_digest, without_digest
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Address, NodeId
 from doyen.errors import RemoteProtocolError
@@ -59,7 +60,9 @@ AGAIN_MAX: Final = 64  # Addresses for which the last datagram is kept.
 _NONE: Final = bytes(TOKEN_BYTES)
 _SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
 _FIVE: Final = b"\x95"  # The same without the group.
-_PADDED: Final = b"\x94"  # Then a length, that many bytes, and zeroes.
+_PADDED: Final = b"\x94"  # Then a length, that many bytes, and a digest or zeroes.
+_PADDED_MAX: Final = 255
+_NO_DIGEST: Final = bytes(DIGEST_BYTES)
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
 
 _Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
@@ -121,7 +124,7 @@ class Seal:
         return self._seal(data, node)
 
     def _seal(self, plain: bytes, node: NodeId | None = None) -> bytes:
-        plain = self._packed(plain)
+        plain = packed(plain, self._named)
         if os.getpid() != self._pid:  # A fork must not repeat a nonce, nor pass for its parent.
             self._begin_boot()
         self._number += 1
@@ -175,21 +178,7 @@ class Seal:
             return Opened(None, self._on_handshake(plain, boot, number, source))
         if window is None:
             raise Unproven(self._question(boot, source) if len(data) >= HANDSHAKE_BYTES else None)  # Members' are.
-        return Opened(self._unpacked(plain))
-
-    def _packed(self, data: bytes) -> bytes:
-        """Leave the group's name out; pad what is so small that a stranger could not be asked for an echo."""
-        rest = data[2 + len(self._named) :]
-        if data[:1] == _SIX and data[2 : len(data) - len(rest)] == self._named:
-            data = _FIVE + data[1:2] + rest
-        if len(data) >= _ASKING_BYTES:
-            return data
-        return (_PADDED + bytes([len(data)]) + data).ljust(_ASKING_BYTES, b"\0")
-
-    def _unpacked(self, plain: bytes) -> bytes:
-        if plain[:1] == _PADDED:
-            plain = plain[2 : 2 + int.from_bytes(plain[1:2], "big")]
-        return _SIX + plain[1:2] + self._named + plain[2:] if plain[:1] == _FIVE else plain
+        return Opened(unpacked(plain, self._named))
 
     # The handshake.
 
@@ -249,6 +238,31 @@ class Seal:
     def _token(self, boot: bytes, now: float) -> bytes:
         slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
         return blake2b(boot + slot, key=self._secret, digest_size=TOKEN_BYTES).digest()
+
+
+def packed(data: bytes, named: bytes) -> bytes:
+    """Leave the group's name out; pad what is so small that a stranger could not be asked for an echo.
+
+    A digest goes where version 0.1.0 has zeroes, and does not look; a datagram that is too long for that goes without.
+    """
+    data, digest = without_digest(data)
+    rest = data[2 + len(named) :]
+    if data[:1] == _SIX and data[2 : len(data) - len(rest)] == named:
+        data = _FIVE + data[1:2] + rest
+    if len(data) >= _ASKING_BYTES and (not digest or len(data) > _PADDED_MAX):
+        return data
+    return (_PADDED + bytes([len(data)]) + data + digest).ljust(_ASKING_BYTES, b"\0")
+
+
+def unpacked(plain: bytes, named: bytes) -> bytes:
+    """Return the datagram that was packed; whatever else it is given, some bytes for the codec to refuse."""
+    digest = _NO_DIGEST
+    if plain[:1] == _PADDED:
+        end = 2 + int.from_bytes(plain[1:2], "big")
+        plain, digest = plain[2:end], plain[end : end + DIGEST_BYTES].rjust(DIGEST_BYTES, b"\0")
+    if plain[:1] == _FIVE:
+        plain = _SIX + plain[1:2] + named + plain[2:]
+    return plain if digest == _NO_DIGEST else with_digest(plain, digest)
 
 
 class Window:

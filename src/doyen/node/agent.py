@@ -17,7 +17,7 @@ from doyen.core.codec import Codec
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
@@ -26,6 +26,7 @@ from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
+from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
 from doyen.net.own_address import family_of, is_loopback, is_ours, is_wildcard, own_address, own_addresses
 from doyen.net.storage import Storage
@@ -72,9 +73,9 @@ class Agent:
         self.attached = Attachments()
         # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
+        self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
-        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
@@ -119,6 +120,9 @@ class Agent:
                     reach=driver.addresses.reach,
                 ),
             )
+            driver.declare("", self.config.must_be_alike(self.config.election_kind()))
+            for name, kind in self.config.election_kinds().items():
+                driver.declare(name, self.config.must_be_alike(kind))
             if recorder is not None:
                 recorder.begin(lambda: self.stack.view)
             if self.config.oracle == "quality":
@@ -190,6 +194,7 @@ class Agent:
     def add_election(self, name: str, kind: ElectionKind) -> Reign:
         """Begin one more election on the running node."""
         begun = {"election": name, "kind": kind.name}
+        self.driver.declare(name, self.config.must_be_alike(kind))
         return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
@@ -236,6 +241,8 @@ class Agent:
             case LeaderLost(term, reason) if reign is not None:
                 log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
+            case HandOverDue() if reign is not None:
+                self.hand_over(reign.name, fact)
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
@@ -250,6 +257,9 @@ class Agent:
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
                 self._answer(channel, number)
+            case MemberDiffers(member, election):
+                log.warning("%s: %s", self.name, fact)
+                self._tell("differs", now, member=member, election=election, reason=str(fact))
         if remark is not None and remark.kind == "shortage":
             self._tell("shortage", now, election="" if reign is None else reign.name, reason=remark.text)
             if remark.needs_a_person:
@@ -311,14 +321,14 @@ class Agent:
 
     def _on_member(self, member: Member | None, node: NodeId, now: Instant) -> None:
         if member is None:
-            self.since.pop(node, None)
+            self.stack.since.pop(node, None)
             self._tell("forgotten", now, member=node, state="forgotten")
             return
-        before = self.since.get(node)
+        before = self.stack.since.get(node)
         if before is not None and before[0] is member.status:
             kind = "updated"
         else:
-            self.since[node] = (member.status, now)
+            self.stack.since[node] = (member.status, now)
             back = before is None or before[0] in (Status.FAILED, Status.LEFT)
             kind = "joined" if back and member.status is Status.ALIVE else member.status.value
         by = self.stack.accusers(node)

@@ -10,15 +10,16 @@ A body is stopped by cancelling its task, as `asyncio.timeout` does, so that oth
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
+from doyen.core.leadership import HandOverDue
 from doyen.errors import LeadershipLost, LocalProtocolError
-from doyen.node.events import LeaderInfo
+from doyen.node.events import Bell, LeaderInfo
 from doyen.node.reign import Reign
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doyen")
 
+DESCRIBED_S: Final = 1.0  # How long a leader that is named may take to say what it is.
 BODY_PATIENCE_S: Final = 5.0  # How long cancelled bodies may take to end before the others are notified.
 
 
@@ -47,6 +49,7 @@ class Term:
 
     @property
     def leader(self) -> str:
+        """The name of the leader, which is this node."""
         return self._term.leader
 
     @property
@@ -56,6 +59,7 @@ class Term:
 
     @property
     def reason(self) -> str:
+        """Why leadership was lost; an empty text while it is held."""
         return self._lost or ("lease over" if self.lost else "")
 
     def check(self) -> None:
@@ -150,7 +154,7 @@ class Campaign:
     def __init__(self, node: "Node", reign: Reign) -> None:
         self._node, self._reign = node, reign
         self._active: set[Term] = set()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._bell = Bell()
         self._lease_watch: asyncio.TimerHandle | None = None
         self._cooling: asyncio.TimerHandle | None = None
         self._handover: asyncio.Task[None] | None = None
@@ -159,8 +163,19 @@ class Campaign:
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
 
+    def __repr__(self) -> str:
+        return f"<doyen.Campaign {self.name!r} of {self._node.name!r}: {self.in_words()}>"
+
+    def in_words(self) -> str:
+        """Return who leads, in a few words."""
+        term = self._reign.term
+        if self.is_leader:
+            return f"this node leads, term {0 if self._reign.mine is None else self._reign.mine.number}"
+        return "nobody leads" if term is None else f"{term.leader} leads, term {term.number}"
+
     @property
     def name(self) -> str:
+        """The name of this election; the group's own has the name ""."""
         return self._reign.name
 
     @property
@@ -175,7 +190,29 @@ class Campaign:
 
     @property
     def term(self) -> TermId | None:
+        """The number and the leader of the term that this node names, or None."""
         return self._reign.term
+
+    async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`.
+
+        A leader that does not say it within a second is returned as it is known.
+        """
+        timeout_s = None if timeout is None else to_seconds(parse_duration(timeout))
+        leader: LeaderInfo | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (leader := self.leader) is None:
+                    self._node.check_running()
+                    await self.changed()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DESCRIBED_S):
+                        while self._node.running and not self._node.agent.stack.is_described(self._reign):
+                            await self.changed()
+        except TimeoutError:
+            if leader is None:
+                raise TimeoutError(f"nobody leads after {timeout_s:g} s: node.explain() says why") from None
+        return self.leader or leader
 
     def lease_until(self) -> Instant | None:
         """Return the end of the lease on `CLOCK_BOOTTIME`, if nothing further is heard; None: there is no lease."""
@@ -217,12 +254,20 @@ class Campaign:
                 self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
             await asyncio.shield(self._handover)
 
-    async def _hand_over(self, to: NodeId | None, wait: Duration) -> None:
+    async def hand_over(self, due: HandOverDue) -> None:
+        """Hand over to a better member, unless that one is gone by now; this node may be elected again at once."""
+        with suppress(LocalProtocolError):
+            if self._handover is None and self._reign.mine is not None and self._reign.machine is not None:
+                self._reign.machine.check_heir(due.to)
+                self._handover = asyncio.get_running_loop().create_task(self._hand_over(due.to, 0, due.because))
+                await asyncio.shield(self._handover)
+
+    async def _hand_over(self, to: NodeId | None, wait: Duration, because: str = "") -> None:
         try:
-            await self.stop_acting()
+            await self.stop_acting(because or "resigned")
             if self._node.running and self._reign.mine is not None:
                 keeps_time = self._reign.kind.keeps_cool_down
-                command = Resign(to, wait if keeps_time else None)
+                command = Resign(to, wait if keeps_time else None, because)
                 self._node.agent.driver.tell(command, channel=self._reign.channel)
                 if self._reign.kind.stands_again:
                     self._cool_down(wait)
@@ -232,14 +277,14 @@ class Campaign:
             self._handover, self._handing_over = None, False
             self.wake()
 
-    async def stop_acting(self) -> None:
+    async def stop_acting(self, because: str = "resigned") -> None:
         """Stop all bodies of this leadership and let none begin, before others are notified."""
         self._handing_over = True
         if self.before_handing_over is not None:
             await self.before_handing_over()
         for term in tuple(self._active):
             if term._task is not None and not self.awaits(term._task):
-                term.end("resigned")
+                term.end(because)
         await self.bodies_ended()
 
     def _cool_down(self, wait: Duration) -> None:
@@ -255,9 +300,11 @@ class Campaign:
     # For the node and its terms.
 
     def holds(self, term: TermId) -> bool:
+        """Whether this node may act in that term, or in a later one of its own."""
         return self.is_leader and self._reign.mine is not None and self._reign.mine.number >= term.number
 
     async def won(self, after: TermId | None = None) -> Term:
+        """Wait until this node leads in another term than `after`, and return it."""
         while True:
             self._node.check_running()
             mine = self._reign.mine
@@ -269,15 +316,12 @@ class Campaign:
             await self.changed()
 
     async def changed(self) -> None:
+        """Wait until this election has changed."""
         self._node.check_loop()
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiting)
-        try:
-            await waiting
-        finally:
-            self._waiting.discard(waiting)
+        await self._bell.wait()
 
     def ended(self, term: Term) -> None:
+        """Note that the body of a term has ended."""
         self._active.discard(term)
         self.wake()
 
@@ -296,6 +340,7 @@ class Campaign:
                     term._stop(term._lost)
 
     def awaits(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether that task waits for bodies to end, so that it is not stopped itself."""
         return task in self._askers
 
     async def bodies_ended(self) -> None:
@@ -308,6 +353,7 @@ class Campaign:
             log.warning("%s: a body goes on %g s after it was cancelled", self._node.name, BODY_PATIENCE_S)
 
     def close(self) -> None:
+        """Cancel the timers of this election."""
         for timer in (self._lease_watch, self._cooling):
             if timer is not None:
                 timer.cancel()
@@ -327,9 +373,7 @@ class Campaign:
 
     def wake(self) -> None:
         """Wake the tasks that wait for a change."""
-        for waiting in tuple(self._waiting):
-            if not waiting.done():
-                waiting.set_result(None)
+        self._bell.ring()
 
     def _watch_lease(self) -> None:
         """Set a timer for the end of the lease: a body must stop by then, whatever is heard."""

@@ -10,7 +10,7 @@ from doyen.core.clock import Duration, seconds
 from doyen.core.config import Config, Doc, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
-from doyen.core.rank import STANDING_MAX
+from doyen.core.rank import SALTING, STANDING_MAX
 from doyen.errors import ConfigError
 from doyen.membership.notes import check_words
 from doyen.node.registry import find_election, find_membership
@@ -77,7 +77,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
     election: Annotated[str, Doc("Who leads?")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
-    rank: Annotated[RankKind, Doc("Churn-tolerant: the lowest hash leads, or the greatest standing.")] = "hash"
+    rank: Annotated[
+        RankKind,
+        Doc("For churn-tolerant elections: the greatest score leads, of equals the lowest hash; or hashes alone."),
+    ] = "score"
     standing: Annotated[float, Doc("This process's score: the greatest leads, where the election goes by scores.")] = (
         0.0
     )
@@ -146,6 +149,17 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         membership = self.membership_kind()
         for name, kind in self.election_kinds().items():
             self.check_election(kind, membership, field="elections" if name else "election")
+
+    def unused_score(self) -> str:
+        """Return why no election of this node would ever look at its score; "": one does, or there is none."""
+        kinds = [*self.election_kinds().values()]
+        by_oracle = [kind for kind in kinds if kind.asks_oracle and self.oracle != "score"]
+        asked = [kind for kind in kinds if kind not in by_oracle]
+        if not kinds or any(kind.heeds_score(self.table(kind.table), self.rank) for kind in asked):
+            return ""
+        by = f"the oracle {self.oracle}" if by_oracle else "hashes alone" if self.rank == "hash" else "other things"
+        names = " and ".join(kind.title for kind in kinds)
+        return f"the score counts for nothing: the election {names} goes by {by}; gossip, fast and quorum go by scores"
 
     def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
         """Raise `ConfigError` where this node lacks what the election needs."""
@@ -216,6 +230,16 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     def promise(self, kind: ElectionKind) -> Promise:
         """Return what that election guarantees on this node."""
         return kind.promise(self.table(kind.table), self.rank)
+
+    def must_be_alike(self, kind: ElectionKind | None) -> dict[str, str]:
+        """Return what must be the same on all members that take part in this election, in words."""
+        election = "none" if kind is None else kind.name
+        found = {"election": election, "membership": self.membership_name(), "salt": SALTING}
+        if kind is not None:
+            by_hash, by_score = (kind.heeds_score(self.table(kind.table), rank) for rank in ("hash", "score"))
+            if by_hash != by_score:  # It goes by ranks.
+                found["rank"] = self.rank
+        return found
 
     def worst_case(self, kind: ElectionKind) -> WorstCase:
         """Return the worst case of that election, by this node's own timers and its preset's delay."""

@@ -125,7 +125,7 @@ class Control:
     def _status(self) -> dict[str, Any]:
         node = self._node
         driver, config = node.agent.driver, node.config
-        own = node.agent.reign
+        own, differing = node.agent.reign, driver.differing()
         return {
             "group": config.group,
             "node": node.name,
@@ -145,6 +145,15 @@ class Control:
             "sent": driver.transport.sent_count,
             "received": driver.received_count,
             "refused": dict(driver.refused),
+            "leads": {
+                reign.name: reign.machine.leader_count  # How many may lead it at once.
+                for reign in node.agent.stack.reigns.values()
+                if reign.machine is not None and reign.leader == node.name
+            },
+            "multicast_from": node.agent.udp.multicast_from() if config.multicast else None,
+            "differs": [
+                {"member": found.member, "election": found.election, "text": str(found)} for found in differing
+            ],
         }
 
     def _leader(self, election: str) -> dict[str, Any]:
@@ -154,6 +163,7 @@ class Control:
             there = f"besides the group's own there are {named}" if named else "there is only the group's own"
             raise LocalProtocolError(f"this node takes part in no election {election!r}: {there}")
         reign, clock = reigns[election], self._node.clock()
+        leader = self._node.agent.stack.leader_info(reign)
         return {
             "group": self._node.group,
             "node": self._node.name,
@@ -162,6 +172,9 @@ class Control:
             "leader": reign.leader,
             "term": None if reign.term is None else reign.term.number,
             "since_s": None if reign.term is None else (clock - reign.since) / 1e9,
+            "address": None if leader is None else leader.address,
+            "meta": {} if leader is None else leader.meta,
+            "since": None if leader is None else leader.since,
             "is_me": reign.is_leader(clock),
         }
 

@@ -59,6 +59,7 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
     if left is not None:
         lines.append(("lease", f"{left:.3f} s left, unless it is renewed"))
+    lines += [("differs", str(found)) for found in node.agent.driver.differing() if found.election == reign.name]
     lines.append(("seen", f"by {node.name} alone, since it started: what only others know is not here; ask them, too"))
     lines.append(("promise", promise.in_short))
     return Explanation(

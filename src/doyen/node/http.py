@@ -34,6 +34,7 @@ from doyen.net.driver import Driver
 from doyen.net.udp import advice_on
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
 from doyen.node.registration import answers
+from doyen.node.shown import members
 from doyen.node.stack import Stack
 
 CONNECTIONS_MAX: Final = 64
@@ -263,6 +264,7 @@ class Http:
             return 404, *_problem(f"no election {election!r} here: {known or 'none at all'}")
         now = self.driver.clock()
         leads = self.driver.running and reign.is_leader(now)
+        leader = self.stack.leader_info(reign)
         told = {
             "group": self.driver.codec.group,
             "election": election,
@@ -271,19 +273,19 @@ class Http:
             "leader": reign.leader,
             "term": None if reign.term is None else reign.term.number,
             "since_s": round(to_seconds(now - reign.since), 3) if reign.term is not None else None,
+            "address": None if leader is None else leader.address,
+            "meta": {} if leader is None else leader.meta,
+            "since": None if leader is None else leader.since,
         }
         return _json(200 if leads else 503, told)
 
     def members(self) -> list[dict[str, Any]]:
+        """Return all that `node.members()` has, with the names that this page had first; it leads in any election."""
         leaders = {reign.leader for reign in self.stack.reigns.values()}
+        found = zip(self.stack.members(), members(self.stack, self.driver.clock()), strict=True)
         return [
-            _member(member) | {"leads": member.node in leaders, "rtt_s": self._round_trip_s(member)}
-            for member in self.stack.members()
+            _member(member) | msgspec.to_builtins(info) | {"leads": member.node in leaders} for member, info in found
         ]
-
-    def _round_trip_s(self, member: Member) -> float | None:
-        trip = self.stack.round_trip(member.node)
-        return None if trip is None or not member.present else to_seconds(trip)
 
     # Events.
 

@@ -21,15 +21,17 @@ from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice, MembershipChoice, Network
+from doyen.core.leadership import HandOverDue
 from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
+from doyen.node import shown
 from doyen.node.agent import Agent
 from doyen.node.arguments import NodeFields, chosen, path, several
 from doyen.node.campaign import Campaign, Leading, Term
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
-from doyen.node.events import Event, LeaderInfo, MemberInfo, Subscription
+from doyen.node.events import Bell, Event, LeaderInfo, MemberInfo, Subscription, View
 from doyen.node.explain import Explanation, explain
 from doyen.node.layers import by_path, configure
 from doyen.node.registry import ElectionName, MembershipName, find_election
@@ -70,10 +72,32 @@ def join(
 ) -> "Node":
     """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
 
-    `election` and `membership` are names (`"hybrid"`) or values (`doyen.Hybrid(missing_max=3)`); `key` is the group's
-    key file, `state` a directory for what must survive restarts, `config` a TOML file that all of this wins over.
-    What neither says is as the preset has it; the election is `"hybrid"`, the preset `"lan"`.
+    group: the name of the group, the same on every member.
+    name: the name of this process, unique in its group; by default the host's name and the process id.
+    bind: where to listen, host:port; by default loopback, or everywhere if others are elsewhere.
+    advertise: where others reach this process, host:port; by default where it listens.
+    multicast: the group's multicast address, host:port.
+    interface: the interface for multicast; by default the one that `bind` names.
+    seeds: other members as host:port, names too (port 7600 if none is given); one that answers is enough.
+    membership: how the list of members is kept: `"swim"`, or `doyen.Swim(period="500ms")`; by default what the election
+        needs.
+    election: who leads: `"gossip"` (hybrid, the default), `"fast"`, `"quorum"`, or `doyen.Hybrid(missing_max=3)`.
+    elections: further elections: names, or `{"mail": doyen.Announce()}`.
+    voters: for `"quorum"`: the names of all voters, the same on every member.
+    newcomer: for `"quorum"`: your word that this name has never voted in this group.
+    score: a number, or a function (also `async`) that is called every `score_every`; the greatest leads.
+    score_every: the time between two calls of `score`.
+    eligible: False: this process does not lead while another can.
+    meta: what the others shall know of this process, texts to texts, at most 512 bytes; also what `node.leader` shows.
+    key: the group's key file (`doyen keys new`); without it packets are not authenticated.
+    state: a directory for what must survive restarts.
+    preset: the timers: `"local"` for one machine, `"lan"` (the default), `"wan"`, `"iot"`.
+    config: a TOML file; what is given here wins over it.
+    leave_on_sigterm: whether this node leaves in order when the process gets SIGTERM.
+    control: whether commands of the same user (`doyen members`) may ask this node.
+
     Processes of one user on one machine find each other; `find_local=False` turns that off.
+    Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
     """
     given: dict[str, Any] = {"group": group, **fields}
     for field, value in {
@@ -95,8 +119,6 @@ def join(
     if meta is not None:
         check_words(meta)
         given["meta"] = tuple(f"{word}={value}" for word, value in meta.items())
-    if score is not None and "rank" not in given:
-        given["rank"] = "score"
     if isinstance(elections, Mapping):
         named = {name: chosen("election", choice, given) for name, choice in elections.items()}
         elections = [f"{name}={kind}" for name, kind in named.items()]
@@ -145,6 +167,7 @@ class Node:
         self.leaves_on_sigterm = leave_on_sigterm
         self._campaigns: dict[str, Campaign] = {}
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # A reader that is gone takes its own along.
+        self._bell = Bell()  # Rung when anything that is shown may have changed.
         self._tasks: set[asyncio.Task[None]] = set()
         self.listeners: list[Callable[[Event], None]] = []  # Called with every event; set before joining.
         self.left = False
@@ -152,6 +175,12 @@ class Node:
         self._agent: Agent | None = None
         self._process = 0
         self._loop: asyncio.AbstractEventLoop
+
+    def __repr__(self) -> str:
+        where = f" {self.name!r} at {self.address}" if self._agent is not None and self._process else ""
+        own = self._campaigns.get("")
+        stands = "not joined" if not where else "ended" if not self.running else "" if own is None else own.in_words()
+        return f"<doyen.Node{where} in {self.group!r}{stands and ': '}{stands}>"
 
     # Life.
 
@@ -164,6 +193,9 @@ class Node:
         agent.on_may_act = self._on_may_act
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
+        agent.hand_over = self._hand_over
+        if (self._scores is not None or self.config.standing) and (unused := self.config.unused_score()):
+            log.warning("%s: %s", self.config.group, unused)
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
@@ -235,6 +267,7 @@ class Node:
         )
         for subscription in self._subscriptions:
             subscription.close()
+        self._bell.ring()
         for campaign in self._campaigns.values():
             campaign.stir("left" if failure is None else f"this node failed: {failure}")
             campaign.close()
@@ -257,12 +290,14 @@ class Node:
 
     @property
     def agent(self) -> Agent:
+        """The running node below this object; raises `LocalProtocolError` before the node has joined."""
         if self._agent is None:
             raise LocalProtocolError("this node has not joined yet: async with doyen.join(…) as node")
         return self._agent
 
     @property
     def running(self) -> bool:
+        """Whether this node takes part in its group: it has joined, and has neither left nor failed."""
         return (
             not self.left
             and self._agent is not None
@@ -281,6 +316,7 @@ class Node:
             raise LocalProtocolError("this node has left, it leads nothing any more: make another, doyen.join(…)")
 
     def check_loop(self) -> None:
+        """Raise `LocalProtocolError` in another event loop or process than the one that joined."""
         if self._process != os.getpid() or asyncio.get_running_loop() is not self._loop:
             raise LocalProtocolError(
                 "this node lives in another event loop or process: use it there, or doyen.sync.join(…) for threads"
@@ -295,10 +331,12 @@ class Node:
 
     @property
     def name(self) -> str:
+        """The name of this process in its group."""
         return self.agent.name
 
     @property
     def group(self) -> str:
+        """The name of the group."""
         return self.config.group
 
     @property
@@ -308,43 +346,63 @@ class Node:
 
     def members(self) -> list[MemberInfo]:
         """Return the members that this node knows, itself included; those that failed or left stay for a while."""
-        stack, now = self.agent.stack, self.clock()
-        leaders = {reign.leader for name, reign in stack.reigns.items() if name == ""}
-        shown = []
-        for member in stack.members():
-            note, due = stack.note(member.node), stack.refute_by(member.node)
-            since, trip = self.agent.since.get(member.node), stack.round_trip(member.node)
-            shown.append(
-                MemberInfo(
-                    name=member.node,
-                    address=None if member.address is None else str(member.address),
-                    state=member.status.value,
-                    since_s=0.0 if since is None else (now - since[1]) / 1e9,
-                    score=None if note is None else note.score,
-                    eligible=note is None or note.eligible,
-                    health=2.0 ** -min(member.suspicion_count, 60),
-                    incarnation=member.incarnation,
-                    software="" if note is None else note.software,
-                    meta={} if note is None else note.words,
-                    suspected_by=stack.accusers(member.node),
-                    refute_within_s=None if due is None else max(0.0, (due - now) / 1e9),
-                    rtt_s=None if trip is None or not member.present else to_seconds(trip),
-                    me=member.node == self.name,
-                    leads=member.node in leaders,
-                )
-            )
-        return shown
+        return shown.members(self.agent.stack, self.clock())
+
+    async def wait_for_members(self, count: int, timeout: str | float | None = None) -> list[MemberInfo]:
+        """Wait until `count` members are present, this one included, and return them; or raise `TimeoutError`.
+
+        A member is present while it is alive or suspected.
+        """
+        if self.agent.stack.membership is None:
+            raise LocalProtocolError("no membership keeps a list of members: join with membership='swim'")
+        timeout_s = None if timeout is None else to_seconds(parse_duration(timeout))
+        present: list[MemberInfo] = []
+        try:
+            async with asyncio.timeout(timeout_s):
+                async for view in self.views():
+                    present = [member for member in view.members if member.state in ("alive", "suspected")]
+                    if len(present) >= count:
+                        return present
+        except TimeoutError:
+            names = ", ".join(member.name for member in present)
+            raise TimeoutError(f"{len(present)} of {count} members present after {timeout_s:g} s: {names}") from None
+        self.check_running()
+        raise LocalProtocolError("this node has left: make another, doyen.join(…)")
+
+    async def views(self) -> AsyncGenerator[View, None]:
+        """Yield what this node sees of its group: now, and whenever it has changed, until the node stops.
+
+        A reader that is slow misses what was in between, never the latest.
+        """
+        self.check_loop()
+        seen: View | None = None
+        while True:
+            view = shown.view(self.agent.stack, self.clock())
+            if seen is None or shown.differ(view, seen):
+                seen = view
+                yield view
+            elif not self.agent.driver.running:
+                return
+            else:
+                await self._bell.wait()
 
     async def tell(self, meta: Mapping[str, str]) -> None:
-        """Let the others know this of the process from now on: at most 512 bytes, gossiped to all."""
+        """Let the others know this of the process from now on, at most 512 bytes.
+
+        A membership carries it to all; without one the others know the words of their leader.
+        """
         check_words(meta)
         self.check_running()
         self.agent.stack.describe(dict(meta))
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """Yield events until the node stops; a reader that is too slow loses the oldest, and learns how many."""
-        subscription = Subscription()
-        if self.agent.driver.running:
+        """Yield what holds, marked `already`, and then every event until the node stops.
+
+        A reader that is too slow loses the oldest, and learns how many.
+        """
+        running = self.agent.driver.running
+        subscription = Subscription(shown.already(self.agent.stack, self.clock()) if running else [])
+        if running:
             self._subscriptions.add(subscription)
         else:
             subscription.close()
@@ -381,6 +439,7 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
+        """Whether this process may act as leader of the group's own election at this very instant."""
         return "" in self._campaigns and self.own_election.is_leader
 
     @property
@@ -390,20 +449,32 @@ class Node:
 
     @property
     def term(self) -> TermId | None:
+        """The number and the leader of the term that this node names in the group's own election, or None."""
         return self.own_election.term
 
+    async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
+        """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`.
+
+        A leader that does not say it within a second is returned as it is known.
+        """
+        return await self.own_election.wait_for_leader(timeout)
+
     def lead(self, timeout: str | float | None = None) -> Leading:
+        """Wait until this node is elected (or `TimeoutError`); the body is cancelled when leadership is lost."""
         return self.own_election.lead(timeout)
 
     def terms(self) -> AsyncGenerator[Term, None]:
+        """Yield one leadership after another, until the node leaves; enter each with `async with term`."""
         return self.own_election.terms()
 
     async def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
+        """Give leadership up, to the best of the others or to `to`, and do not contend before `cooldown` is over."""
         await self.own_election.resign(cooldown, to)
 
     # For campaigns.
 
     def clock(self) -> Instant:
+        """Return the instant by this node's clock, `CLOCK_BOOTTIME`, in nanoseconds."""
         return self.agent.driver.clock()
 
     # What happens.
@@ -418,8 +489,13 @@ class Node:
             campaign = self._campaigns.get(event.election)
             if campaign is not None:
                 campaign.stir(event.reason if event.kind == "lost" else "")
+        elif event.leader is not None:  # It was described.
+            campaign = self._campaigns.get(event.election)
+            if campaign is not None:
+                campaign.wake()
         if event.kind not in QUIET:
             self._put(event)
+        self._bell.ring()
 
     @property
     def round_trip_s(self) -> float | None:
@@ -441,6 +517,12 @@ class Node:
         self.ended.set()
         for campaign in self._campaigns.values():
             campaign.end_terms(f"this node failed: {error}")
+
+    def _hand_over(self, election: str, due: HandOverDue) -> None:
+        """Hand over as the election asks, once what acts on this leadership has stopped."""
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            self.spawn(campaign.hand_over(due))
 
     # Its score.
 

@@ -21,6 +21,7 @@ _EVENTS = {
     "shortage": "cannot elect",
     "waiting": "waiting",
     "alone": "alone",
+    "differs": "differs",
 }
 
 

@@ -29,9 +29,9 @@ from doyen.core.leadership import LeaderElected
 from doyen.core.link import LinkChanged
 from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Remark
-from doyen.core.view import Member, MembershipView, ViewChanged
+from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.leadernote import LeaderNote
+from doyen.membership.leadernote import LeaderNote, Told
 from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
 from doyen.node.config import NodeConfig, hops_of, meta_of
 from doyen.node.events import LeaderInfo
@@ -46,8 +46,7 @@ ELECTION: Final = "election"
 OCCASIONS: Final = "occasions"
 
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
-UNKNOWN_RANK: Final = float(2 * STANDING_MAX)
-INELIGIBLE_RANK: Final = 2 * UNKNOWN_RANK
+INELIGIBLE_RANK: Final = float(2 * STANDING_MAX)
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -73,6 +72,7 @@ class Stack:
         self.config, self.site = config, site
         self.view: MembershipView | None = None
         self.machines: dict[str, Any] = {}  # By channel.
+        self.since: dict[NodeId, tuple[Status, Instant]] = {}  # The state of each member, and since when it has it.
         self.reigns: dict[str, Reign] = {}  # By the election's name; the group's own is "".
         self._by_channel: dict[str, Reign] = {}
         self._words, self._words_version = meta_of(config.meta), 0  # What this node says of itself.
@@ -98,31 +98,46 @@ class Stack:
         names = {site.node: Member(node=site.node, incarnation=site.incarnation, address=site.address)}
         for reign in self.reigns.values():
             if reign.term is not None and reign.term.leader not in names:
-                names[reign.term.leader] = Member(node=reign.term.leader)
+                leader = reign.term.leader
+                address = self._leader_address(leader, self._told(reign.name, leader))
+                names[leader] = Member(node=leader, address=address)
         return sorted(names.values(), key=lambda member: member.node)
 
     def leader_info(self, reign: Reign) -> LeaderInfo | None:
-        """Return whom that election names, and what is known of it here."""
+        """Return whom that election names, and what is known of it here; what the leader itself says wins."""
         term, since = reign.term, reign.since_wall
         if term is None:
             return None
-        site, name = self.site, term.leader
-        told = self.machines[_leader_channel(reign.name)].of(name)
-        note = self.note(name)
-        address = site.address if name == site.node else None
-        words = self._words if name == site.node else {}
-        if told is not None:  # Its own word wins, but for words that it has changed since.
-            address, words, since = told.address, told.words, told.since
-            if note is not None and (note.incarnation, note.version) > (told.incarnation, told.version):
-                words = note.words
-        elif note is not None:
-            words = note.words
-        if address is None and self.view is not None and name in self.view.members:
-            address = self.view.members[name].address
-        address = address or site.reach(name)
+        name, told, note = term.leader, self._told(reign.name, term.leader), self.note(term.leader)
+        words = self._words if name == self.site.node else {}
+        if note is not None and (told is None or (note.incarnation, note.version) > (told.incarnation, told.version)):
+            words = note.words  # It has changed them, and a membership was quicker.
+        elif told is not None:
+            words = told.words
+        address = self._leader_address(name, told)
         return LeaderInfo(
-            name=name, address=None if address is None else str(address), meta=words, term=term.number, since=since
+            name=name,
+            address=None if address is None else str(address),
+            meta=words,
+            term=term.number,
+            since=since if told is None else told.since,
         )
+
+    def _told(self, election: str, leader: NodeId) -> Told | None:
+        found: Told | None = self.machines[_leader_channel(election)].of(leader)
+        return found
+
+    def _leader_address(self, leader: NodeId, told: Told | None) -> Address | None:
+        """Return where a leader is reached: as it says itself, as a view has it, or where it was last heard."""
+        if leader == self.site.node:
+            return self.site.address
+        member = None if self.view is None else self.view.members.get(leader)
+        said = None if told is None else told.address
+        return said or (None if member is None else member.address) or self.site.reach(leader)
+
+    def is_described(self, reign: Reign) -> bool:
+        """Whether the leader that the election names has said of itself what it is."""
+        return reign.leader is not None and self._told(reign.name, reign.leader) is not None
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""
@@ -220,7 +235,7 @@ class Stack:
             site.node,
             site.incarnation,
             0,
-            config.standing if config.standing or config.rank == "score" else None,
+            config.standing or None,
             config.eligible,
             __version__,
             meta_of(config.meta),
@@ -242,7 +257,7 @@ class Stack:
         """Return the rank by the members' scores, where that is wanted and somebody carries them."""
         if self.config.rank != "score" or NOTES not in self.machines:
             return None
-        return ByScore(self.machines[NOTES], unknown=UNKNOWN_RANK, ineligible=INELIGIBLE_RANK)
+        return ByScore(self.machines[NOTES], ineligible=INELIGIBLE_RANK)
 
     def add_election(self, name: str, kind: ElectionKind) -> Reign:
         """Take part in one more election; the group's own has the name "".  One that comes late starts at once."""

@@ -25,7 +25,7 @@ from doyen.core.clock import Duration, Instant, to_seconds
 from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce.machine import Announce
 from doyen.election.spanning.machine import Spanning
@@ -314,6 +314,8 @@ class World:
         stack.observe(channel, fact, node.now())
         if isinstance(fact, ScoreWanted):
             self.sim.tell(node, ScoreGiven(fact.number, self._score_of(node)), channel=channel)
+        if isinstance(fact, HandOverDue):
+            self.sim.tell(node, Resign(fact.to, 0, fact.because), channel=channel)
         if channel != ELECTION:
             return
         if isinstance(fact, LeaderElected | LeaderLost):

@@ -38,11 +38,17 @@ class Seen(Struct, frozen=True):
     """One fact: somebody came to name a leader, or to lose one."""
 
     at_s: float
+    """The made-up time, in seconds."""
     node: str
-    kind: str  # elected, lost
+    """The node that named a leader, or lost one."""
+    kind: str
+    """What happened: elected or lost."""
     leader: str
+    """The leader that was named or lost."""
     term: int
+    """The number of that leader's term."""
     reason: str = ""
+    """Why it was lost."""
 
 
 class Cluster:
@@ -108,9 +114,11 @@ class Cluster:
 
     @property
     def now_s(self) -> float:
+        """The made-up time, in seconds since the beginning."""
         return to_seconds(self.sim.now)
 
     def run_for(self, duration: str | float) -> None:
+        """Let that much made-up time pass."""
         self.sim.run(until=self.sim.now + parse_duration(duration))
 
     def run_until(self, holds: Callable[[], Any], within: str | float = "60s") -> float:
@@ -143,12 +151,15 @@ class Cluster:
         return {name for name in self.up() if self.is_leader(name)}
 
     def is_leader(self, name: str) -> bool:
+        """Whether that node may act as leader now."""
         return self.world.acts(self._node(name))
 
     def named_by(self, name: str) -> str | None:
+        """Return the leader that this node names, or None."""
         return self.stack(name).reigns[""].leader
 
     def term(self, name: str) -> int | None:
+        """Return the number of the term that this node names, or None."""
         term = self.stack(name).reigns[""].term
         return None if term is None else term.number
 
@@ -157,11 +168,13 @@ class Cluster:
         return self._acting_max
 
     def who_names_whom(self) -> str:
+        """Return in words whom each running node names, for messages of failing tests."""
         return ", ".join(f"{name} names {self.named_by(name) or 'nobody'}" for name in self.up())
 
     # Who is here.
 
     def up(self) -> list[str]:
+        """Return the names of the nodes that run."""
         return [node.name for node in self.sim.up()]
 
     def members(self, name: str) -> dict[str, str]:
@@ -173,11 +186,13 @@ class Cluster:
         return self.world.stack(self._node(name))
 
     def config(self, name: str) -> NodeConfig:
+        """Return the configuration of that node."""
         return self.stack(name).config
 
     # Commands.
 
     def resign(self, name: str, to: str | None = None) -> None:
+        """Have that node give leadership up, to the best of the others or to `to`."""
         self.sim.tell(self._node(name), Resign(None if to is None else NodeId(to)), channel=ELECTION)
 
     def leave(self, name: str) -> None:
@@ -185,6 +200,7 @@ class Cluster:
         self.world.leave(self._node(name))
 
     def set_score(self, name: str, score: float) -> None:
+        """Set the score of that node's application, from now on."""
         self.world.set_score(self._node(name), score)
 
     # Faults.
@@ -231,6 +247,7 @@ class Cluster:
         self.sim.crash(self._node(name), disk=disk)
 
     def restart(self, name: str) -> None:
+        """Start a crashed node again, with what its disk kept."""
         if name in self.up():
             raise LocalProtocolError(f"{name} runs: crash it first")
         self.sim.start(self._node(name))
@@ -240,6 +257,7 @@ class Cluster:
         self.sim.pause(self._node(name))
 
     def resume(self, name: str) -> None:
+        """Let a paused node go on; it takes the messages and timers that have waited."""
         self.sim.resume(self._node(name))
 
     def slow_down(self, name: str, step: str | float) -> None:
@@ -247,6 +265,7 @@ class Cluster:
         self.sim.slow_down(self._node(name), parse_duration(step))
 
     def set_loss(self, prob: float) -> None:
+        """Lose that share of all messages from now on."""
         network = self.sim.network
         config = network.config
         loss = Loss(model="uncorrelated" if prob else "none", prob=prob)

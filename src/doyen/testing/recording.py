@@ -14,18 +14,23 @@ class RecordingOut:
         self.effects: list[Effect] = []
 
     def send(self, to: NodeId | Address, message: Any) -> None:
+        """Keep a message to one member."""
         self.effects.append(Send(to, message))
 
     def multicast(self, message: Any) -> None:
+        """Keep a message to all."""
         self.effects.append(Multicast(message))
 
     def set_timer(self, timer: Any, at: Instant) -> None:
+        """Keep a timer."""
         self.effects.append(SetTimer(timer, at))
 
     def emit(self, fact: Any) -> None:
+        """Keep a fact."""
         self.effects.append(Emit(fact))
 
     def persist(self, record: Any) -> None:
+        """Keep a record for the disk."""
         self.effects.append(Persist(record))
 
     def take(self) -> list[Effect]:

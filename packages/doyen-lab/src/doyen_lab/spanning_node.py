@@ -64,10 +64,12 @@ class CountingCodec(Codec):
         super().__init__(group)
         self.kinds: Counter[str] = Counter()
 
-    def encode(self, sender: NodeId, incarnation: Incarnation, channel: str, message: Any) -> bytes:
+    def encode(
+        self, sender: NodeId, incarnation: Incarnation, channel: str, message: Any, digest: int | None = None
+    ) -> bytes:
         if channel == ELECTION:
             self.kinds[NAMES[type(message)]] += 1
-        return super().encode(sender, incarnation, channel, message)
+        return super().encode(sender, incarnation, channel, message, digest)
 
 
 class MeshNode:

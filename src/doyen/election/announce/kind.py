@@ -23,18 +23,31 @@ class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     kind = "announce"
 
     announce_interval: Time = PRESET
+    """The time between two announcements (T_A). Shorter costs traffic, longer delays a takeover."""
     listen_timeout: Time = PRESET
+    """How long a leader may be silent (T_L). Too short: losses look like a departure."""
     suppress_interval: Time = PRESET
+    """Each claims the lead after a random part of this (T_S). With 0 all do so at once (LE-A)."""
     leader_is: Literal["best", "earliest"] = PRESET
+    """Whether the best process leads, or the one that woke up earliest (LE-M)."""
     timer: TimerShape = PRESET
+    """How wake-ups are drawn. Exponential: fewer messages, and a leader that is known later."""
     rank_map: RankMap = PRESET
+    """Whether a process with a better rank wakes up earlier."""
     group_size: int = PRESET
+    """The expected number of members; shapes the exponential timer and the number of Byes."""
     leader_count: int = PRESET
+    """How many leaders there are (k). A process gives way once it has heard k better ones."""
     query_timeout: Time = PRESET
+    """How long a process asks who leads before it claims the lead (T_Q); 0: it does not ask."""
     bye_loss: float = PRESET
+    """The estimated share of lost messages, from which the number of Byes follows."""
     bye_target_prob: float = PRESET
+    """The probability with which all are to hear a farewell (Bye); 0: none is sent."""
     bye_from_all: bool = PRESET
+    """Whether members that do not lead say farewell (Bye), too."""
     ageing_after: Time = PRESET
+    """How long a leader may be silent before it gives way to any new claim; inf: for ever."""
 
 
 class AnnounceAtOnce(Announce, frozen=True, kw_only=True):
@@ -143,6 +156,7 @@ def _kind(
         worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
         account=Announced,
         stands_again=True,
+        heeds_score=lambda config, rank: replace(config, **wanted).leader_is == "best",
     )
 
 

@@ -72,4 +72,5 @@ BY_KEY = ElectionKind(
     account=Owned,
     resigns=False,
     heeds_eligible=False,
+    heeds_score=lambda config, rank: False,
 )

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
-from doyen.core.clock import Duration, ms, seconds
+from doyen.core.clock import FOREVER, Duration, ms, seconds
 from doyen.core.config import Config, Doc, Pause, Period, Timeout, Wait, need
 
 Variant = Literal["base", "optimistic", "preferred", "hybrid"]
@@ -16,6 +16,7 @@ TIMEOUT_MIN: Final[Duration] = ms(5)  # The least measured TIMEOUT: scheduling t
 BOUND_MAX: Final = 100_000  # The most that c, f, x and y can be: more members than any group has.
 Bound: TypeAlias = Annotated[int, Meta(ge=0, le=BOUND_MAX)]
 Some: TypeAlias = Annotated[int, Meta(ge=1, le=BOUND_MAX)]
+Margin: TypeAlias = Annotated[float, Meta(ge=0, le=2)]  # Of scores with different signs, the greatest is 2.
 Auto: TypeAlias = Literal["auto"]
 
 
@@ -74,6 +75,12 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
     bootstrap_after: Annotated[
         Wait, Doc("How long a member waits for a leader before it begins the first election; inf: for ever.")
     ] = seconds(2)
+    better_by: Annotated[
+        Margin, Doc("A leader hands over to a member whose score is greater by this share of the larger one.")
+    ] = 0.2
+    better_for: Annotated[
+        Wait, Doc("How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over.")
+    ] = FOREVER
 
     def check(self) -> None:
         need(
@@ -92,9 +99,17 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
 
     @classmethod
     def lan(cls, group_size: int) -> "CTolerantConfig":
-        return cls(response_timeout=ms(100), resend_interval=ms(100), final_timeout=seconds(2), begin_spread=ms(100))
+        return cls(
+            response_timeout=ms(100),
+            resend_interval=ms(100),
+            final_timeout=seconds(2),
+            begin_spread=ms(100),
+            better_for=seconds(10),
+        )
 
     @classmethod
     def wan(cls, group_size: int) -> "CTolerantConfig":
         """Return the preset for round trips of 300 ms and a few percent of loss."""
-        return cls(response_timeout=seconds(1), resend_interval=ms(500), final_timeout=seconds(15))
+        return cls(
+            response_timeout=seconds(1), resend_interval=ms(500), final_timeout=seconds(15), better_for=seconds(30)
+        )

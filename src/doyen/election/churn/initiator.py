@@ -63,9 +63,12 @@ class Initiator:
         x, y = (config.candidate_count, config.unhealthy_count) if config.preferred else (1, 0)
         self._attempt(x, y, now)
 
-    def appoint(self, leader: NodeId, now: Instant) -> None:
+    def appoint(self, leader: NodeId, because: str, now: Instant) -> None:
         """Begin an election whose outcome is known, as the leader hands over."""
         self._open()
+        if because and self.election is not None:  # First, so that it is known when the leader is named.
+            self._point.handed_over = msg.HandedOver(self.election, because[: msg.BECAUSE_MAX])
+            self._out.multicast(self._point.handed_over)
         self._x, self._y = 1, 0
         self.role, self.shortage = Role.NOTIFIED, None
         self._notify(leader, True, now)

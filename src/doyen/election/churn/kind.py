@@ -1,7 +1,7 @@
 """Churn-tolerant elections as kinds: base, optimistic, preferred, hybrid; and local, without messages.  [CTOL §IV]"""
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -13,27 +13,49 @@ from doyen.core.kinds import ADVICE, PRESET, Place, Time, presets, weak
 from doyen.core.reasons import Account, Reasons, Remark, first
 from doyen.election.churn.config import CTolerantConfig, DeadLeader, Exclusion, TimeoutFrom, Variant
 
+Rank: TypeAlias = Callable[[NodeId], Any]
 MISSING: Final = "missing"  # The channel of the machine that estimates c.
 
 
 class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     missing_max: int | Literal["auto"] = PRESET
+    """How many members a list may lack (c). Too low: a wrong leader. With auto it is estimated."""
     failure_max: int = PRESET
+    """How many listed members may be dead (f). Too low: slow elections; each costs 2 messages."""
     candidate_count: int = PRESET
+    """How many candidates an answer names (x). Too low: none of them may be healthy."""
     unhealthy_count: int = PRESET
+    """How many unhealthy members an answer names (y). Too low: one of them may lead."""
     exclusion: Exclusion = PRESET
+    """Who is passed over: all on any list of the unhealthy, or those suspected most (top)."""
     response_timeout: Time = PRESET
+    """How long answers are waited for: some round trips (TIMEOUT). Too long: slow retries."""
     timeout: TimeoutFrom = PRESET
+    """Whether response_timeout is as configured, or twice the measured round trip (auto)."""
     notify_retry_max: int = PRESET
+    """How often NOTIFYLEADER is repeated before the election begins anew; 0: never."""
     resend_interval: Time = PRESET
+    """The time before a LEADER that is not acknowledged is repeated: about a round trip."""
     fan_out: int = PRESET
+    """To how many members each receiver of LEADER passes it on; 0: its sender notifies all."""
     dead_leader: DeadLeader = PRESET
+    """What to do if a named leader is believed dead: ask it, or begin the next term."""
     resign_cool_down: Time = PRESET
+    """How long a member that has resigned is passed over."""
     final_timeout: Time = PRESET
+    """How long a final result (LEADER) is waited for. Too short: rival elections."""
     begin_spread: Time = PRESET
+    """A member without a leader begins within this time, at random. Too short: rivals."""
     back_off_max: Time = PRESET
+    """The longest wait between two attempts while too few members are known."""
     ask_interval: Time = PRESET
+    """The time between two questions to one member for its leader; inf: it is not asked."""
+    better_by: float = PRESET
+    """A leader hands over to a member whose score is greater by this share of the larger one."""
+    better_for: Time = PRESET
+    """How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over."""
     bootstrap_after: Time = PRESET
+    """How long a member waits for a leader before it begins the first election; inf: for ever."""
 
 
 class Base(_Churn, frozen=True, kw_only=True):
@@ -75,6 +97,7 @@ preset = presets(
         begin_spread=ms(50),
         bootstrap_after=ms(500),
         ask_interval=seconds(5),
+        better_for=seconds(5),
     ),
     iot=lambda size: CTolerantConfig(
         response_timeout=seconds(2),
@@ -82,6 +105,7 @@ preset = presets(
         final_timeout=seconds(30),
         begin_spread=seconds(2),
         bootstrap_after=seconds(10),
+        better_for=seconds(60),
     ),
 )
 
@@ -111,13 +135,16 @@ class Counted(Account):
         record = machine.held
         initiator = "" if record is None else record.election.initiator
         how = "" if record is None or record.final else ", for now"
+        handed = machine.point.handed_over
+        if record is not None and handed is not None and handed.election == record.election:
+            return Reasons(f"{initiator} handed over: {handed.because}")
         if initiator != machine.me or not self.candidates:
             return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
         excluded = {name: f"excluded, suspected {count} times" for name, count in self.excluded}
         names = [NodeId(name) for name in self.candidates if name not in excluded]
         count = len(self.answered)
         text = f"best rank of the candidates of {count} answer{'s' * (count != 1)}{how}"
-        return Reasons(text, first(ranks(machine.point.rank, names) | excluded))
+        return Reasons(text, first(ranks(machine.point.rank, machine.point.tie, names) | excluded))
 
     def tolerance(self, machine: Any) -> str:
         given, point = machine.config.missing_max, machine.point
@@ -129,13 +156,15 @@ class Hashed(Account):
     """Each member takes the lowest hash of its own view."""
 
     def reasons(self, machine: Any, term: Term) -> Reasons:
-        return Reasons("lowest hash in this node's view", ranks(machine.rank, sorted(machine.considered)))
+        return Reasons("lowest hash in this node's view", ranks(machine.rank, None, sorted(machine.considered)))
 
 
-def ranks(rank: Callable[[NodeId], int | float], names: list[NodeId]) -> dict[str, str]:
-    """Return a hash as its first digits, a score as it was given; the best comes first."""
-    ordered = sorted((rank(name), name) for name in names)
-    return {name: f"{-value:g}" if isinstance(value, float) else f"#{value:016x}"[:9] for value, name in ordered}
+def ranks(rank: Rank, tie: Rank | None, names: list[NodeId]) -> dict[str, str]:
+    """Return a score as it was given, or where nobody has one the hash, as its first digits; the best comes first."""
+    tie = tie or rank
+    ordered = sorted((rank(name), tie(name), name) for name in names)
+    scored = any(isinstance(value, float) and value for value, _, _ in ordered)
+    return {name: f"{-value:g}" if scored else f"#{other:016x}"[:9] for value, other, name in ordered}
 
 
 def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:
@@ -167,12 +196,13 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.churn.machine import CTolerant
         from doyen.election.churn.messages import Memory
+        from doyen.election.churn.standpoint import salted
         from doyen.membership.missing import MissingConfig, MissingEstimator
 
         if place.config.missing_max == "auto":
             place.companion(MISSING, lambda out: MissingEstimator(place.node, MissingConfig(), out, place.rng(MISSING)))
         restored = place.restore(Memory) if place.durable else None
-        by_score: dict[str, Any] = {} if place.rank is None else {"rank": place.rank, "ranks_differ": True}
+        tie = salted(place.group, place.name)
 
         def made(out: Out) -> CTolerant:
             machine = CTolerant(
@@ -181,9 +211,11 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
                 replace(place.config, variant=variant),
                 out,
                 place.rng(place.channel),
+                rank=place.rank or tie,
+                tie=tie,
+                ranks_differ=place.rank is not None,
                 restored=restored,
                 durable=place.durable,
-                **by_score,
             )
             machine.point.eligible = place.eligible
             return machine
@@ -191,8 +223,8 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
         return made
 
     def promise(config: CTolerantConfig, rank: str) -> kinds.Promise:
-        what = "best score" if rank == "score" else "lowest hash"
-        return weak(f"it has the {what} of {among} that took part")
+        what, ties = ("best score", " (of equals, the lowest hash)") if rank == "score" else ("lowest hash", "")
+        return weak(f"it has the {what} of {among} that took part{ties}")
 
     return kinds.ElectionKind(
         name=variant,
@@ -206,6 +238,7 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
         worst_case=worst_case,
         account=Counted,
         keeps_cool_down=True,
+        heeds_score=lambda config, rank: rank == "score",
     )
 
 
@@ -217,8 +250,9 @@ HYBRID = _kind(Hybrid, "hybrid", "Churn-tolerant, early, and avoids the unhealth
 
 def _build_local(place: Place) -> Callable[[Out], Any]:
     from doyen.election.churn.local import Local as Machine
+    from doyen.election.churn.standpoint import salted
 
-    return lambda out: Machine(place.node, out)
+    return lambda out: Machine(place.node, out, rank=salted(place.group, place.name))
 
 
 LOCAL = kinds.ElectionKind(
@@ -241,4 +275,5 @@ LOCAL = kinds.ElectionKind(
     account=Hashed,
     resigns=False,
     heeds_eligible=False,
+    heeds_score=lambda config, rank: False,
 )

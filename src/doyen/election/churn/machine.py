@@ -22,6 +22,7 @@ Deviation: a LEADER of a member that the view holds dead is accepted while the n
   answered by the next term: views err, and one that errs must not unseat a living leader.
 Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks
   (decision 21).
+Deviation [CTOL]: a leader whose score falls behind hands over (`challengers`).
 Extension: members ask each other at a low rate whom they hold (`ask_interval`), so that a node that a LEADER never
   reached, one that returns, and two halves that meet again agree without an election.
 """
@@ -33,18 +34,21 @@ from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.commands import Initiate, Resign, Stand
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import NoLease
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import Status, ViewChanged
 from doyen.election.churn import messages as msg
+from doyen.election.churn.challengers import Challengers
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import ElectionId, Memory, Record
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
+from doyen.membership.notes import NotesChanged
 from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMulticast
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
@@ -67,7 +71,8 @@ class CTolerant(NoLease):
         rng: Random,
         *,
         rank: Rank = hash_rank,
-        ranks_differ: bool = False,  # Nodes rank by what each knows: answers carry the ranks.
+        ranks_differ: bool = False,  # Nodes rank by scores, as each knows them: answers carry the ranks.
+        tie: Rank | None = None,  # Decides between members of one rank; None: the name does.
         health: Health = suspicions,
         restored: Memory | None = None,
         durable: bool = True,  # Whether there is a disk to keep the term on.
@@ -76,7 +81,7 @@ class CTolerant(NoLease):
         self._out, self._rng, self._ranks_differ, self._durable = out, rng, ranks_differ, durable
         self._kept = 0 if restored is None else restored.number  # The term on the disk,
         self._floor = self._kept  # and as an earlier incarnation left it: whatever is older is over.
-        self.point = Standpoint(me, incarnation, config, rank, health, self._kept)
+        self.point = Standpoint(me, incarnation, config, rank, tie, health, self._kept)
         self.initiator = Initiator(self.point, out, rng)
         self.multicast: ReliableMulticast | GossipMulticast = (
             GossipMulticast(out, rng, config.resend_interval, config.fan_out)
@@ -91,6 +96,11 @@ class CTolerant(NoLease):
         self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
         self._leader_heard_at: Instant = -1
         self._resignation = 0
+        self._hands_over = ranks_differ and config.better_for < FOREVER
+        self._challengers = Challengers(
+            config.better_by, config.better_for, max(config.better_for, config.final_timeout)
+        )
+        self._weigh_at = Deadline()
         self._ask_no = 0
         self._ask_wait: Duration = 0
 
@@ -127,6 +137,8 @@ class CTolerant(NoLease):
                 self._heed_confirmation(now)
             case msg.Ask():
                 self._on_ask(sender, message)
+            case msg.HandedOver():
+                self.point.handed_over = message
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         match timer:
@@ -154,6 +166,9 @@ class CTolerant(NoLease):
             case msg.CoolDownEnds():
                 if timer.resignation == self._resignation:
                     self.stand(now)
+            case msg.ScoresAreWeighed():
+                if self._weigh_at.is_over(timer, now, self._out):
+                    self._weigh(now)
             case msg.BootstrapBegins():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
                     self.initiate(now)
@@ -167,6 +182,7 @@ class CTolerant(NoLease):
                 else:
                     self._on_gone(node, fact.view[node].status if node in fact.view else Status.FAILED, now)
         self.initiator.on_view(fact.changed, now)
+        self._weigh(now)
 
     def on_missing_estimated(self, fact: MissingEstimated, now: Instant) -> None:
         self.point.estimated, self.point.confidence = fact.missing_max, fact.confidence
@@ -200,13 +216,13 @@ class CTolerant(NoLease):
         wait = self.config.resign_cool_down if command.cool_down is None else command.cool_down
         self._out.set_timer(msg.CoolDownEnds(self._resignation), now + wait)
         self.multicast.stop()
-        self._lose("resigned")
+        self._lose(command.because or "resigned")
         if to is None:
             self.initiate(now)
         elif self.point.number < TERM_NUMBER_MAX:
             self._keep(self.point.number + 1)
             self._begin_at = self._awaited = None
-            self.initiator.appoint(to, now)
+            self.initiator.appoint(to, command.because, now)
 
     def check_heir(self, to: NodeId | None) -> None:
         self.point.check_heir(to)
@@ -219,6 +235,7 @@ class CTolerant(NoLease):
         hears(ViewChanged, on_view_changed)
         | hears(MissingEstimated, on_missing_estimated)
         | hears(RoundTripEstimated, on_round_trip_estimated)
+        | hears(NotesChanged, lambda self, fact, now: self._weigh(now))
         | hears(Initiate, lambda self, command, now: self.initiate(now))
         | hears(Resign, resign)
         | hears(Stand, lambda self, command, now: self.stand(now))
@@ -255,6 +272,7 @@ class CTolerant(NoLease):
         self.point.hear_wishes(sender, query.without, now)
         candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
+        ranks = ranks if any(ranks) else ()  # Nobody has a score: whoever asks knows as much.
         self._out.send(sender, msg.Response(query.election, query.attempt, candidates, excluded, None, ranks))
 
     def _on_notify(self, sender: NodeId, notify: msg.NotifyLeader, now: Instant) -> None:
@@ -383,6 +401,7 @@ class CTolerant(NoLease):
         self._begin_at = None
         self.initiator.on_record(record, now)
         self._ask_soon(now)
+        self._weigh(now)
 
     def _lose(self, reason: str) -> None:
         """Note that the leader is gone; its record stays, as the least that counts."""
@@ -455,6 +474,22 @@ class CTolerant(NoLease):
             self._plan_to_begin(now, self.config.begin_spread)
         elif self._awaited is not None and node == self._awaited.initiator:
             self._plan_to_begin(now, self.config.begin_spread)
+
+    # Scores.
+
+    def _weigh(self, now: Instant) -> None:
+        """Look whether a member is the better leader by now; tell so once it has been for long enough."""
+        if not self._hands_over:
+            return
+        point, leads = self.point, self.is_leader and self.final and self.initiator.role is Role.IDLE
+        mine = -point.rank(self.me)
+        scores = {node: -point.rank(node) for node in point.fit()} if leads else {}
+        due, again_at = self._challengers.weigh(mine, scores, now)
+        if due:
+            heir = min(due, key=point.order)
+            self._out.emit(HandOverDue(heir, self._challengers.because(heir, scores[heir] - mine)))
+        if again_at is not None:
+            self._weigh_at.move(again_at, msg.ScoresAreWeighed(), self._out)
 
     # Asking.
 

@@ -15,6 +15,7 @@ from doyen.core.clock import Duration
 from doyen.core.ids import Name, NodeId, Term, TermNumber
 
 COUNT_MAX: Final = 2**53
+BECAUSE_MAX: Final = 200  # Letters.
 LISTED_MAX: Final = 512  # Entries in a list on the wire; a datagram ends it sooner.
 
 Bounded: TypeAlias = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
@@ -130,7 +131,18 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
     echo: bool = False  # An answer is wanted even if there is nothing new, to see that the receiver lives.
 
 
-Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
+class HandedOver(Struct, frozen=True, gc=False, array_like=True, tag="H"):
+    """Announces why the sender, which led, begins an election whose outcome is known; for `doyen explain` alone."""
+
+    election: ElectionId
+    because: Annotated[str, Meta(max_length=BECAUSE_MAX)]
+
+    def __post_init__(self) -> None:
+        if not self.because.isprintable():
+            raise ValueError("a reason is one line of text")  # The codec drops the message.
+
+
+Message: TypeAlias = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask | HandedOver
 
 
 def term_number(message: Message) -> int:
@@ -224,6 +236,10 @@ class MemberIsAsked(Struct, frozen=True, gc=False):
     ask_no: int
 
 
+class ScoresAreWeighed(Struct, frozen=True, gc=False):
+    """The leader looks whether another member has been better for long enough."""
+
+
 class BootstrapBegins(Struct, frozen=True, gc=False):
     """The node begins an election, if it has heard of none and of no leader since its start."""
 
@@ -273,4 +289,4 @@ class CannotElect(Struct, frozen=True):
         return f"cannot elect safely: knows {self.known_count} of {self.needed_count} needed"
 
 
-MESSAGES: Final[Any] = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask
+MESSAGES: Final[Any] = Query | Response | NotifyLeader | Leader | LeaderAck | Confirm | Ask | HandedOver

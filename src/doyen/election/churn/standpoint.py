@@ -1,7 +1,7 @@
 """Holds what one node knows: its view, how it ranks members, and the elections that it has heard of."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 from typing import Final, TypeAlias
 
@@ -10,11 +10,11 @@ from doyen.core.hashes import sha3_256
 from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, MembershipView, Status
 from doyen.election.churn.config import CTolerantConfig
-from doyen.election.churn.messages import LISTED_MAX, ElectionId
+from doyen.election.churn.messages import LISTED_MAX, ElectionId, HandedOver
 from doyen.errors import LocalProtocolError
 from doyen.membership.reliable import Presence
 
-Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go to the lower name.
+Rank: TypeAlias = Callable[[NodeId], int | float]  # Lower is better; ties go by another rank, or to the lower name.
 Health: TypeAlias = Callable[[Member], int]  # How unhealthy a member is: 0 is well.
 
 NAMES_MAX: Final = 1000  # Bytes of names in one response: it must fit a datagram.
@@ -26,9 +26,17 @@ SURE: Final = 0.5  # Confidence from which the estimate of c stands alone.
 
 
 @lru_cache(maxsize=65536)
-def hash_rank(node: NodeId) -> int:
-    """Return the SHA3-256 of the name: the same on every machine and in every version."""
-    return int.from_bytes(sha3_256(node.encode()).digest(), "big")
+def hash_rank(node: NodeId, salt: bytes = b"") -> int:
+    """Return the SHA3-256 of the salt and the name: the same on every machine and in every version."""
+    return int.from_bytes(sha3_256(salt + node.encode()).digest(), "big")
+
+
+def salted(group: str, election: str) -> Rank:
+    """Return the hash of that group's election of that name.
+
+    Deviation [CTOL]: the paper hashes the name alone, so that one member would lead all elections of all groups.
+    """
+    return partial(hash_rank, salt=f"{group}\0{election}\0".encode())
 
 
 def suspicions(member: Member) -> int:
@@ -40,12 +48,20 @@ class Standpoint:
     """The knowledge of one node, shared by its parts as initiator and as member."""
 
     def __init__(
-        self, me: NodeId, incarnation: Incarnation, config: CTolerantConfig, rank: Rank, health: Health, number: int
+        self,
+        me: NodeId,
+        incarnation: Incarnation,
+        config: CTolerantConfig,
+        rank: Rank,
+        tie: Rank | None,
+        health: Health,
+        number: int,
     ) -> None:
         self.me, self.incarnation, self.config = me, incarnation, config
-        self.rank, self.health = rank, health
+        self.rank, self.tie, self.health = rank, tie, health
         self.number = number  # The greatest term heard of.
         self.best: ElectionId | None = None  # The greatest election heard of.
+        self.handed_over: HandedOver | None = None  # The last time that a leader said why it hands over.
         self.view: MembershipView | None = None
         self.estimated: int | None = None  # c as the estimator sees it,
         self.confidence = 0.0  # and how sure it is.
@@ -139,8 +155,21 @@ class Standpoint:
         """Return c+f+1, the number of members that an initiator asks."""
         return self.missing_max() + self.config.failure_max + 1
 
-    def order(self, node: NodeId) -> tuple[int | float, NodeId]:
-        return self.rank(node), node
+    def order(self, node: NodeId, rank: int | float | None = None) -> tuple[int | float, int | float, NodeId]:
+        """Return what members are sorted by: the rank as this node knows it, or as it was told."""
+        return self.rank(node) if rank is None else rank, 0 if self.tie is None else self.tie(node), node
+
+    def fit(self) -> list[NodeId]:
+        """Return the other members that could lead at once: not suspected, healthy, and willing."""
+        found = () if self.view is None else self.view.members.values()
+        return [
+            member.node
+            for member in found
+            if member.status is Status.ALIVE
+            and member.node != self.me
+            and member.node not in self.unwilling
+            and not (self.config.preferred and self.health(member))
+        ]
 
     def answer(
         self, candidate_count: int, unhealthy_count: int, without: tuple[NodeId, ...] = ()

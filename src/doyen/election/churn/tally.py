@@ -29,9 +29,8 @@ class Tally:
             self._ranks[node] = min(rank, self._ranks.get(node, rank))
         return True
 
-    def order(self, node: NodeId) -> tuple[int | float, NodeId]:
-        told = self._ranks.get(node)
-        return self._point.order(node) if told is None else (told, node)
+    def order(self, node: NodeId) -> tuple[int | float, int | float, NodeId]:
+        return self._point.order(node, self._ranks.get(node))
 
     def excluded(self) -> tuple[tuple[NodeId, int], ...]:
         """Return the excluded members with their sums, the most unhealthy first; ties go by hash."""

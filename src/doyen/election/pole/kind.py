@@ -20,15 +20,25 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     kind = "pole"
 
     election_timeout: Time = PRESET
+    """How long proposals are collected, above a round trip (T). Too short: a poor score wins."""
     retry_max: Time = PRESET
+    """The longest wait before a proposal is repeated; the first is election_timeout, each doubles."""
     score_timeout: Time = PRESET
+    """How long an election waits for the first score; then any measured one wins."""
     lease: Time = PRESET
+    """How long a leader acts after a majority has heard it. Too short: it is easily lost."""
     heartbeat_interval: Time = PRESET
+    """The time between two heartbeats of the leader; at most half a lease."""
     drift_max: float = PRESET
+    """How far the rates of two clocks may differ. Beyond it two could lead at once."""
     resign_interval: Time = PRESET
+    """The time between the leader's comparisons of scores; inf: it never compares them."""
     resign_margin: float = PRESET
+    """By which part of the leader's own score another must be better."""
     resign_rounds: int = PRESET
+    """In how many comparisons in a row another must be better."""
     cool_down: Time = PRESET
+    """The shortest time that a leader leads before it may resign by itself."""
 
 
 preset = presets(

@@ -21,10 +21,15 @@ class Spanning(kinds.ElectionChoice, frozen=True, kw_only=True):
     kind = "spanning"
 
     hop_delay: Time = PRESET
+    """The longest delay between neighbours (δ). Too short: living ones are given up."""
     diameter_max: int = PRESET
+    """The longest branch of the tree, in hops (D). Too small: needless requests."""
     co_parent_hops: int = PRESET
+    """For how many hop delays co-parents are waited for (c). Below 3 Figure 6.1's order changes."""
     link_wait: Time = PRESET
+    """How long a node that starts without links waits before it leads itself."""
     pulse_interval: Time = PRESET
+    """The time between two comparisons of neighbours, which heal differences; inf: none."""
 
 
 preset = presets(

@@ -16,12 +16,19 @@ class Heartbeat(MembershipChoice, frozen=True, kw_only=True):
     kind = "heartbeat"
 
     period: Time = PRESET
+    """One message is sent in each period (T_gossip). Shorter costs traffic."""
     fail_periods: float = PRESET
+    """After how many silent periods a member has failed. Too few: false positives."""
     fail_periods_log: float = PRESET
+    """How many periods are added to fail_periods for each doubling of the group."""
     entries_max: int = PRESET
+    """How many counters a message has. In larger groups they take turns, which is slower."""
     reconnect_periods: int = PRESET
+    """One message in this many goes to a seed or a failed member; 0: none does."""
     failed_kept: Time = PRESET
+    """How long a failed member is shown, and tried again; at least twice the failure time."""
     unhealthy_half_life: Time = PRESET
+    """After this time a false positive counts half for a member's health; inf: always."""
 
 
 preset = presets(

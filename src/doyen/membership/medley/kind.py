@@ -16,20 +16,35 @@ class Medley(MembershipChoice, frozen=True, kw_only=True):
     kind = "medley"
 
     period: Time = PRESET
+    """One probe is sent in each period. Shorter costs traffic, longer delays detection."""
     ack_timeout: Time = PRESET
+    """How long the answer to a probe is waited for: about a round trip to near members."""
     helper_count: int = PRESET
+    """How many members are asked to probe a silent one."""
     suspicion_timeout: Time = PRESET
+    """How long a suspect has to refute. Too short: false positives."""
     distance_exponent: float = PRESET
+    """How much more often near members are probed (m); 0: all alike, as in SWIM."""
     time_bounded: bool = PRESET
+    """Whether members are probed in turns, so that none waits for ever; if not, at random."""
     turn_max_mult: float = PRESET
+    """Each member has its turn within this many times N periods."""
     passive_feedback: bool = PRESET
+    """Whether members that say they are seldom probed are probed more often."""
     active_feedback_periods: float = PRESET
+    """After how many periods without a probe a member asks for one; 0: it never asks."""
     repeat_mult: float = PRESET
+    """An update is repeated this factor times ⌈ln(N+1)⌉ (λ)."""
     leader_weight: float = PRESET
+    """The leader's least weight, where a neighbour has 1: more makes its end known sooner."""
     lifeguard: bool = PRESET
+    """Whether local health, confirmations and buddies are used, as in SWIM here."""
     sync_interval: Time = PRESET
+    """The time between two comparisons of lists, by digests, with one member each; inf: never."""
     join_interval: Time = PRESET
+    """How often a node that is alone tries its seeds and the members that it lost."""
     unhealthy_half_life: Time = PRESET
+    """After this time a suspicion counts half for a member's health; inf: it always counts."""
 
 
 preset = presets(

@@ -16,21 +16,37 @@ class Ring(MembershipChoice, frozen=True, kw_only=True):
     kind = "ring"
 
     lease: Time = PRESET
+    """How long a lease between neighbours lasts (T_l). Shorter costs traffic, longer detects late."""
     arbitration: Time = PRESET
+    """How long arbitrators' answers are waited for, above a round trip (T_a)."""
     neighbours: int = PRESET
+    """How many neighbours each watches on each side (k). More survive together."""
     arbiters: Arbiters = PRESET
+    """Whether each pair has a group of arbitrators of its own, or one group serves all."""
     drift: float = PRESET
+    """How far clocks may be off: none is faster or slower than 1 ± this (r)."""
     resends: int = PRESET
+    """How often a request is repeated. With 0 a single lost message costs a node its place."""
     random_phases: bool = PRESET
+    """Whether leases begin at random times. If not, pairs leave together more often."""
     announced: bool = PRESET
+    """Whether a member that leaves says so. If not, leaving looks like a crash."""
     partition: Partition = PRESET
+    """What happens without a majority: all leave, the larger part stays, or both parts stay."""
     expected_size: int = PRESET
+    """For `majority`: the size of the whole group, half of which is too few; 0: not known."""
     double_majority: bool = PRESET
+    """Whether a stale request asks the old group and the new one. If not, it is rejected."""
     abort_silent: bool = PRESET
+    """Whether an upgrade without a majority is given up. If not, its proposer leaves."""
     early_upgrades: bool = PRESET
+    """Whether the first majority decides an upgrade. If not, all answers are waited for."""
     slotted_join: bool = PRESET
+    """Whether each phase of a join takes a whole lease, as in the paper."""
     rejoin: bool = PRESET
+    """Whether a member that was forced out comes back, as a new member."""
     backoff_max: int = PRESET
+    """Joins wait up to 2^this half leases between two attempts."""
 
 
 def preset(network: Network, group_size: int) -> ArbitrationConfig:

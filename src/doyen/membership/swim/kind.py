@@ -17,24 +17,43 @@ class Swim(MembershipChoice, frozen=True, kw_only=True):
     kind = "swim"
 
     period: Time = PRESET
+    """One probe is sent in each period (T'). Shorter costs traffic, longer delays detection."""
     ack_timeout: Time = PRESET
+    """How long the answer to a probe is waited for. Below a round trip helpers are asked."""
     helper_count: int = PRESET
+    """How many members are asked to probe a silent one (k). With 0 each loss is a suspicion."""
     repeat_mult: float = PRESET
+    """An update is repeated this times ⌈ln(N+1)⌉ (λ). Too low: some members miss it."""
     suspicion_mult: float = PRESET
+    """A suspect has at least this times max(1, log10 N) periods to refute (α)."""
     suspicion_timeout: Time = PRESET
+    """A fixed time that a suspect has to refute; 0: it follows from suspicion_mult."""
     suspicion_max_mult: float = PRESET
+    """How many times longer a suspect has while only one suspects it (β)."""
     confirmation_count: int = PRESET
+    """How many independent accusers end the longer time of suspicion_max_mult (K)."""
     health_max: int = PRESET
+    """A node that doubts itself waits up to this plus one times longer (S); 0: not longer."""
     tell_suspect: bool = PRESET
+    """Whether a suspect is notified first by everybody who sends to it (Lifeguard's buddies)."""
     tell_death_count: int = PRESET
+    """How many members each that learns of a death notifies at once; 0: none, as in SWIM."""
     sync_interval: Time = PRESET
+    """The time between two comparisons of lists, by digests, with one member each; inf: never."""
     join_interval: Time = PRESET
+    """How often a node that is alone tries its seeds and the members that it lost."""
     failed_kept: Time = PRESET
+    """How long a failed member is shown, and tried again."""
     left_kept: Time = PRESET
+    """How long a member that left is shown."""
     tombstone_kept: Time = PRESET
+    """How long a member that is no longer shown cannot return with its old incarnation."""
     present_max: int = PRESET
+    """The greatest number of members; further ones are not believed."""
     absent_max: int = PRESET
+    """The greatest number of failed and left members that are kept, and of tombstones."""
     unhealthy_half_life: Time = PRESET
+    """After this time a suspicion counts half for a member's health; inf: it always counts."""
 
 
 preset = presets(

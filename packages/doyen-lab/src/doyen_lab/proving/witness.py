@@ -92,11 +92,7 @@ class Witness:
                 self.write("stop", reason=lost.reason)
 
     async def _watch(self, node: Any) -> None:
-        events = node.events()
-        leader = node.leader
-        if leader is not None:  # Told before anybody could listen.
-            self.write("elected", term=leader.term, leader=leader.name, reason="known on joining")
-        async for event in events:
+        async for event in node.events():
             if event.kind in ("elected", "lost"):
                 why = node.explain().sentence if self.plan.explain and event.kind == "elected" else event.reason
                 named = {"term": event.term or 0, "leader": event.leader or "", "reason": why}

@@ -25,6 +25,9 @@ class Command(BaseCommand):
         parser.add_argument("--seed", action="append", default=[], help="Another member's host:port; may be repeated.")
         parser.add_argument("--function", metavar="MODULE:NAME", help="Call this function instead of a command.")
         parser.add_argument("--grace", help="From SIGTERM to SIGKILL when leadership is lost; 10s by default.")
+        parser.add_argument(
+            "--once", metavar="KEY", help="Once for this KEY, a date say, on all hosts together; see doyen run --help."
+        )
         parser.add_argument(CALL, metavar="MODULE:NAME", help="Call this function here and now, whoever leads.")
         parser.add_argument("words", nargs=REMAINDER, metavar="COMMAND", help="A management command and its arguments.")
 
@@ -36,7 +39,7 @@ class Command(BaseCommand):
             raise CommandError("give a management command, or --function MODULE:NAME")
         acts = words if function is None else ["onleader", CALL, function]
         runs = [sys.executable, sys.argv[0], *acts]
-        grace = ["--grace", given["grace"]] if given["grace"] else []
+        flags = [word for flag in ("grace", "once") if given[flag] for word in (f"--{flag}", given[flag])]
         configured = settings.DOYEN if settings.is_overridden("DOYEN") else {}
         environment = variables(configured) | os.environ  # Whoever starts it has the last say.
         if given["group"]:
@@ -46,7 +49,7 @@ class Command(BaseCommand):
         if "DOYEN_GROUP" not in environment and "DOYEN_CONFIG" not in environment:
             raise CommandError("the group's name is missing: give --group, or settings.DOYEN = {'group': 'reports'}")
         self.stdout.flush()
-        os.execve(sys.executable, [sys.executable, "-m", "doyen", "run", *grace, "--", *runs], environment)
+        os.execve(sys.executable, [sys.executable, "-m", "doyen", "run", *flags, "--", *runs], environment)
 
 
 def variables(given: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""What `doyen doctor` calls wrong of nodes that run here; the nodes say it themselves, too."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from doyen.core.clock import ms
+from doyen.core.codec import Codec
+from doyen.core.ids import Incarnation, NodeId, parse_address
+from doyen.membership.swim.config import SwimConfig
+from doyen.membership.swim.machine import Swim
+from doyen.net.driver import Driver
+from doyen.net.udp import UdpConfig, UdpTransport
+from doyen.node.control import ask
+from doyen.testing.processes import LocalCluster, multicast_on_loopback
+
+pytestmark = [pytest.mark.live, pytest.mark.alone]
+
+
+def asked(name: str, what: str) -> Any:
+    return ask(Path(os.environ["DOYEN_RUNTIME_DIR"]) / "ills" / f"{name}.sock", what)
+
+
+async def doctor() -> tuple[int, dict[str, str]]:
+    """Return the exit code, and what is wrong with the advice to it."""
+    line = [sys.executable, "-m", "doyen", "doctor", "--json"]
+    done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=60)
+    findings = json.loads(done.stdout)["findings"]
+    return done.returncode, {found["what"]: found["advice"] for found in findings if found["verdict"] == "wrong"}
+
+
+def advice(wrong: dict[str, str], *parts: str) -> str:
+    """Return the advice of the one finding that has all these parts."""
+    (found,) = (then for what, then in wrong.items() if all(part in what for part in parts))
+    return found
+
+
+def test_what_is_wrong_here_is_called_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
+    flags = ["--preset", "local"]
+
+    async def main() -> None:
+        async with LocalCluster("ills", None, flags=flags) as ills, LocalCluster("dumb", None, flags=flags) as dumb:
+            ant = await ills.start("ant", "--election", "announce")
+            await dumb.start("dog", "--election", "announce", *multicast_on_loopback())
+            await ills.until_started()
+            assert ant.address is not None
+            bee = await ills.start("bee", "--election", "hybrid", "--seed", ant.address)
+            await ills.until_started()
+            await dumb.until_started()
+            assert bee.address is not None
+            nameless = Driver(  # A member that tells nobody where it is.
+                NodeId("cat"), Incarnation(1), Codec("ills"), UdpTransport(UdpConfig())
+            )
+            seeds, timers = [parse_address(bee.address)], SwimConfig(period=ms(200), ack_timeout=ms(80))
+            nameless.add("membership", lambda port: Swim(NodeId("cat"), timers, port, Random(1), seeds=seeds))
+            await nameless.start()
+            await ills.until(lambda: {ant.leader, bee.leader} == {"ant", "bee"}, 20)
+            async with asyncio.timeout(20):
+                while not all(asked(name, "status")["differs"] for name in ("ant", "bee")):
+                    await asyncio.sleep(0.05)
+                while "cat" not in {member["name"] for member in asked("bee", "members")["members"]}:
+                    await asyncio.sleep(0.05)
+            code, wrong = await doctor()
+            nameless.close()
+            assert code == 1
+            assert "--seed HOST:PORT" in advice(wrong, "ills has 2 leaders here: ant (pid", "), bee (pid")
+            ours, theirs = "bee runs hybrid, this node runs announce", "ant runs announce, this node runs hybrid"
+            assert advice(wrong, "ills/ant", ours) == advice(wrong, "ills/bee", theirs) == "give both the same"
+            assert advice(wrong, "ills/bee", "the address of cat is unknown") == "--advertise HOST:PORT on cat"
+            assert "leave --bind away" in advice(wrong, "dumb/dog", "multicast only reaches this machine", "127.0.0.1")
+            assert len(wrong) == 5
+            for name, said in (("ant", ours), ("bee", theirs)):
+                assert ["differs", f"{said}: give both the same"] in asked(name, "explain")["lines"]
+            logged = capfd.readouterr().err
+            for line in (f"ant: {ours}: give both the same", f"bee: {theirs}: give both the same"):
+                assert logged.count(line) == 1
+
+    asyncio.run(main())
