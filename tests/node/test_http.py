@@ -303,7 +303,13 @@ def test_a_node_is_ready_once_it_names_a_leader_or_hears_somebody() -> None:
         assert (await ask(http, "/readyz")).json == {"ready": True}
         voter = Agent(
             NodeConfig(
-                group="web", name="cat", election="pole", voters=("ant", "bee", "cat"), volatile=True, newcomer=True
+                group="web",
+                name="cat",
+                election="pole",
+                voters=("ant", "bee", "cat"),
+                volatile=True,
+                newcomer=True,
+                find_local=False,
             )
         )
         await voter.start()
