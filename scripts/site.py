@@ -24,7 +24,10 @@ ABROAD = {  # Files outside docs/, and their place on the site.
 }
 SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the first pages, others follow by title.
     "Tutorials": ("tutorial", ["singleton", "first-group"]),
-    "How-to": ("how-to", ["discover", "cron", "systemd", "containers", "fastapi", "schedulers", "test-your-program"]),
+    "How-to": (
+        "how-to",
+        ["discover", "cron", "systemd", "containers", "fastapi", "django", "schedulers", "test-your-program"],
+    ),
     "Reference": ("reference", ["glossary", "commands", "python", "configuration", "http"]),
     "Explanation": ("explanation", ["choosing", "guarantees", "trust", "beside-peers", "architecture"]),
     "Papers": ("papers", ["README"]),

@@ -20,7 +20,7 @@ from doyen.sim.scenario.run import Result
 INTRO = """\
 # Scenario files
 
-A scenario describes a simulated run: a group on a network, what befalls it, and what must hold.
+A scenario describes a simulated run: a group on a network, the faults, and what must hold.
 `doyen sim run FILE` runs it.
 Every field is also a flag (`--network-loss-prob 0.1`), and flags win over the file.
 Examples are in `scenarios/`.
@@ -39,7 +39,8 @@ PHASES = """\
 A run has three parts.
 In the warm-up no fault fires, and nothing is counted.
 Then comes the time with faults.
-In the quiet time faults are off: what was cut, clogged, paused or slow ends, and nodes that were due to return do so; whoever left or crashed for good stays away.
+In the quiet time faults are off: what was cut, clogged, paused or slow ends, and nodes that were due to return do so.
+Nodes that left or crashed for good stay away.
 By the end of the quiet time every connected region must have one leader, within the time that the stack states.
 
 ## `[node]`

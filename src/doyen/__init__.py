@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from doyen.node.node import Node as Node
     from doyen.node.node import join as join
     from doyen.node.scoring import composite as composite
+    from doyen.singletons import current_term as current_term
+    from doyen.singletons import singleton as singleton
 
 _WHERE = {
     "doyen.node.node": ("Node", "join"),
@@ -56,6 +58,7 @@ _WHERE = {
     "doyen.membership.swim.kind": ("Swim",),
     "doyen.node.events": ("Event", "LeaderInfo", "MemberInfo", "View"),
     "doyen.node.scoring": ("composite",),
+    "doyen.singletons": ("current_term", "singleton"),
     "doyen.errors": (
         "ConfigError",
         "DoyenError",

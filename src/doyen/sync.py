@@ -10,6 +10,7 @@ On SIGTERM the main thread gets `SystemExit`, so a body there unwinds, its `fina
 """
 
 import asyncio
+import inspect
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
@@ -23,6 +24,7 @@ from doyen.errors import LeadershipLost as LeadershipLost
 from doyen.errors import LocalProtocolError
 from doyen.node import campaign as _campaign
 from doyen.node import node as _node
+from doyen.node.callbacks import Callback
 from doyen.node.events import Event as Event
 from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
@@ -246,6 +248,19 @@ class Node(Campaign):
     def __init__(self, node: _node.Node) -> None:
         self._node = node
         self._loop = _Loop()
+        node.on_elected, node.on_lost = self._called_back(node.on_elected), self._called_back(node.on_lost)
+
+    def _called_back(self, callback: Callback | None) -> Callback | None:
+        """Return what calls it in a thread, with a term for threads: it may wait for its node."""
+        if callback is None:
+            return None
+
+        async def call(term: _campaign.Term) -> None:
+            result = await asyncio.to_thread(callback, Term(term, self._loop))
+            if inspect.isawaitable(result):
+                await result
+
+        return call
 
     def __repr__(self) -> str:
         return repr(self._node).replace("doyen.", "doyen.sync.", 1)

@@ -83,7 +83,7 @@ def test_the_reference_is_made_from_the_fields() -> None:
 
 @pytest.mark.parametrize("option", OURS, ids=lambda option: option.name)
 def test_the_help_of_a_field_is_whole_sentences(option: Any) -> None:
-    assert re.match(r"[A-Z/`]", option.doc) and option.doc.endswith((".", "?"))
+    assert re.match(r"[A-Z/`]", option.doc) and option.doc.endswith(".")
     for sentence in re.split(r"(?<=\.) ", option.doc):
         assert not re.match(r"(Short|Long|Low|High|Few|Large|Small|Off|\d+|inf|[a-z]+): ", sentence), sentence
         assert not re.fullmatch(r"\S{1,4}\.", sentence), sentence

@@ -75,7 +75,7 @@ def test_bad_input_to_what_stays_is_told_as_to_any_command() -> None:
     for more, said in {
         ("--name", "a" * 300): "doyen: --name",
         ("--bind", "192.0.2.1:7600"): "doyen: cannot listen on 192.0.2.1:7600",
-        ("--nonsense",): "doyen: No such option",
+        ("--nonsense",): "doyen: there is no option --nonsense",
     }.items():
         done = subprocess.run([*line, *more], capture_output=True, text=True, timeout=30)
         assert done.stderr.startswith(said) and done.stderr.count("\n") == 1 and done.returncode in (1, 2), done

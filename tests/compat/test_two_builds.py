@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ import doyen
 
 pytestmark = pytest.mark.live
 WHEEL = next(Path(__file__).parent.glob("doyen-*.whl"))
+OLD = WHEEL.name.split("-")[1]
 PATIENCE_S = 30.0  # A start takes a second, several where the machine is busy.
 
 
@@ -62,6 +64,14 @@ class Group:
         named = {self.status(name).get("leader") for name in names}
         leader = named.pop()
         return leader if not named and leader in names and self.status(leader)["status"] == "leading" else None
+
+    def versions(self, name: str) -> dict[str, str]:
+        """Return what `doyen members` says of the members' versions, asked of this one."""
+        command = [sys.executable, "-m", "doyen", "members", "--group", "gossip", "--name", name, "--json"]
+        env = os.environ | {"DOYEN_RUNTIME_DIR": str(self.place / "run")}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        members = json.loads(done.stdout)["members"]
+        return {member["name"]: member["software"] for member in members if member["state"] == "alive"}
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         try:
@@ -109,7 +119,7 @@ def test_both_builds_share_members_and_leaders(before: Path, tmp_path: Path) -> 
     subprocess.run(make_key, check=True, capture_output=True)
 
     async def main() -> None:
-        group = Group(before, tmp_path)
+        group, deadline = Group(before, tmp_path), time.monotonic() + 2 * PATIENCE_S
         at = dict(zip((*gossips, *voters), free_addresses(7), strict=True))
         common = ["--group", "gossip", "--election", "hybrid", "--membership", "swim", "--key-file", str(keys)]
         voting = ["--group", "quorum", "--election", "pole", "--voters", ",".join(voters), "--newcomer"]
@@ -139,6 +149,10 @@ def test_both_builds_share_members_and_leaders(before: Path, tmp_path: Path) -> 
             await group.until(lambda: group.leader(*others) is not None, "the next leader by gossip")
             await group.until(lambda: listed(3), "one list of three members")
             assert group.status(rest[0])["term"] > 1
+            asked = next(name for name in others if gossips[name] == "new")
+            builds = {name: OLD if gossips[name] == "old" else doyen.__version__ for name in others}
+            while (versions := await asyncio.to_thread(group.versions, asked)) != builds:  # They come by gossip.
+                assert time.monotonic() < deadline, versions
             refused = {name: group.told[name][-1].get("refused", {}) for name in group.told}
             assert not any(
                 reason in each for each in refused.values() for reason in ("version", "malformed", "message")

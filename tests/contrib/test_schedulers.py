@@ -2,15 +2,19 @@
 
 import asyncio
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 from copies import copies, until
 
 import doyen
 from doyen.contrib.apscheduler import WhileLeading
-from doyen.errors import LocalProtocolError
+from doyen.contrib.celery import LeaderScheduler
+from doyen.errors import ConfigError, LocalProtocolError
+from doyen.node.events import LeaderInfo
 
 BEAT = """
 import os
@@ -28,7 +32,6 @@ def tick() -> None: ...
 @app.on_after_finalize.connect
 def schedule(sender, **_):
     sender.add_periodic_task(0.1, tick.s(), name="tick")
-    sender.add_periodic_task(86400.0, tick.s(), name="daily")
 
 from celery.signals import before_task_publish
 
@@ -107,7 +110,70 @@ def test_one_beat_of_two_sends_tasks(tmp_path: Path) -> None:
         assert made.running[second].wait(10) == 0
         told = [(tmp_path / f"{name}.log").read_text() for name in (first, second)]
         assert all("Sending due task tick" in log for log in told)
-        assert not any("Sending due task daily" in log for log in told)  # A takeover does not send what is not due.
+
+
+class Seat:
+    """Stands in for a node: it leads, follows, or knows of no leader, as the test says."""
+
+    name = "ant"
+
+    def __init__(self) -> None:
+        self.led_by: str | None = None
+        self.left = False
+
+    @property
+    def is_leader(self) -> bool:
+        return self.led_by == self.name
+
+    @property
+    def leader(self) -> LeaderInfo | None:
+        return None if self.led_by is None else LeaderInfo(name=self.led_by, term=1, since=0.0)
+
+    def __enter__(self) -> "Seat":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.left = True
+
+
+def test_beat_passes_over_what_the_leader_sends_and_sends_what_nobody_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat, sent = Seat(), []
+    monkeypatch.setattr(doyen.sync, "join", lambda group, **_: seat)
+    app = Celery("tasks", broker="memory://")
+    app.conf.doyen = {"group": "beat"}
+    app.conf.beat_schedule = {"hourly": {"task": "tick", "schedule": 3600.0}}
+    scheduler = LeaderScheduler(app, schedule_filename=str(tmp_path / "schedule"))
+    monkeypatch.setattr(scheduler, "apply_async", lambda entry, **_: sent.append(entry.name))
+
+    def due() -> None:
+        scheduler.schedule["hourly"].last_run_at = datetime.now(UTC) - timedelta(hours=2)
+        scheduler.populate_heap()
+
+    def ticks() -> int:
+        before = len(sent)
+        for _ in range(5):
+            scheduler.tick()
+        return len(sent) - before
+
+    due()
+    assert ticks() == 0  # Nobody leads: nothing is sent, nothing is passed over.
+    seat.led_by = "ant"
+    assert ticks() == 1  # What was due meanwhile, once.
+    due()
+    seat.led_by = "bee"
+    assert ticks() == 0  # Left to bee,
+    seat.led_by = "ant"
+    assert ticks() == 0  # and not sent again after it.
+    scheduler.close()
+    assert seat.left
+
+
+def test_beat_without_a_group_says_what_is_missing(tmp_path: Path) -> None:
+    app = Celery("tasks", broker="memory://")
+    with pytest.raises(ConfigError, match=r"app\.conf\.doyen"):
+        LeaderScheduler(app, schedule_filename=str(tmp_path / "schedule")).tick()
 
 
 @pytest.mark.live

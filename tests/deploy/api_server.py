@@ -48,4 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Handler.file = Path(sys.argv[2])
-    HTTPServer((sys.argv[1], 6443), Handler).serve_forever()
+    server = HTTPServer((sys.argv[1], int(os.environ.get("PORT", "6443"))), Handler)
+    if "TOLD" in os.environ:
+        Path(os.environ["TOLD"]).write_text(str(server.server_port))
+    server.serve_forever()

@@ -162,6 +162,59 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
 
 
 @pytest.mark.live
+def test_the_leader_keeps_its_endpoint_and_never_replaces_a_later_one(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "namespace").write_text("prod")
+    written = tmp_path / "slice.json"
+    held = of_kind(DEPLOY / "kubernetes" / "leader.yaml", "EndpointSlice")
+
+    def write(address: str, term: int) -> None:
+        held["metadata"] |= {"resourceVersion": "7", "annotations": {"doyen/term": str(term)}}
+        held["endpoints"] = [{"addresses": [address]}]
+        beside = tmp_path / "beside"
+        beside.write_text(json.dumps(held))
+        beside.rename(written)
+
+    def endpoint() -> str:
+        return str(json.loads(written.read_text())["endpoints"][0]["addresses"][0])
+
+    write("10.0.0.1", 9)
+    helper, server = DEPLOY / "kubernetes" / "leader_endpoint.py", Path(__file__).parent / "api_server.py"
+    with processes(tmp_path) as running:
+        running.start(
+            "api",
+            [sys.executable, str(server), "127.0.0.1", str(written)],
+            {"PORT": "0", "TOLD": str(tmp_path / "port")},
+        )
+        port = until(lambda: (tmp_path / "port").exists() and (tmp_path / "port").read_text(), "no server")
+        environment = {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": port,
+            "KUBERNETES_API": f"http://127.0.0.1:{port}",
+            "SERVICE_ACCOUNT_DIR": str(tmp_path),
+            "LEADER_ENDPOINT_EVERY_S": "0.1",
+            "POD_IP": "10.0.0.2",
+            "DOYEN_TERM": "3",
+        }
+        command = [sys.executable, str(helper), "reports-leader", "8080", "--", "sleep", "60"]
+        running.start("fenced", [*command[:2], "--fenced", *command[2:]], environment)
+        assert running.all["fenced"].wait(10) == 1
+        assert "later term than 3: not started" in running.told() and endpoint() == "10.0.0.1"
+        running.start("gossip", command, environment)
+        until(lambda: endpoint() == "10.0.0.2", "it was not written")
+        assert json.loads(written.read_text())["ports"] == [{"name": "web", "port": 8080, "protocol": "TCP"}]
+        write("10.0.0.3", 12)  # The other side of a partition, which has healed since.
+        until(lambda: endpoint() == "10.0.0.2", "it was not written again")
+        running.kill("gossip")
+        time.sleep(0.3)  # Its second process has ended, or it would write again.
+        write("10.0.0.3", 12)
+        time.sleep(0.3)
+        assert endpoint() == "10.0.0.3"
+        running.start("refused", command, environment | {"SERVICE_ACCOUNT_DIR": str(tmp_path / "none")})
+        assert running.all["refused"].wait(10) == 1
+
+
+@pytest.mark.live
 def test_the_unit_starts_without_privileges_and_without_writable_code(tmp_path: Path) -> None:
     """ExecStart as it is written, with this machine's paths, confined as the unit says, as far as a process can."""
     unit = (DEPLOY / "systemd" / "reports.service").read_text()

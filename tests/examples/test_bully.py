@@ -92,7 +92,7 @@ def test_presets(run: Run) -> None:
 def test_where_it_is_not_installed_it_is_said() -> None:
     line = [sys.executable, "-m", "doyen", "presets", "--election", "bully"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "'bully' is not one of" in done.stderr
+    assert done.returncode == 2 and "--election 'bully': One of" in done.stderr
 
 
 def test_scenarios_with_checkers(run: Run) -> None:

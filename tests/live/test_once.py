@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,10 +11,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from doyen.core.commands import Kept
+from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
+from doyen.membership.occasions import Memory
+from doyen.net.storage import Storage
+from doyen.node.config import NodeConfig
 from doyen.node.control import ask, local_nodes
+from doyen.runner.once import Place, kept_beside
+from doyen_lab.netns import Namespaces
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
@@ -34,7 +41,9 @@ class Runners:
 
     def __init__(self, place: Path, stack: ExitStack) -> None:
         self.place, self._stack = place, stack
-        self.ports = dict(zip(("ant", "bee", "cat"), free_ports(3), strict=True))
+        ports = free_ports(3)
+        self.at = {name: f"127.0.0.1:{port}" for name, port in zip(("ant", "bee", "cat"), ports, strict=True)}
+        self.hosts: dict[str, str] = {}  # The network namespaces of those that have one.
         self.ran = place / "ran"
 
     def start(
@@ -42,9 +51,10 @@ class Runners:
     ) -> "subprocess.Popen[str]":
         """Start a runner whose command waits for the file `go` and notes the runner's name."""
         script = script or f"while [ ! -e {self.place}/go ]; do sleep 0.02; done; echo {name} >> {self.ran}"
-        others = [f"--seed=127.0.0.1:{port}" for other, port in self.ports.items() if seeds and other != name]
-        line = [*DOYEN, "run", "--json", "--group", "once", "--preset", "local", "--election", "hybrid"]
-        line += [f"--bind=127.0.0.1:{self.ports[name]}", *others, *(["--name", name] if named else [])]
+        others = [f"--seed={at}" for other, at in self.at.items() if seeds and other != name]
+        line = ["ip", "netns", "exec", self.hosts[name]] if name in self.hosts else []
+        line += [*DOYEN, "run", "--json", "--group", "once", "--preset", "local", "--election", "hybrid"]
+        line += [f"--bind={self.at[name]}", *others, *(["--name", name] if named else [])]
         line += [*flags, "--", "sh", "-c", f"echo began {name} >> {self.place}/began; {script}"]
         environment = os.environ | {"XDG_STATE_HOME": str(self.place / f"state-{name}")}
         process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, env=environment)
@@ -88,7 +98,7 @@ def until(holds: Callable[[], bool], within_s: float = 20) -> None:
 def ended(process: "subprocess.Popen[str]") -> tuple[int, dict[str, dict[str, Any]]]:
     """Return the exit code, and what it said, by event."""
     _, error = process.communicate(timeout=30)
-    said = [json.loads(line) for line in error.splitlines()]
+    said = [json.loads(line) for line in error.splitlines() if line.startswith("{")]
     return process.returncode, {line["event"]: line for line in said}
 
 
@@ -125,22 +135,29 @@ def test_of_three_one_runs_it_and_all_end_with_0_and_remember(runners: Runners) 
     assert runners.runs() == [runner, others[1], others[1]], "it was to be forgotten after a second"
 
 
-def test_a_runner_that_is_killed_is_replaced_and_one_out_of_reach_may_repeat(runners: Runners) -> None:
-    processes = {name: runners.start(name, "--once", "monday") for name in ("ant", "bee")}
-    until(lambda: len(runners.members()) == 2 and len(runners.began()) == 1)
-    (killed,) = runners.began()
-    (other,) = {"ant", "bee"} - {killed}
-    os.kill(processes[killed].pid, signal.SIGKILL)
-    until(lambda: runners.began() == [killed, other])
-    runners.go()
-    code, said = ended(processes[other])
-    assert code == 0
-    assert runners.runs() == [other]
-    assert (said["told"]["told"], said["told"]["silent"]) == ([], [killed])
-    assert f"not by {killed}: it may be run there again" in said["told"]["text"]
-    again = runners.start(killed, "--once", "monday", seeds=False)  # Nobody who remembers is up.
-    assert ended(again)[0] == 0
-    assert runners.runs() == [other, killed]
+@pytest.mark.root
+def test_a_runner_that_is_killed_is_replaced_and_a_host_out_of_reach_repeats_it(runners: Runners) -> None:
+    with Namespaces(2) as network:
+        hosts = dict(zip(("ant", "bee"), network.nodes, strict=True))
+        runners.hosts = {name: host.name for name, host in hosts.items()}
+        runners.at = {name: f"{host.ipv4}:7600" for name, host in hosts.items()}
+        processes = {name: runners.start(name, "--once", "monday") for name in hosts}
+        until(lambda: runners.members() == ["ant", "bee"] and len(runners.began()) == 1)
+        (killed,) = runners.began()
+        (other,) = {"ant", "bee"} - {killed}
+        processes[killed].kill()
+        until(lambda: runners.began() == [killed, other])
+        again = runners.start(killed, "--once", "monday")
+        until(lambda: runners.members() == ["ant", "bee"])
+        link = ["ip", "-n", hosts[killed].name, "link", "set", hosts[killed].interface]
+        subprocess.run([*link, "down"], check=True)
+        runners.go()
+        code, said = ended(processes[other])
+        assert (code, runners.runs()[0]) == (0, other)
+        assert (said["told"]["told"], said["told"]["silent"]) == ([], [killed])
+        assert f"not by {killed}: it may be run there again" in said["told"]["text"]
+        assert ended(again)[0] == 0  # It leads on its own side, and nobody there knows.
+        assert runners.runs() == [other, killed]
 
 
 def test_without_a_key_a_failure_is_tried_by_the_next_and_a_late_starter_is_told(runners: Runners) -> None:
@@ -160,6 +177,26 @@ def test_without_a_key_a_failure_is_tried_by_the_next_and_a_late_starter_is_told
     assert second.wait(10) == 0
     assert ended(runners.start("cat", "--once", named=False, seeds=False))[0] == 0
     assert runners.runs() == ["bee", "cat"]
+
+
+def test_the_disk_is_asked_for_this_group_and_for_runners_of_any_name(tmp_path: Path) -> None:
+    for group, name, done in (("reports", "ant", "monday"), ("mail", "bee", "tuesday")):
+        storage = Storage(tmp_path / name)
+        storage.save("occasions", storage.encode("occasions", Memory(group, (Kept(done, NodeId(name), 1, 2),))))
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "occasions.state").write_text("damaged")
+    assert kept_beside(tmp_path, "reports", "dog") == (Kept("monday", NodeId("ant"), 1, 2),)
+    assert kept_beside(tmp_path, "reports", "ant") == ()
+
+
+def test_a_runner_without_a_name_takes_a_free_one_and_the_same_next_time(tmp_path: Path) -> None:
+    config = NodeConfig(group="g", state=str(tmp_path), election="hybrid")
+    first, second = Place(config), Place(config)
+    names = [place.config.name for place in (first, second)]
+    assert len({*names}) == 2 and sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    first.free()
+    assert Place(config).config.name == names[0]
+    assert Place(msgspec.structs.replace(config, name="ant")).config.name == "ant"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from users import as_user
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 DOYEN = [sys.executable, "-m", "doyen"]
-ALICE, BOB = 61_000_001, 61_000_002  # Nobody has these numbers.
+ALICE, BOB, CAROL, OPERATORS = range(61_000_001, 61_000_005)  # Nobody has these numbers.
 
 
 def environment() -> dict[str, str]:
@@ -29,7 +29,7 @@ def agent_of(uid: int, *flags: str, groups: tuple[int, ...] = ()) -> Iterator[No
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
             assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["event"] == "started"
+            assert any(json.loads(line)["event"] == "started" for line in process.stdout)
             yield
         finally:
             process.send_signal(signal.SIGKILL)
@@ -55,3 +55,30 @@ def test_another_users_node_is_named_with_its_user_and_the_way_to_it() -> None:
     assert f"sudo -u #{ALICE} doyen members --group theirs" in as_bob.stderr
     assert f"DOYEN_RUNTIME_DIR={place} doyen members --group theirs" in as_root.stderr
     assert json.loads(told.stdout)["node"] == "ant"  # The advice for root is true.
+
+
+def test_a_control_socket_is_shared_with_a_unix_group_and_nobody_else() -> None:
+    place = Path(f"/tmp/doyen-{ALICE}")
+    operators, here = (OPERATORS,), {"DOYEN_RUNTIME_DIR": str(place)}
+    with agent_of(ALICE, "--control-group", str(OPERATORS), groups=operators):
+        modes = {path: (path.stat().st_mode & 0o777, path.stat().st_gid) for path in (place, place / "theirs")}
+        assert set(modes.values()) == {(0o750, OPERATORS)}
+        found = (place / "theirs/ant.sock").stat()
+        assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o660, ALICE, OPERATORS)
+        # Bob must say whose nodes he asks; then he may do what Alice may.
+        told = ask("members", "--group", "theirs", before=as_user(BOB, groups=operators))
+        assert f"DOYEN_RUNTIME_DIR={place} doyen members --group theirs" in told.stderr
+        shown = ask("members", "--json", before=as_user(BOB, groups=operators), **here)
+        assert json.loads(shown.stdout)["node"] == "ant"
+        refused = ask("members", before=as_user(CAROL), **here)
+        assert refused.returncode == 1 and "another user's" in refused.stderr
+        assert ask("leave", before=as_user(BOB, groups=operators), **here).returncode == 0
+
+
+def test_a_unix_group_that_the_user_is_not_in_is_refused(tmp_path: Path) -> None:
+    line = ("agent", "--group", "theirs", "--control-group", str(OPERATORS))
+    done = ask(*line, before=as_user(ALICE))
+    said = f"--control-group '{OPERATORS}' is a unix group that this user is not in"
+    assert done.returncode == 2 and said in done.stderr
+    within = ask(*line, before=as_user(ALICE, groups=(OPERATORS,)), XDG_RUNTIME_DIR=str(tmp_path))
+    assert within.returncode == 2 and f"may not enter {tmp_path.parents[1]}" in within.stderr

@@ -47,7 +47,7 @@ class Here:
 
     def __init__(self, *others: NodeId, key: str = DAY, restored: Memory | None = None, now: Instant = 0) -> None:
         self.out = RecordingOut()
-        self.machine = Occasions(A, key, OccasionsConfig(), self.out, epoch=EPOCH, restored=restored)
+        self.machine = Occasions(A, "g", key, OccasionsConfig(), self.out, epoch=EPOCH, restored=restored)
         self.editor = ViewEditor()
         self.editor.put(Member(node=A))
         self.machine.start(now)
@@ -91,7 +91,7 @@ def test_alone_there_is_nobody_to_ask_or_to_tell() -> None:
     here.machine.on_inquire(Inquire(), ms(1))
     assert here.out.take() == [Emit(Inquired(()))]
     here.machine.on_conclude(Conclude(HOUR), ms(2))
-    assert here.out.take() == [Persist(Memory((kept(ms(2)),))), Emit(Told((), ()))]
+    assert here.out.take() == [Persist(Memory("g", (kept(ms(2)),))), Emit(Told((), ()))]
 
 
 def test_a_member_that_stays_silent_is_asked_again_and_then_named() -> None:
@@ -121,7 +121,7 @@ def test_what_another_has_done_is_durable_before_it_is_acknowledged_and_told() -
     here = Here(B)
     here.out.take()
     here.machine.on_message(B, Done(DAY, B, EPOCH, HOUR), ms(5))
-    durable = Persist(Memory((Kept(DAY, B, EPOCH, EPOCH + ms(5) + HOUR),)))
+    durable = Persist(Memory("g", (Kept(DAY, B, EPOCH, EPOCH + ms(5) + HOUR),)))
     assert here.out.take() == [durable, Send(B, Noted(DAY)), Emit(OccasionDone(DAY, B, EPOCH))]
     here.machine.on_message(B, Done(DAY, B, EPOCH, HOUR), ms(6))  # The acknowledgement was lost.
     assert Send(B, Noted(DAY)) in here.out.effects and not any(isinstance(e, Persist) for e in here.out.take())
@@ -136,7 +136,7 @@ def test_a_success_is_told_to_all_until_each_has_acknowledged() -> None:
     here.out.take()
     here.machine.on_conclude(Conclude(HOUR), ms(5))
     done = Done(DAY, A, EPOCH + ms(5), HOUR)
-    assert here.out.take() == [Persist(Memory((kept(ms(5)),))), Send(B, done), Send(C, done)]
+    assert here.out.take() == [Persist(Memory("g", (kept(ms(5)),))), Send(B, done), Send(C, done)]
     here.machine.on_message(B, Noted(DAY), ms(6))
     assert here.out.take() == []
     here.machine.on_timer(RetryIsDue(), RETRY)
@@ -160,7 +160,7 @@ def test_a_member_that_has_failed_is_named_among_those_that_do_not_know() -> Non
 
 
 def test_a_restart_remembers_and_what_is_over_is_forgotten() -> None:
-    memory = Memory((kept(0, by=B), kept(0, seconds(1), key="short")))
+    memory = Memory("g", (kept(0, by=B), kept(0, seconds(1), key="short")))
     here = Here(B, restored=memory, now=ms(1))
     assert here.out.take() == [Emit(OccasionDone(DAY, B, EPOCH))]
     here = Here(key="short", restored=memory, now=ms(999))
@@ -168,7 +168,11 @@ def test_a_restart_remembers_and_what_is_over_is_forgotten() -> None:
     here = Here(key="short", restored=memory, now=seconds(1))
     assert here.out.take() == []
     here.machine.on_conclude(Conclude(HOUR), seconds(2))  # What is over leaves the disk, too.
-    assert here.out.take()[0] == Persist(Memory((kept(seconds(2), key="short"), kept(0, by=B))))
+    assert here.out.take()[0] == Persist(Memory("g", (kept(seconds(2), key="short"), kept(0, by=B))))
+
+
+def test_what_another_group_has_done_in_the_same_directory_is_nothing_to_this_one() -> None:
+    assert Here(restored=Memory("another", (kept(0),))).out.take() == []
 
 
 def test_what_others_kept_beside_counts() -> None:
@@ -183,7 +187,7 @@ def test_without_a_key_nothing_goes_to_the_disk() -> None:
     here.machine.on_conclude(Conclude(HOUR), ms(5))
     assert here.out.take() == [Send(B, Done("", A, EPOCH + ms(5), HOUR))]
     here.machine.on_message(B, Done(DAY, B, EPOCH, HOUR), ms(6))
-    assert here.out.effects[0] == Persist(Memory((Kept(DAY, B, EPOCH, EPOCH + ms(6) + HOUR),)))
+    assert here.out.effects[0] == Persist(Memory("g", (Kept(DAY, B, EPOCH, EPOCH + ms(6) + HOUR),)))
 
 
 def test_memory_is_bounded_those_that_end_soonest_make_room() -> None:
@@ -195,7 +199,7 @@ def test_memory_is_bounded_those_that_end_soonest_make_room() -> None:
     assert "one more" in here.machine.done and "day 0" not in here.machine.done and "day 1" in here.machine.done
     record = next(effect for effect in reversed(here.out.effects) if isinstance(effect, Persist)).record
     longest = [Kept("k" * KEY_BYTES_MAX, NodeId("n" * 64), 2**62, 2**62)] * OCCASIONS_MAX
-    assert len(msgspec.msgpack.encode(record)) < len(msgspec.msgpack.encode(Memory(tuple(longest)))) < 1 << 20
+    assert len(msgspec.msgpack.encode(record)) < len(msgspec.msgpack.encode(Memory("g", tuple(longest)))) < 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ def test_over_a_lossy_network_all_learn_of_it_and_still_know_after_a_restart(see
         restored = node.restored("occasions", Memory)
         host.add(
             "occasions",
-            lambda out: Occasions(node.name, DAY, OccasionsConfig(), out, epoch=EPOCH, restored=restored),
+            lambda out: Occasions(node.name, "g", DAY, OccasionsConfig(), out, epoch=EPOCH, restored=restored),
         )
 
     facts: dict[NodeId, list[Any]] = {}

@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -23,7 +25,7 @@ from doyen.errors import ConfigError, TransportError
 from doyen.node import http as module
 from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
-from doyen.node.http import CONNECTIONS_MAX, WATCHERS_MAX, Http, http_place
+from doyen.node.http import CONNECTIONS_MAX, PATHS, WATCHERS_MAX, Http, http_place
 
 QUICK = AnnounceConfig(announce_interval=ms(50), listen_timeout=seconds(5), suppress_interval=ms(20), group_size=2)
 TOKEN = "0123456789abcdef-token"
@@ -397,6 +399,46 @@ def test_a_port_that_is_taken_is_called_so() -> None:
             await Http.attach(agent.driver, agent.stack, http.url.removeprefix("http://"))
 
     served(check)
+
+
+# ── The OpenAPI document ────────────────────────────────────────────────────────────────────────────────────
+
+
+def schema_of(document: dict[str, Any], path: str, reply: Reply) -> dict[str, Any]:
+    """Return the schema of an answer; no field may be there that it does not name."""
+    content = document["paths"][path]["get"]["responses"][str(reply.status)]["content"]
+    (found,) = [kept for kind, kept in content.items() if kind == reply.headers["content-type"]]
+    schemas = document["components"]["schemas"]
+    strict = {name: schema | {"additionalProperties": False} for name, schema in schemas.items()}
+    return found["schema"] | {"components": {"schemas": strict}}
+
+
+def test_the_document_is_valid_and_every_answer_keeps_to_it() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        document = (await ask(http, "/openapi.json")).json
+        validate(document)
+        assert {*document["paths"]} == {*PATHS, "/"}
+        for path in ("/", "/leader", "/members", "/health", "/livez", "/readyz"):
+            reply = await ask(http, path)
+            Draft202012Validator(schema_of(document, path, reply)).validate(reply.json)
+        refused = await ask(http, "/leader?election=mail")
+        Draft202012Validator(schema_of(document, "/leader", refused)).validate(refused.json)
+        for accept in ("text/plain", "application/openmetrics-text"):
+            schema_of(document, "/metrics", await ask(http, "/metrics", headers=f"accept: {accept}\r\n"))
+
+    served(check, membership="swim")
+
+
+def test_a_client_made_from_the_document_would_send_the_token() -> None:
+    async def check(agent: Agent, http: Http) -> None:
+        refused = await ask(http, "/openapi.json")
+        assert refused.status == 401
+        token = f"authorization: Bearer {TOKEN}\r\n"
+        document = json.loads((await ask(http, "/openapi.json", headers=token)).body)
+        assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+        Draft202012Validator(schema_of(document, "/leader", refused)).validate(refused.json)
+
+    served(check, token=TOKEN)
 
 
 # ── Floods ──────────────────────────────────────────────────────────────────────────────────────────────────

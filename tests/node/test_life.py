@@ -450,7 +450,7 @@ def test_an_election_that_begins_later_is_checked_and_hears_the_score() -> None:
             late = node.election("late", doyen.Announce())
             assert node.agent.stack.reigns["late"].machine.standing == 7.0
             assert node.election("late") is late
-            with pytest.raises(LocalProtocolError, match=r"is fast .announce. here, not le-m"):
+            with pytest.raises(LocalProtocolError, match=r"is fast \(announce\) here, not le-m"):
                 node.election("late", doyen.AnnounceEarliest())
             with pytest.raises(ConfigError, match="'democracy' is not installed"):
                 node.election("mail", "democracy")

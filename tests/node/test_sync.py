@@ -51,6 +51,8 @@ def test_a_node_that_has_not_joined_says_so_and_has_opened_nothing() -> None:
         for ask in asks:
             with pytest.raises(LocalProtocolError, match="not joined yet"):
                 ask()
+        with pytest.raises(LocalProtocolError, match="not joined yet"):
+            print(node.leader)
         node.leave()
         del node, asks, ask
         gc.collect()

@@ -112,3 +112,9 @@ def test_what_the_project_cites_is_in_the_project() -> None:
                 amiss.append(f"{path.relative_to(ROOT)}: {name}")
     assert seen > 100
     assert not amiss, "\n".join(amiss)
+
+
+def test_no_file_has_the_marks_of_a_merge() -> None:
+    marks = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    texts = tracked("*.py", "*.toml", "*.md", "*.yml", "*.yaml", "*.json", "Makefile", "*.sh")
+    assert [str(path.relative_to(ROOT)) for path in texts if marks.search(path.read_text())] == []

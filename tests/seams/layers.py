@@ -56,7 +56,7 @@ LAYERS = {
     ),
     "doyen.node": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
-        "asyncio atexit h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
+        "asyncio atexit grp h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
         "threading time urllib",
         "clock files",
         typing="doyen.net",
@@ -74,18 +74,19 @@ LAYERS = {
     ),
     "doyen.cli": Layer(
         "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
-        "asyncio click importlib msgspec nacl os pathlib shutil signal socket sys time",
+        "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
     ),
     # What a user of the package sees: names that load when they are used, and nodes for programs without asyncio.
     "doyen": Layer(
-        "doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+        "doyen.election doyen.errors doyen.membership doyen.node doyen.singletons doyen.sync",
         "importlib",
         "dynamic",
-        typing="doyen.election doyen.errors doyen.membership doyen.node doyen.sync",
+        typing="doyen.election doyen.errors doyen.membership doyen.node doyen.singletons doyen.sync",
     ),
-    "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent os threading"),
+    "doyen.singletons": Layer("doyen.errors doyen.node doyen.sync", "contextvars inspect threading"),
+    "doyen.sync": Layer("doyen.core doyen.errors doyen.node", "asyncio concurrent inspect os threading"),
     "doyen.__main__": Layer("doyen.cli"),
     # Drop-ins for other packages; nothing of doyen imports them.
     "doyen.contrib": Layer(
@@ -158,6 +159,8 @@ FILES = {
     ),
     "doyen/node/layers.py": Extra(Layer(world="environment"), "DOYEN_… is one layer of the configuration"),
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
+    "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),
+    "doyen/node/speaker.py": Extra(Layer(world="console"), "it tells people on a terminal what happens"),
     "doyen/sim/runs.py": Extra(
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),

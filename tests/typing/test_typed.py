@@ -40,6 +40,22 @@ with doyen.sync.join("g", election="pole", voters=["a"], volatile=True) as node:
     with node.lead(timeout=3) as term:
         term.check()
     leader: doyen.LeaderInfo | None = node.leader
+
+
+@doyen.singleton("g", preset="local")
+async def count(to: int, *, by: int = 1) -> list[int]:
+    doyen.current_term().check()
+    return list(range(0, to, by))
+
+
+@doyen.singleton("g", election=doyen.Hybrid(missing_max=3))
+def total(numbers: list[int]) -> int:
+    return sum(numbers) + doyen.current_term().number
+
+
+async def use() -> int:
+    async with doyen.join("g", on_elected=lambda term: print(term.number), on_lost=print):
+        return total(await count(3, by=2))
 """
 
 BAD = {
@@ -53,6 +69,9 @@ BAD = {
     "a preset that is not there": 'doyen.join("g", preset="moon")',
     "a leader that may be nobody": 'doyen.sync.join("g").leader.name',
     "one of threads": 'doyen.sync.join("g", election="hybird")',
+    "a singleton's argument of the wrong type": 'doyen.singleton("g")(len)(3)',
+    "a singleton's field that is not there": 'doyen.singleton("g", sedes=["a"])',
+    "a callback that is no function": 'doyen.join("g", on_elected=3)',
 }
 
 

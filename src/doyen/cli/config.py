@@ -55,6 +55,8 @@ def command(ctx: click.Context, example: bool) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), envvar="DOYEN_CONFIG")
 @json_flag
 def check(file: Path, as_json: bool) -> None:
+    if not file.is_file():
+        raise ConfigError(f"FILE {file} is not there: make one with doyen config --example > {file}")
     config = chosen_node(file, {})
     check_attachments(config)
     if as_json:

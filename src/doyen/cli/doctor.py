@@ -23,6 +23,7 @@ from doyen.node.agent import udp_config
 from doyen.node.attachments import check
 from doyen.node.config import NodeConfig
 from doyen.node.control import ask, local_nodes
+from doyen.node.lines import BAD, CARE, paint
 from doyen.node.registration import is_private, runtime_dir
 
 CONFIRMED_AFTER_S: Final = 1.0  # Two may lead for a moment, while one takes over from the other.
@@ -56,7 +57,8 @@ def command(as_json: bool, config_file: Path | None, **given: Any) -> None:
         click.echo(f"{wrong or 'nothing'} wrong, {sum(f.verdict == 'note' for f in findings)} worth knowing")
         marks = {"ok": "✓", "note": "·", "wrong": "✗"}
         for finding in findings:
-            click.echo(f" {marks[finding.verdict]} {finding.what}" + (f": {finding.advice}" if finding.advice else ""))
+            text = f" {marks[finding.verdict]} {finding.what}" + (f": {finding.advice}" if finding.advice else "")
+            click.echo(paint(text, {"note": CARE, "wrong": BAD}.get(finding.verdict, ""), sys.stdout))
     sys.exit(1 if wrong else 0)
 
 
@@ -199,7 +201,11 @@ def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
     if damaged:
         yield Finding("wrong", f"state of {config.name}: {', '.join(damaged)} is damaged", f"doyen state show {own}")
     elif config.name in config.voters and len(kept) < 2 and not config.newcomer:  # Who it is, and what it promised.
-        yield Finding("note", f"{config.name} has promised nothing yet, so it will not vote", "--newcomer, once")
+        yield Finding(
+            "note",
+            f"{config.name} has promised nothing yet, so it will not vote",
+            "doyen state init, or --newcomer once",
+        )
     else:
         yield Finding("ok", f"state in {own}")
 

@@ -8,10 +8,10 @@ from doyen.node.control import ask, find_node
 from doyen.node.reign import clock_text
 
 
-@click.command("explain", help="Why this one leads, and what the election promises.")
+@click.command("explain", help="Explain why this one leads, and what the election promises.")
 @which_node
 @which_election
-@click.option("--history", is_flag=True, help="Also what this node has seen of earlier terms.")
+@click.option("--history", is_flag=True, help="Show what this node has seen of earlier terms, too.")
 def command(group: str | None, name: str | None, as_json: bool, election: str, history: bool) -> None:
     told = ask(find_node(group, name), "explain", election=election)
     if as_json:

@@ -7,7 +7,7 @@ from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node
 
 
-@click.command("join", help="A node on this machine learns of further members: ADDRESS is host:port of any.")
+@click.command("join", help="Give a node on this machine the ADDRESS (host:port) of another part of its group.")
 @click.argument("addresses", metavar="ADDRESS…", nargs=-1, required=True)
 @which_node
 def command(addresses: tuple[str, ...], group: str | None, name: str | None, as_json: bool) -> None:

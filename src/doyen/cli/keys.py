@@ -30,7 +30,7 @@ _file = click.option(
 )
 
 
-@click.group("keys", help="Keys of a group: make, list, rotate; or add, use, remove.  Running members follow the file.")
+@click.group("keys", help="Make, list and rotate the keys of a group.  Running members follow the file.")
 def command() -> None: ...
 
 
@@ -56,7 +56,7 @@ def new(path: Path, after_clear: bool, as_json: bool) -> None:
         _save(path, [key], as_json, "made", f"copy it to every member, and start them with --key-file {path}")
 
 
-@command.command("list", help="The ids of the keys in the file; the keys themselves only with --secret.")
+@command.command("list", help="Show the ids of the keys in the file; the keys themselves only with --secret.")
 @_file
 @click.option("--secret", is_flag=True, help="Show the keys, too.")
 @json_flag

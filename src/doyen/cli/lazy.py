@@ -1,6 +1,8 @@
 """A command group whose subcommands are imported when they are used."""
 
+from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Final
 
 import click
@@ -15,14 +17,22 @@ class LazyGroup(click.Group):
     """Subcommand NAME is `command` of module `PACKAGE.NAME`, or what an entry point called NAME says.
 
     `commands` gives the one-line help of each, known without importing it; `elsewhere` names the package that brings
-    one which is not in this wheel.  Further packages may add commands of their own.
+    one which is not in this wheel, and `headings` the first command of each section of the help.  Further packages may
+    add commands of their own.
     """
 
     def __init__(
-        self, name: str, package: str, commands: dict[str, str], help: str, *, elsewhere: dict[str, str] | None = None
+        self,
+        name: str,
+        package: str,
+        commands: dict[str, str],
+        help: str,
+        *,
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+        headings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(name, help=help)
-        self.package, self.lines, self.elsewhere = package, commands, elsewhere or {}
+        self.package, self.lines, self.elsewhere, self.headings = package, commands, elsewhere, headings
         self._prefix = "" if name == "doyen" else f"{name}."
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -58,5 +68,11 @@ class LazyGroup(click.Group):
         return sorted({name for name in names if "." not in name} - {*self.lines})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([*self.lines.items(), *((name, "") for name in self._further())])
+        sections: dict[str, list[tuple[str, str]]] = {}
+        heading, width = "Commands", max(map(len, self.lines))
+        for name, line in (*self.lines.items(), *((name, "") for name in self._further())):
+            heading = self.headings.get(name, heading)
+            sections.setdefault(heading, []).append((name.ljust(width), line))
+        for heading, lines in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)

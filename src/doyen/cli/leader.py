@@ -7,9 +7,10 @@ import click
 from doyen.cli.local import ago, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_nodes
+from doyen.node.lines import GOOD, paint
 
 
-@click.command("leader", help="Who leads.  Exit code 0 if somebody does, 3 if nobody does.")
+@click.command("leader", help="Show who leads.  Exit code 0: somebody does; 3: nobody does.")
 @which_node
 @which_election
 @click.option("--mine", is_flag=True, help="Exit code 0 only if the leader runs on this machine.")
@@ -30,6 +31,7 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
             sys.exit(3)
         click.echo(told["address"])
     else:
-        click.echo(f"{told['leader']} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
+        who = paint(told["leader"], GOOD, sys.stdout)
+        click.echo(f"{who} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
     if told["leader"] is None or (mine and not told["is_me"]):
         sys.exit(3)

@@ -8,7 +8,7 @@ from doyen.errors import ConfigError
 from doyen.node.control import ask, find_nodes
 
 
-@click.command("leave", help="A node on this machine says goodbye to its group and ends.")
+@click.command("leave", help="Make a node on this machine say goodbye to its group and end.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
     path, *others = find_nodes(group, name)

@@ -1,20 +1,25 @@
 """Flags and formats of the commands that ask a node running on this machine."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import click
 
 from doyen.cli.output import json_flag
+from doyen.node.lines import paint
 
 
 def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags that say which node is asked, and whether its answer is printed as JSON."""
     function = json_flag(function)
-    function = click.option("--name", default=None, help="Which node of it, where several run here.")(function)
-    return click.option("--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if one runs here.")(
+    function = click.option("--name", default=None, help="The node to ask, where several of the group run here.")(
         function
     )
+    return click.option(
+        "--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if only one runs here."
+    )(function)
 
 
 which_election = click.option("--election", default="", help="A named election of the group; by default its own.")
@@ -30,8 +35,12 @@ def ago(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{max(0.0, seconds) * 1000:.0f} ms"
 
 
-def table(rows: list[tuple[str, ...]], *, indent: str = "") -> None:
-    """Print columns as wide as they must be; the last one, of remarks or numbers, is as wide as it is."""
+def table(rows: list[tuple[str, ...]], *, indent: str = "", tones: Sequence[str] = ()) -> None:
+    """Print columns as wide as they must be; the last one, of remarks or numbers, is as wide as it is.
+
+    `tones` has the colour of each row below the heading, where there is one.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        click.echo(indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for row, tone in zip_longest(rows, ("", *tones), fillvalue=""):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.echo(indent + paint(line, tone, sys.stdout))

@@ -1,5 +1,6 @@
 """`doyen members`: who is here, as a node on this machine believes."""
 
+import sys
 from typing import Any
 
 import click
@@ -7,9 +8,10 @@ import click
 from doyen.cli.local import ago, table, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node
+from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 
 
-@click.command("members", help="Who is in the group, as a node on this machine believes.")
+@click.command("members", help="Show who is in the group, as a node on this machine sees it.")
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
     told = ask(find_node(group, name), "members")
@@ -22,9 +24,10 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
     leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
     click.echo(
         f"{told['group']} · {present} member{'s' * (present != 1)}"
-        + (f", {suspected} suspected" if suspected else "")
-        + f" · {leader if told['leader'] else 'no leader'} · as {told['node']} sees it"
-        + ("" if told["sealed"] else " · no key: packets are NOT authenticated")
+        + (paint(f", {suspected} suspected", CARE, sys.stdout) if suspected else "")
+        + f" · {paint(leader, GOOD, sys.stdout) if told['leader'] else paint('no leader', BAD, sys.stdout)}"
+        + f" · as {told['node']} sees it"
+        + ("" if told["sealed"] else paint(" · no key: packets are NOT authenticated", CARE, sys.stdout))
     )
     if told["membership"] == "none":
         click.echo(
@@ -33,7 +36,7 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
     rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION", "")]
     listed = told["membership"] != "none"  # Else nobody keeps since when.
     rows += [_row(member | ({} if listed else {"since_s": None})) for member in members]
-    table(rows)
+    table(rows, tones=[GOOD if member["leads"] else STATES.get(member["state"], "") for member in members])
 
 
 def _row(member: dict[str, Any]) -> tuple[str, ...]:

@@ -72,14 +72,15 @@ def write_all(ctx: click.Context, formatter: click.HelpFormatter, params: Sequen
 def write_short(
     ctx: click.Context, formatter: click.HelpFormatter, params: Sequence[click.Parameter], examples: Mapping[str, str]
 ) -> None:
-    """Write the options of `SHORT`, those that only this command has, and examples: lines, and what each is for."""
+    """Write the options of `SHORT`, the first sentence of those that only this command has, and examples."""
     flags = {param.name: param.opts[-1] for param in params}
     sections = {
         heading: [(f"{flags[name]} {takes}", why) for name, (takes, why) in options.items()]
         for heading, options in SHORT.items()
     }
     own = [param for param in params if isinstance(param, click.Option) and not _is_field(str(param.name))]
-    sections["This command"] = [record for param in own if (record := param.get_help_record(ctx)) is not None]
+    records = [record for param in own if (record := param.get_help_record(ctx)) is not None]
+    sections["This command"] = [(what, why.split(". ")[0].rstrip(".") + ".") for what, why in records]
     width = max(len(what) for records in sections.values() for what, _ in records)
     for heading, records in sections.items():
         with formatter.section(heading):

@@ -10,7 +10,7 @@ import msgspec
 
 from doyen.sim.runs import Figure
 
-json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def print_json(value: Any) -> None:

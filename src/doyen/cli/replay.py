@@ -14,7 +14,7 @@ from doyen.node.rebuilt import Rebuilt
 from doyen.node.registry import election_names, membership_names
 
 
-@click.command("replay", help="Run a recording (--record of an agent) again; what differs from it is an error.")
+@click.command("replay", help="Run FILE again, the --record of an agent; whatever differs from it is an error.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @json_flag
 def command(file: Path, as_json: bool) -> None:

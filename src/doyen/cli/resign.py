@@ -14,16 +14,16 @@ from doyen.node.control import ask, find_nodes
 NEXT_S: Final = 2.0  # How long the command waits for the next leader, to print it.
 
 
-@click.command("resign", help="The leader, if it runs here, hands over; it does not contend for a while.")
+@click.command("resign", help="Make the leader hand over, if it runs here.")
 @which_node
 @which_election
-@click.option("--to", default=None, help="To whom; by default to the best of the others.")
+@click.option("--to", default=None, help="The member to hand over to [the best of the others].")
 @click.option(
     "--cooldown",
     type=DurationText(as_seconds=True),
     default="30s",
     show_default=True,
-    help="For so long it does not contend again.",
+    help="How long it does not stand for election again.",
 )
 def command(group: str | None, name: str | None, as_json: bool, election: str, to: str | None, cooldown: float) -> None:
     for path in find_nodes(group, name):

@@ -32,8 +32,9 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 EXAMPLES = {
-    "doyen run --group reports -- ./nightly.sh": "on one machine",
-    "doyen run --group reports --seed host-a -- ./nightly.sh": "across hosts",
+    "doyen run --group reports -- ./serve": "on one machine",
+    "doyen run --group reports --seed host-a -- ./serve": "across hosts",
+    'doyen run --group reports --once "$(date +%F)" -- ./nightly.sh': "once a day",
 }
 
 
@@ -63,24 +64,22 @@ EXAMPLES = {
     flag_value=True,
     default=None,
     metavar="[KEY]",
-    help="At least once per KEY (a date, say): a success (exit 0) is remembered by all runners then in reach, and they "
-    "end with 0; a failure is tried by the next. A repeat is possible if the runner dies before it has told the "
-    "others, if a host is out of reach, or if nobody who remembers is up. Without KEY it is remembered until the last "
-    "runner of the group has ended.",
+    help="At least once per KEY (a date, say), not on every host. A repeat is possible if the runner dies before it "
+    "has told the others, a host is out of reach, or nobody who remembers is up.",
 )
 @click.option(
     "--remember",
     type=DurationText(as_seconds=False),
     default=None,
-    help="--once KEY: for how long a success is remembered. [24h]",
+    help="For how long --once KEY remembers a success [24h].",
 )
 @click.option(
     "--linger",
     type=DurationText(as_seconds=True),
     default=None,
-    help="--once: stay for so long after a success, to tell runners that start late. [0s]",
+    help="How long --once stays after a success [0s]. So runners that start late hear of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What happens, as JSON lines on standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines to standard error.")
 def command(
     words: tuple[str, ...],
     grace: Duration,

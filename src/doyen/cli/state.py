@@ -1,24 +1,27 @@
 """`doyen state`: what a node keeps over restarts, and what to do when it is damaged."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.output import json_flag, print_json
 from doyen.errors import ConfigError
-from doyen.net.storage import Found, is_node_directory, look_at, retire
+from doyen.net.storage import Found, first_records, is_node_directory, lacking, look_at, next_name, retire
+from doyen.node.stack import channel_of
 
 _directory = click.argument(
     "directory", type=click.Path(file_okay=False, path_type=Path), envvar="DOYEN_STATE", metavar="DIRECTORY"
 )
 
 
-@click.group("state", help="The state directory of nodes: look at it, or retire an identity whose promises are lost.")
+@click.group("state", help="The state directory of nodes: make it, look at it, or retire a name whose state is lost.")
 def command() -> None: ...
 
 
-@command.command("show", help="What is kept in DIRECTORY, the --state of an agent or one node's folder of it.")
+@command.command("show", help="Show what is kept in DIRECTORY: the --state of an agent, or one node's folder of it.")
 @_directory
 @json_flag
 def show(directory: Path, as_json: bool) -> None:
@@ -37,9 +40,46 @@ def show(directory: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+@command.command(
+    "init",
+    cls=NodeCommand,
+    examples={"doyen state init --group g --name ant --voters ant,bee,cat --election quorum --state DIR": "once"},
+    help="Make the state of a voter that has never voted; does nothing where it is there already.",
+)
+@click.option(
+    "--until",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
+    default=None,
+    metavar="TIME",
+    help="From then on (UTC, e.g. 2027-01-31) a directory without state counts as lost, and is refused.",
+)
+@json_flag
+def init(until: datetime | None, as_json: bool, config_file: Path | None, **given: Any) -> None:
+    config = chosen_node(config_file, given)
+    kinds = {channel_of(name): kind for name, kind in config.election_kinds().items()}
+    records = {channel: record for channel, kind in kinds.items() if (record := kind.first_record()) is not None}
+    if not records or not config.state:
+        raise ConfigError("--state keeps nothing here: give a directory, and an election with voters (quorum)")
+    if config.name not in config.voters:
+        who = repr(config.name) if config.name else "a process without --name"
+        raise ConfigError(f"--name: {who} is not one of the voters ({', '.join(config.voters)}): give the name of one")
+    own = Path(config.state) / config.name
+    if until is not None and datetime.now(UTC) >= until.replace(tzinfo=UTC) and lacking(own, records):
+        raise ConfigError(
+            f"--until {until:%Y-%m-%dT%H:%M} is over, and {own} lacks what {config.name} promised: it counts as lost. "
+            f"Start the node under another name, e.g. --name {next_name(config.name)}, and change --voters"
+        )
+    made = first_records(own, records)
+    if as_json:
+        print_json({"directory": str(own), "name": config.name, "made": made})
+    else:
+        done = f"made: {config.name} may vote" if made else f"there already: {config.name} keeps its promises"
+        click.echo(f"{own} · {done}")
+
+
 @command.command("reset", help="Retire the identity of one node: its name must not be used here again.")
 @_directory
-@click.option("--new-identity", is_flag=True, help="Yes: this node comes back under another name.")
+@click.option("--new-identity", is_flag=True, help="Confirm that this node comes back under another name.")
 @json_flag
 def reset(directory: Path, new_identity: bool, as_json: bool) -> None:
     nodes = _nodes(directory)

@@ -13,6 +13,7 @@ from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.core.clock import Instant
 from doyen.net.driver import boot_time_ns
+from doyen.node.lines import BAD, GOOD, paint
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
 from doyen.testing.processes import LocalCluster
@@ -25,7 +26,7 @@ PAUSE_S = 3.0  # Between the acts.
 UNCHANGED_S = 0.5  # How long all must have named one leader before it is shown.
 
 
-@click.command("up", help="A local cluster: real processes on loopback that elect a leader, lose it, and elect again.")
+@click.command("up", help="Start real processes on loopback: they elect a leader, lose it, and elect again.")
 @click.option("--nodes", type=click.IntRange(2, len(NAMES)), default=5, show_default=True, help="How many processes.")
 @click.option(
     "--for",
@@ -34,7 +35,7 @@ UNCHANGED_S = 0.5  # How long all must have named one leader before it is shown.
     default=None,
     help="End after this time, e.g. 20s [never].",
 )
-@click.option("--json", "as_json", is_flag=True, help="What is shown, as JSON lines.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON lines.")
 def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
     sys.exit(asyncio.run(_Show(NAMES[:nodes], as_json).run(duration_s)))
 
@@ -42,7 +43,7 @@ def command(nodes: int, duration_s: float | None, as_json: bool) -> None:
 class _Show:
     def __init__(self, names: list[str], as_json: bool) -> None:
         self.names, self.as_json = names, as_json
-        flags = ["--election", "hybrid", "--preset", "local", "--group-size", str(len(names))]
+        flags = ["--election", "hybrid", "--preset", "local", "--no-find-local", "--group-size", str(len(names))]
         self.cluster = LocalCluster("demo", None, flags=[*flags, "--status-every", "0.5"])
 
     async def run(self, duration_s: float | None) -> int:
@@ -128,14 +129,16 @@ class _Show:
             seen = "itself" if m.leader == m.name else (m.leader or "–")
             state, seen = (m.status, seen) if m.alive else ("dead", "–")
             rows.append((m.name + star, str(m.pid), state, seen, str(m.sent), str(m.received)))
-        table(rows, indent="   ")
+        tones = [BAD if not m.alive else GOOD if m.leader == m.name else "" for m in self.cluster.members.values()]
+        table(rows, indent="   ", tones=tones)
 
     def _say(self, what: str, text: str, happened: Instant, **fields: object) -> None:
         at = time.time() - (boot_time_ns() - happened) / 1e9
         if self.as_json:
             print_json({"event": what.lower(), "at": at, **fields})
         else:
-            click.echo(f" {clock_text(at)}  {what:9} {text}")
+            tone = {"elected": GOOD, "SIGKILL": BAD}.get(what, "")
+            click.echo(f" {clock_text(at)}  {paint(f'{what:9}', tone, sys.stdout)} {text}")
         sys.stdout.flush()
 
 

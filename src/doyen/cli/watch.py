@@ -3,7 +3,6 @@
 import signal
 import sys
 from types import FrameType
-from typing import Any
 
 import click
 
@@ -11,13 +10,17 @@ from doyen.cli.local import which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node, watch
-from doyen.node.reign import clock_text
+from doyen.node.lines import event_line
 
 
-@click.command("watch", help="What happens in the group, as it happens; with --json one object per line.")
+@click.command("watch", help="Show what happens in the group, as it happens; with --json one object per line.")
 @which_node
 @click.option(
-    "--for", "duration_s", type=DurationText(as_seconds=True), default=None, help="End after so long [never]."
+    "--for",
+    "duration_s",
+    type=DurationText(as_seconds=True),
+    default=None,
+    help="End after this time, e.g. 20s [never].",
 )
 def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
     path = find_node(group, name)
@@ -37,22 +40,10 @@ def command(group: str | None, name: str | None, as_json: bool, duration_s: floa
         signal.setitimer(signal.ITIMER_REAL, duration_s)
     try:
         for event in watch(path):
-            print_json(event) if as_json else click.echo(_line(event))
+            print_json(event) if as_json else click.echo(event_line(event, sys.stdout))
             sys.stdout.flush()
         click.echo(f"{told['node']} has ended: nothing more to watch", err=True)
     except KeyboardInterrupt:
         return
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _line(event: dict[str, Any]) -> str:
-    kind = event["kind"]
-    which = f"{event['election']}: " if event.get("election") else ""
-    if kind in ("elected", "lost"):
-        text = f"{which}{event['leader']} (term {event['term']})"
-    else:
-        text = event.get("member") or ""
-    reason = f" · {event['reason']}" if event.get("reason") else ""
-    lost = f" · {event['dropped']} events before it were dropped" if event.get("dropped") else ""
-    return f" {clock_text(event['at'])}  {kind:9} {text}{reason}{lost}"

@@ -55,10 +55,7 @@ class Leadership:
             self._node = node
             if self._work is not None:
                 node.spawn(self._lead(node, self._work))
-            try:
-                yield
-            finally:
-                await node.leave()  # Stops the work first, then notifies the others.
+            yield
 
     async def _lead(self, node: doyen.Node, work: Work) -> None:
         async for term in node.terms():

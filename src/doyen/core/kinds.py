@@ -235,6 +235,10 @@ def _nothing(config: Any) -> None:
     return None
 
 
+def _no_record() -> Any:
+    return None
+
+
 def _never(config: Any) -> Duration:
     return FOREVER
 
@@ -269,6 +273,7 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
     heeds_score: Callable[[Any, str], bool] = _always  # (config, rank): whether a member's score counts.
     compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
+    first_record: Callable[[], Any] = _no_record  # What a voter that has never voted keeps; None: it keeps nothing.
     asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
 
     @property

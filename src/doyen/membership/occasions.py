@@ -37,7 +37,7 @@ REMEMBER_MAX: Final[Duration] = seconds(10 * 365 * 24 * 3600)
 
 
 class OccasionsConfig(Config, frozen=True, kw_only=True):
-    """How long members are waited for."""
+    """Sets how long the machine waits for members that do not answer."""
 
     retry: Annotated[Period, Doc("The time between two copies to a member that has not answered.")] = ms(200)
     patience: Annotated[Period, Doc("How long a member that is present may be silent.")] = seconds(3)
@@ -84,8 +84,9 @@ class RetryIsDue(Struct, frozen=True, gc=False):
 
 
 class Memory(Struct, frozen=True):
-    """The record on the disk."""
+    """The record on the disk; a directory may be used for several groups, each with its own occasions."""
 
+    group: str
     done: tuple[Kept, ...]
 
 
@@ -104,7 +105,7 @@ class Inquired(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """These members know that the occasion is done; these others did not answer, or have failed."""
+    """The others were notified: some know that the occasion is done, and some did not answer, or have failed."""
 
     told: tuple[NodeId, ...]
     silent: tuple[NodeId, ...]
@@ -131,6 +132,7 @@ class Occasions:
         "config",
         "done",
         "epoch",
+        "group",
         "key",
         "me",
     )
@@ -138,11 +140,21 @@ class Occasions:
     RECORD: ClassVar[Any] = Memory
 
     def __init__(
-        self, me: NodeId, key: str, config: OccasionsConfig, out: Out, *, epoch: int, restored: Memory | None
+        self,
+        me: NodeId,
+        group: str,
+        key: str,
+        config: OccasionsConfig,
+        out: Out,
+        *,
+        epoch: int,
+        restored: Memory | None,
     ) -> None:
-        self.me, self.key, self.config, self.epoch = me, key, config, epoch
+        self.me, self.group, self.key, self.config, self.epoch = me, group, key, config, epoch
         self._out = out
-        self.done: dict[str, Kept] = {} if restored is None else {kept.key: kept for kept in restored.done}
+        self.done: dict[str, Kept] = {}
+        if restored is not None and restored.group == group:
+            self.done = {kept.key: kept for kept in restored.done}
         self._others: dict[NodeId, tuple[Status, Incarnation]] = {}  # The members of the view.
         self._strangers: set[NodeId] = set()  # Those that spoke here before the view had them.
         self._unanswered: set[NodeId] = set()
@@ -297,7 +309,7 @@ class Occasions:
         if kept.key == self.key:
             self._unanswered.clear()  # There is nothing left to ask.
         if kept.key:
-            self._out.persist(Memory(tuple(known for known in self.done.values() if known.key)))
+            self._out.persist(Memory(self.group, tuple(known for known in self.done.values() if known.key)))
 
 
 _PRESENT: Final = (Status.ALIVE, Status.SUSPECTED)

@@ -45,6 +45,7 @@ class DiscoveryConfig(Config, frozen=True, kw_only=True):
 
     resolve_every: Annotated[Timeout, Doc("The time between two lookups of a name.")] = seconds(30)
     retry_first: Annotated[Timeout, Doc("The wait after a failed lookup; doubled up to resolve_every.")] = seconds(1)
+    alone_every: Annotated[Timeout, Doc("The longest wait for a lookup while nobody was heard yet.")] = seconds(3)
     file_every: Annotated[Timeout, Doc("The time between two looks at the seeds file.")] = seconds(1)
     local_every: Annotated[Timeout, Doc("The time between two looks at this machine's other nodes.")] = seconds(1)
     beacon_first: Annotated[Timeout, Doc("The wait for the second multicast; doubled up to beacon_last.")] = seconds(1)
@@ -208,15 +209,16 @@ class Discovery:
         if self._closed or self._watched.get(name, self) is not None:
             return  # Nobody waits for it: no longer, or another lookup of that name was answered before.
         if isinstance(found, OSError) or not found:
-            wait = min(waited, self.config.resolve_every)
+            wait, after = waited, waited * 2
             why = found.strerror or str(found) if isinstance(found, OSError) else "it has no address of our IP version"
             self.driver.complain("seed name", f"seed {name}: {why}; trying again for ever")
-            after = wait * 2
         else:
             self._found[name] = tuple(Address(host, port) for host in found[:ADDRESSES_MAX])
             wait, after = self.config.resolve_every, self.config.retry_first
             self._refresh()
-        self._watched[name] = _later(wait, lambda: self._ask(name, after))
+        # Nobody was heard yet: the records may be this node's own, or old, because the others start only now.
+        longest = self.config.resolve_every if self.driver.received_count else self.config.alone_every
+        self._watched[name] = _later(min(wait, longest), lambda: self._ask(name, min(after, self.config.resolve_every)))
 
     def _refresh(self) -> None:
         """Watch exactly the names wanted, and notify the machines of the seeds if they changed."""

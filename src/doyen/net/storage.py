@@ -17,6 +17,7 @@ import os
 import re
 import time
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -215,6 +216,30 @@ def look_at(directory: Path) -> list[Found]:
 
 def is_node_directory(directory: Path) -> bool:
     return directory.is_dir() and (any(directory.glob("*.state")) or (directory / "lock").exists())
+
+
+def lacking(directory: Path, channels: Iterable[str]) -> list[str]:
+    """Return the channels that have no record in a node's directory; nothing is changed."""
+    storage = Storage.__new__(Storage)
+    storage.directory = directory
+    return [channel for channel in channels if storage.load(channel, Any) is None]
+
+
+def first_records(directory: Path, records: Mapping[str, Any]) -> list[str]:
+    """Write the first record of each channel that has none; return those channels.  What is there stays as it is.
+
+    Raises `TransportError` if something is damaged, missing or retired, or if a process runs here that lacks a record.
+    """
+    storage = Storage(directory)
+    wanted = lacking(directory, records)
+    if wanted or lacking(directory, [_IDENTITY]):
+        storage.begin_incarnation(0)
+        try:
+            for channel in wanted:
+                storage.save(channel, storage.encode(channel, records[channel]))
+        finally:
+            storage.close()
+    return wanted
 
 
 def retire(directory: Path) -> tuple[str, Path]:

@@ -25,6 +25,7 @@ class NodeFields(TypedDict, total=False):
     http_open: bool
     record: str
     record_max: int
+    control_group: str
     link: bool
     rank: RankKind
     standing: float

@@ -34,6 +34,10 @@ def check(config: NodeConfig) -> None:
         from doyen.node.http import http_place
 
         http_place(config.http, config.http_token, open_probes=config.http_open)
+    if config.control_group:
+        from doyen.node.sharing import unix_group
+
+        unix_group(config.control_group)
     if config.record and (config.record_max < 65_536 or not Path(config.record).parent.is_dir()):
         raise ConfigError(
             f"{config.record} cannot be written: give a file in a folder that exists, and record_max of at least 65536",

@@ -71,11 +71,14 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
     record_max: Annotated[int, Doc("How many bytes the recording takes at most, in two segments.")] = 16777216
+    control_group: Annotated[
+        str, Doc("A unix group that may ask this node, and make it resign or leave, as its user may.")
+    ] = ""
     link: Annotated[
         bool, Doc("Whether to hold an idle TCP connection to the leader, so that its death is known at once.")
     ] = True
     membership: Annotated[str, Doc("How the list of members is kept; auto is what the election needs.")] = "auto"
-    election: Annotated[str, Doc("Who leads?")] = DEFAULT_ELECTION
+    election: Annotated[str, Doc("How the leader is chosen: gossip, fast, quorum, or another kind.")] = DEFAULT_ELECTION
     elections: Annotated[Texts, Doc("Further elections of this group, each as NAME or NAME=KIND.")] = ()
     rank: Annotated[
         RankKind,

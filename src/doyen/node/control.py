@@ -1,4 +1,6 @@
-"""A node's local side door: a unix socket that its own user can open; one JSON line asks, one or more answer.
+"""A node's local side door: a unix socket for its own user, or also for a unix group (`control_group`).
+
+One JSON line asks, one or more answer:
 
     RUNTIME/GROUP/NAME.sock      RUNTIME: DOYEN_RUNTIME_DIR, else XDG_RUNTIME_DIR/doyen, else /tmp/doyen-UID
 
@@ -53,6 +55,10 @@ class Control:
                 control._accept, path, limit=REQUEST_MAX, start_serving=False
             )
             os.chmod(path, 0o600)
+            if node.config.control_group:
+                from doyen.node.sharing import share, unix_group  # Few share it.
+
+                share(path, unix_group(node.config.control_group))
             node.agent.driver.on_close(control.close)  # Before the pause below, in which a join may be cancelled.
             await control._server.start_serving()
         except OSError as error:
@@ -221,6 +227,9 @@ def find_nodes(group: str | None, name: str | None) -> list[Path]:
         others = advice_about_others(group and safe(group), name and safe(name))
         if others:
             raise TransportError(f"no {what} is in {looked}, but {others}")
+        here = sorted({f"{path.stem} of group {found}" for found, path in local_nodes()})
+        if here:
+            raise TransportError(f"no {what} runs here: here run {', '.join(here)}")
         raise TransportError(
             f"no {what} runs here (looked in {looked}): start one, doyen agent --group {group or 'NAME'}"
         )

@@ -1,4 +1,4 @@
-"""A histogram of durations with fixed buckets, so that it takes the same memory for ever."""
+"""A histogram of durations with fixed buckets, so that its memory does not grow."""
 
 from bisect import bisect_left
 from itertools import accumulate

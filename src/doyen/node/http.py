@@ -7,6 +7,7 @@
     GET /readyz                   200 once the node has joined, whoever leads
     GET /events                   server-sent events: elected, lost, member
     GET /metrics                  OpenMetrics for those that accept it, else Prometheus' text format
+    GET /openapi.json             all of this, for programs
 
 On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  By choice
 (`http_open`) the two probes are answered without it, and to any name: nothing in them is secret.  Everything is
@@ -32,6 +33,7 @@ from doyen.core.view import Member, ViewChanged
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
 from doyen.net.udp import advice_on
+from doyen.node.answers import Health, HttpMember, Index, Leader, Live, Members, Problem, Ready
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
 from doyen.node.registration import answers
 from doyen.node.shown import members
@@ -42,7 +44,7 @@ WATCHERS_MAX: Final = 32  # Of them, those that watch events.
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 10.0  # For a request to be said, an answer to be taken, a connection to be idle.
 WAITING_BYTES_MAX: Final = 64 * 1024  # What a watcher has not read yet.
-PATHS: Final = ("/leader", "/members", "/health", "/livez", "/readyz", "/events", "/metrics")
+PATHS: Final = ("/leader", "/members", "/health", "/livez", "/readyz", "/events", "/metrics", "/openapi.json")
 PROBES: Final = ("/livez", "/readyz")  # The paths that `http_open` opens.
 HEARTBEAT_S: Final = 15.0  # A comment to watchers, so that the dead are noticed.
 
@@ -230,24 +232,31 @@ class Http:
             case "/leader":
                 return self._leader(query.get("election", [""])[-1])
             case "/members":
-                return _json(200, {"group": self.driver.codec.group, "members": self.members()})
+                return _json(200, Members(group=self.driver.codec.group, members=self.members()))
             case "/health":
                 failure = self.driver.failure
                 healthy = self.driver.running
-                return _json(200 if healthy else 503, {"healthy": healthy, "failure": failure and str(failure)})
+                return _json(
+                    200 if healthy else 503,
+                    Health(healthy=healthy, failure=None if failure is None else str(failure)),
+                )
             case "/livez":
                 live = self.driver.failure is None
-                return _json(200 if live else 503, {"live": live})
+                return _json(200 if live else 503, Live(live=live))
             case "/readyz":
                 ready = self._has_joined()
-                return _json(200 if ready else 503, {"ready": ready})
+                return _json(200 if ready else 503, Ready(ready=ready))
             case "/metrics":
                 kind = accepted_type(accept)
                 return 200, kind, self.meter.page(openmetrics=kind is OPENMETRICS).encode()
             case "/events":
                 return _EVENTS if len(self._watchers) < WATCHERS_MAX else (503, *_problem("too many watch already"))
+            case "/openapi.json":
+                from doyen.node.openapi import document  # Few ask for it.
+
+                return 200, "application/json", document() + b"\n"
             case "/":
-                return _json(200, {"see": PATHS})
+                return _json(200, Index(see=PATHS))
             case _:
                 return 404, *_problem(f"see {', '.join(PATHS)}")
 
@@ -265,26 +274,31 @@ class Http:
         now = self.driver.clock()
         leads = self.driver.running and reign.is_leader(now)
         leader = self.stack.leader_info(reign)
-        told = {
-            "group": self.driver.codec.group,
-            "election": election,
-            "name": self.driver.host.node,
-            "is_leader": leads,
-            "leader": reign.leader,
-            "term": None if reign.term is None else reign.term.number,
-            "since_s": round(to_seconds(now - reign.since), 3) if reign.term is not None else None,
-            "address": None if leader is None else leader.address,
-            "meta": {} if leader is None else leader.meta,
-            "since": None if leader is None else leader.since,
-        }
+        told = Leader(
+            group=self.driver.codec.group,
+            election=election,
+            name=self.driver.host.node,
+            is_leader=leads,
+            leader=reign.leader,
+            term=None if reign.term is None else reign.term.number,
+            since_s=round(to_seconds(now - reign.since), 3) if reign.term is not None else None,
+            address=None if leader is None else leader.address,
+            meta={} if leader is None else leader.meta,
+            since=None if leader is None else leader.since,
+        )
         return _json(200 if leads else 503, told)
 
-    def members(self) -> list[dict[str, Any]]:
+    def members(self) -> list[HttpMember]:
         """Return all that `node.members()` has, with the names that this page had first; it leads in any election."""
         leaders = {reign.leader for reign in self.stack.reigns.values()}
         found = zip(self.stack.members(), members(self.stack, self.driver.clock()), strict=True)
         return [
-            _member(member) | msgspec.to_builtins(info) | {"leads": member.node in leaders} for member, info in found
+            HttpMember(
+                **msgspec.structs.asdict(info) | {"leads": member.node in leaders},
+                status=info.state,
+                suspicion_count=member.suspicion_count,
+            )
+            for member, info in found
         ]
 
     # Events.
@@ -415,7 +429,7 @@ def _json(status: int, value: Any) -> Answer:
 
 
 def _problem(text: str) -> tuple[str, bytes]:
-    return "application/json", msgspec.json.encode({"error": text}) + b"\n"
+    return "application/json", msgspec.json.encode(Problem(error=text)) + b"\n"
 
 
 def _event(name: str, told: Any) -> bytes:

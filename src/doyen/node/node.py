@@ -28,6 +28,7 @@ from doyen.membership.notes import check_words
 from doyen.node import shown
 from doyen.node.agent import Agent
 from doyen.node.arguments import NodeFields, chosen, path, several
+from doyen.node.callbacks import Callback, check_callback, follow
 from doyen.node.campaign import Campaign, Leading, Term
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
@@ -68,6 +69,8 @@ def join(
     config: str | Path | None = None,
     leave_on_sigterm: bool = True,
     control: bool = True,
+    on_elected: Callback | None = None,
+    on_lost: Callback | None = None,
     **fields: Unpack[NodeFields],
 ) -> "Node":
     """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
@@ -95,6 +98,8 @@ def join(
     config: a TOML file; what is given here wins over it.
     leave_on_sigterm: whether this node leaves in order when the process gets SIGTERM.
     control: whether commands of the same user (`doyen members`) may ask this node.
+    on_elected: called with the term (also `async`) whenever this process may act as the group's leader.
+    on_lost: called with that term when it is over.
 
     Processes of one user on one machine find each other; `find_local=False` turns that off.
     Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
@@ -141,6 +146,8 @@ def join(
         score_every=every,
         leave_on_sigterm=leave_on_sigterm,
         control=control,
+        on_elected=on_elected,
+        on_lost=on_lost,
     )
 
 
@@ -155,8 +162,15 @@ class Node:
         score_every: Duration = 5_000_000_000,
         leave_on_sigterm: bool = True,
         control: bool = True,
+        on_elected: Callback | None = None,
+        on_lost: Callback | None = None,
         occasion: str | None = None,
     ) -> None:
+        for field, callback in (("on_elected", on_elected), ("on_lost", on_lost)):
+            check_callback(field, callback)
+            if callback is not None and config.election == "none":
+                raise ConfigError("would never be called: the group elects nobody", field=field)
+        self.on_elected, self.on_lost = on_elected, on_lost
         self.config, self._with_control, self._occasion = config, control, occasion
         self.ended = asyncio.Event()  # Once it has left, or failed.
         self._scores: Scorekeeper | None = None
@@ -207,6 +221,8 @@ class Node:
                 leave_on_sigterm(self, self._on_sigterm)
             if self._scores is not None:
                 await self._scores.start()
+            if self.on_elected is not None or self.on_lost is not None:
+                self.spawn(follow(self.own_election, self.on_elected, self.on_lost))
         except BaseException:  # Also a cancellation: nothing of it stays.
             agent.driver.close()
             raise

@@ -1,4 +1,4 @@
-"""The process of `doyen agent`: a node that reports what it sees as JSON lines until a signal ends it."""
+"""The process of `doyen agent`: a node that reports what it sees, as JSON lines or for people, until a signal."""
 
 import asyncio
 import os
@@ -25,12 +25,16 @@ _EVENTS = {
 }
 
 
-def stay(config: NodeConfig, status_every: float) -> int:
-    return asyncio.run(Reporter(config).run(status_every))
+def stay(config: NodeConfig, status_every: float, as_json: bool) -> int:
+    if as_json:
+        return asyncio.run(Reporter(config).run(status_every))
+    from doyen.node.speaker import speak  # Only where somebody reads it.
+
+    return asyncio.run(speak(config))
 
 
 class Reporter:
-    """Writes a line for every event of its node, and its status now and then."""
+    """Writes a JSON line for every event of its node, and its status now and then."""
 
     def __init__(self, config: NodeConfig) -> None:
         self.node = Node(config, leave_on_sigterm=False)

@@ -49,6 +49,11 @@ QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it
 INELIGIBLE_RANK: Final = float(2 * STANDING_MAX)
 
 
+def channel_of(election: str) -> str:
+    """Return the channel of the election of that name; the group's own has the name ""."""
+    return f"{ELECTION}/{election}" if election else ELECTION
+
+
 class Site(Struct, frozen=True, kw_only=True):
     """The place of a stack: a driver on real sockets, or a node of the simulator."""
 
@@ -264,7 +269,7 @@ class Stack:
         self.config.check_election(kind, self.config.membership_kind(), field="election")
         if name in self.reigns:
             raise ConfigError(f"this node takes part in an election {name!r} already: give another name")
-        channel = f"{ELECTION}/{name}" if name else ELECTION
+        channel = channel_of(name)
         build = kind.build(self._place(channel, name, kind.table))
         # First the reign, then the machine: a machine that is added late starts, and emits, at once.
         reign = Reign(name, channel, kind, self.site.node, self.site.wall)
@@ -283,11 +288,11 @@ class Stack:
         """Keep which occasions were done; `key` is the one that this node is here for (`doyen run --once`)."""
         from doyen.membership.occasions import Memory, Occasions, OccasionsConfig  # Few nodes have one.
 
-        site = self.site
+        site, group, settings = self.site, self.config.group, OccasionsConfig()
         restored = site.restored(OCCASIONS, Memory)
         self._add(
             OCCASIONS,
-            lambda port: Occasions(site.node, key, OccasionsConfig(), port, epoch=epoch, restored=restored),
+            lambda port: Occasions(site.node, group, key, settings, port, epoch=epoch, restored=restored),
         )
         if self.view is not None:
             site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)

@@ -23,7 +23,7 @@ from doyen.node.stack import OCCASIONS
 
 
 class Once(Struct, frozen=True, kw_only=True):
-    """What `--once` says: the key is empty where none was given."""
+    """The settings of `--once`; the key is empty where none was given."""
 
     key: str
     remember: Duration
@@ -42,7 +42,9 @@ class Occasion:
         """Learn what this machine's disk has, and follow what the others say."""
         agent = self._node.agent
         agent.driver.watch(self._on_fact)
-        agent.driver.tell(Recall(kept_beside(Path(agent.config.state), agent.name)), channel=OCCASIONS)
+        agent.driver.tell(
+            Recall(kept_beside(Path(agent.config.state), agent.config.group, agent.name)), channel=OCCASIONS
+        )
 
     async def ask(self) -> tuple[str, ...] | None:
         """Ask all members that are present; return those that did not answer, or None if it was done."""
@@ -120,12 +122,18 @@ class Place:
         except OSError:
             os.close(lock)
             return False
-        self._lock = lock  # Until the process ends.
+        self._lock = lock
         return True
 
+    def free(self) -> None:
+        """Let others have the name; the end of the process does so, too."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
-def kept_beside(directory: Path, name: str) -> tuple[Kept, ...]:
-    """Return what other runners of this machine remember in the same folder; damaged records are passed over."""
+
+def kept_beside(directory: Path, group: str, name: str) -> tuple[Kept, ...]:
+    """Return what other runners of that group remember in the same folder; damaged records are passed over."""
     kept: list[Kept] = []
     for place in sorted(directory.iterdir()):
         if place.name == name or not place.is_dir():
@@ -133,7 +141,8 @@ def kept_beside(directory: Path, name: str) -> tuple[Kept, ...]:
         for found in look_at(place):
             if found.file == f"{OCCASIONS}.state" and not found.damage:
                 try:
-                    kept += msgspec.convert(found.record, Memory).done
+                    memory = msgspec.convert(found.record, Memory)
                 except msgspec.ValidationError:
                     continue
+                kept += memory.done if memory.group == group else ()
     return tuple(kept)

@@ -14,6 +14,7 @@ from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
 from doyen.node.campaign import Campaign, Term
 from doyen.node.config import NodeConfig
 from doyen.node.events import Event
+from doyen.node.lines import TONES, paint
 from doyen.node.node import Node
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
@@ -42,7 +43,10 @@ def stay(
     from doyen.runner.once import Once, Place  # Few run once.
 
     place = Place(config)
-    return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    try:
+        return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+    finally:
+        place.free()
 
 
 class _Warnings(logging.Handler):
@@ -262,5 +266,5 @@ class _Runner:
         if self.as_json:
             line = msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields}).decode()
         else:
-            line = f"doyen: {what}{':' * (what in _ABOUT)} {text}"
+            line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {text}"
         print(line, file=sys.stderr, flush=True)

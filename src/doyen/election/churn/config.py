@@ -72,15 +72,15 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
     ask_interval: Annotated[
         Timeout, Doc("The time between two questions to one member for its leader; inf: it is not asked.")
     ] = seconds(10)
+    better_by: Annotated[
+        Margin, Doc("By what share of the larger score another must be better before the leader hands over.")
+    ] = 0.2
+    better_for: Annotated[
+        Wait, Doc("How long another must be better before the leader hands over. Too short: noise; inf: never.")
+    ] = FOREVER
     bootstrap_after: Annotated[
         Wait, Doc("How long a member waits for a leader before it begins the first election; inf: for ever.")
     ] = seconds(2)
-    better_by: Annotated[
-        Margin, Doc("A leader hands over to a member whose score is greater by this share of the larger one.")
-    ] = 0.2
-    better_for: Annotated[
-        Wait, Doc("How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over.")
-    ] = FOREVER
 
     def check(self) -> None:
         need(

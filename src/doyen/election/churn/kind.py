@@ -134,12 +134,12 @@ class Counted(Account):
     def reasons(self, machine: Any, term: Term) -> Reasons:
         record = machine.held
         initiator = "" if record is None else record.election.initiator
-        how = "" if record is None or record.final else ", for now"
+        how = "" if record is None or record.final else " (not final yet)"
         handed = machine.point.handed_over
         if record is not None and handed is not None and handed.election == record.election:
             return Reasons(f"{initiator} handed over: {handed.because}")
         if initiator != machine.me or not self.candidates:
-            return Reasons(f"{initiator or term.leader} counted the answers and told it{how}")
+            return Reasons(f"{initiator or term.leader} counted the answers and announced it{how}")
         excluded = {name: f"excluded, suspected {count} times" for name, count in self.excluded}
         names = [NodeId(name) for name in self.candidates if name not in excluded]
         count = len(self.answered)

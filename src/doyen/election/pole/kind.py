@@ -54,7 +54,7 @@ class Granted(Account):
     """A majority grants the epoch; the proposers are known where the choice was made."""
 
     def note(self, fact: Any) -> Remark | None:
-        from doyen.election.pole.messages import EpochPromised, NotVoting, Selected
+        from doyen.election.pole.messages import EpochPromised, NotAVoter, NotVoting, Selected
 
         match fact:
             case Selected():
@@ -63,7 +63,7 @@ class Granted(Account):
                 return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
             case EpochPromised():
                 return Remark("begun", f"epoch {fact.epoch} begun")
-            case NotVoting():  # Only a person can end it.
+            case NotVoting() | NotAVoter():  # Only a person can end it.
                 return Remark("shortage", str(fact), needs_a_person=True)
         return None
 
@@ -96,6 +96,12 @@ def build(place: Place) -> Callable[[Out], Any]:
     )
 
 
+def first_record() -> Any:
+    from doyen.election.pole.promise import VoterRecord
+
+    return VoterRecord(0)
+
+
 def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
     return kinds.WorstCase(
         detection=config.guard + around.delay,
@@ -126,4 +132,5 @@ POLE = kinds.ElectionKind(
     stay_put=lambda config: replace(config, resign_interval=FOREVER),
     compares_every=lambda config: int(config.resign_interval),
     asks_oracle=True,
+    first_record=first_record,
 )

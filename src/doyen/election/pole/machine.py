@@ -108,7 +108,8 @@ class Pole(NoLease):
 
     def start(self, now: Instant) -> None:
         if not self.voting:
-            self.out.emit(msg.NotVoting())
+            known = self.me in self.voters
+            self.out.emit(msg.NotVoting() if known else msg.NotAVoter(self.me, tuple(sorted(self.voters))))
             return
         self.voter.wake(now, self.config.guard)
         self.scores.start(now)

@@ -159,7 +159,21 @@ class NotVoting(Struct, frozen=True):
     def __str__(self) -> str:
         return (
             "it has no record of earlier votes here, so it does not vote: if nobody of its name has ever voted in this "
-            "group, start it once with --newcomer; if its files are lost, it must come back under another name"
+            "group, start it once with --newcomer, or run doyen state init before; if its files are lost, it must come "
+            "back under another name"
+        )
+
+
+class NotAVoter(Struct, frozen=True):
+    """The name of this process is none of the voters': it follows, and never leads."""
+
+    me: NodeId
+    voters: tuple[NodeId, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.me} is not one of the voters ({', '.join(self.voters)}), so it follows and never leads: give it "
+            "the name of a voter (--name), or list it in --voters on every member"
         )
 
 

@@ -23,7 +23,7 @@ class _Announcing(Checker):
 
 class LeadersExisted(_Announcing):
     name = "existed"
-    rule = "announce-listen: whoever is named has claimed to lead before, and no term number comes from nowhere"
+    rule = "announce-listen: a leader that is named has claimed to lead before, and no term number comes from nowhere"
 
     def attach(self) -> None:
         self._claimed: set[NodeId] = set()

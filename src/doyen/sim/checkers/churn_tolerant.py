@@ -56,8 +56,8 @@ class AnswersAreOfTheirAttempt(_ChurnTolerant):
 class TheLowestIsNotPassedOver(_ChurnTolerant):
     name = "passed over"
     rule = (
-        "base, optimistic: whoever lived through an attempt, could be reached, and was missing from at most c of the "
-        "views is not passed over for a higher hash  [CTOL Thm 1]"
+        "base, optimistic: a member that lived through an attempt, could be reached, and was missing from at most c of "
+        "the views is not passed over for a higher hash  [CTOL Thm 1]"
     )
 
     def attach(self) -> None:

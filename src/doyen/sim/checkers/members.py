@@ -15,7 +15,7 @@ from doyen.sim.world import World
 class TheDeadStayDead(Checker):
     name = "dead"
     rule = (
-        "whoever a member list holds failed or left returns to it only with a higher incarnation; where nobody refutes "
+        "a member that a list holds failed or left returns to it only with a higher incarnation; where nobody refutes "
         "(heartbeats), this holds for those that did crash"
     )
 

@@ -136,7 +136,7 @@ class _Strict(Checker):
 
 class NeverTwoAct(_Strict):
     name = "alone"
-    rule = "quorum, timed: never two act at once, each by its own clock and lease; whoever is stopped does nothing"
+    rule = "quorum, timed: never two act at once, each by its own clock and lease; a stopped node does nothing"
 
     def attach(self) -> None:
         self.sim.checks.append(self._look)
@@ -171,7 +171,7 @@ class OneLeaderPerTerm(_Strict):
 
 class LosersAreTold(_Strict):
     name = "told"
-    rule = "quorum, timed: whoever led was told LeaderLost before another acts, unless it is stopped or slow"
+    rule = "quorum, timed: a node that led gets LeaderLost before another acts, unless it is stopped or slow"
 
     def attach(self) -> None:
         self.on_leadership(self._on_fact)

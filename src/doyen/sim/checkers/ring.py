@@ -92,15 +92,15 @@ class _OfTheRing(Checker):
 RULES: Final = {
     "upgrade": "a neighbour goes by an upgraded group within 2·T_l, if both leases live on  [ARB Thm 1]",
     "detection": "every active monitor suspects a crashed member within 2·T_l  [ARB Thm 2]",
-    "symmetric": "whoever is suspected suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]",
-    "mutual": "whoever suspects asks its arbitrators at once  [ARB Cor 1]",
-    "lifespan": "whoever was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]",
+    "symmetric": "a suspected member suspects in turn, or is gone, within 2·T_l  [ARB Thm 3]",
+    "mutual": "a member that suspects asks its arbitrators at once  [ARB Cor 1]",
+    "lifespan": "a member that was voted out is gone 2·T_l + T_a after it was suspected  [ARB Thm 4]",
     "recent": "no two living members have been granted each other's death  [ARB Cor 2]",
     "recovery": "when recovery starts, the other is gone  [ARB Cor 3]",
     "consistency": "4·T_l + T_a after a crash nobody who listed the dead still does  [ARB Thm 5]",
     "joins": "nobody serves two joiners at once; at rest everybody watches exactly its neighbours  [ARB Thm 6, 7]",
     "majority": (
-        "whoever leaves for want of a majority had none in reach; whoever is outvoted was accused  [ARB Rule 2]"
+        "a member that leaves for want of a majority had none in reach; one that is outvoted was accused  [ARB Rule 2]"
     ),
 }
 

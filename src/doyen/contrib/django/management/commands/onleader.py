@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 
 from doyen.node.layers import node_options, variable_name
 
-CALL = "--call"  # How the process that `doyen run` starts is told the function.
+CALL = "--call"  # The flag by which the process that `doyen run` starts gets the function.
 
 
 class Command(BaseCommand):
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         runs = [sys.executable, sys.argv[0], *acts]
         flags = [word for flag in ("grace", "once") if given[flag] for word in (f"--{flag}", given[flag])]
         configured = settings.DOYEN if settings.is_overridden("DOYEN") else {}
-        environment = variables(configured) | os.environ  # Whoever starts it has the last say.
+        environment = variables(configured) | os.environ  # The environment wins over the settings.
         if given["group"]:
             environment["DOYEN_GROUP"] = given["group"]
         if given["seed"]:
