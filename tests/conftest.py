@@ -1,5 +1,6 @@
 """For all tests."""
 
+import itertools
 import os
 import signal
 import sys
@@ -17,7 +18,15 @@ sys.path.insert(0, str(Path(__file__).parent / "helpers"))  # What tests of seve
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nodes of tests that run at the same time, and the user's own, must not find each other.
-os.environ["DOYEN_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="doyen-test-")
+_RUNTIME = os.environ["DOYEN_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="doyen-test-")
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _runtime_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do those of a test that failed, and left nodes behind."""
+    if os.environ["DOYEN_RUNTIME_DIR"] == _RUNTIME:  # Fixtures of larger scope may have chosen another.
+        monkeypatch.setenv("DOYEN_RUNTIME_DIR", f"{_RUNTIME}/{next(_numbers)}")
 
 
 @pytest.fixture

@@ -73,7 +73,9 @@ def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None
     ignored = int(out.split()[-1], 16)
     assert not any(ignored & 1 << number - 1 for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ))
     said = [json.loads(line) for line in error.splitlines()]
-    assert [line["event"] for line in said if line["event"] != "waiting"] == ["preset", "note", "elected", "ended"]
+    events = [line["event"] for line in said if line["event"] != "waiting"]
+    assert events == ["preset", "note", "warning", "elected", "ended"]
+    assert "leads 'code' alone: nobody was found" in next(line["text"] for line in said if line["event"] == "warning")
     note = next(line["text"] for line in said if line["event"] == "note")
     assert "a second sh may run on the other side of a partition, or while this process is stopped" in note
     assert "the election quorum (pole)" in note

@@ -39,7 +39,7 @@ def test_three_that_know_one_seed_agree_and_again_after_a_kill(membership: str, 
 
     async def main() -> None:
         port = free_port()
-        flags = ["--preset", "local", "--membership", membership, "--election", election]
+        flags = ["--preset", "local", "--membership", membership, "--election", election, "--no-find-local"]
         async with LocalCluster("stack", AnnounceConfig(), flags=flags, on_told=told.append) as cluster:
             await cluster.start("a", "--bind", f"127.0.0.1:{port}")
             for name in ("b", "c"):  # They know a, and hear of each other through it.
