@@ -232,7 +232,7 @@ def test_what_an_observer_does_while_facts_are_carried_is_run_in_its_place(tmp_p
 
 def test_a_machine_that_an_observer_adds_begins_another_segment(tmp_path: Path) -> None:
     async def main() -> None:
-        agent = Agent(config(tmp_path))
+        agent = Agent(config(tmp_path, find_local=False))
         added: list[Any] = []
 
         def observe(channel: str, fact: Any, now: int) -> None:
@@ -271,7 +271,7 @@ def test_a_command_that_is_refused_is_part_of_the_recording(tmp_path: Path) -> N
 
 
 def test_divergence_names_the_first_effect_that_differs(tmp_path: Path) -> None:
-    path = solo(tmp_path)
+    path = solo(tmp_path, find_local=False)
     _, items = read(path)
     number = next(i for i, item in enumerate(items, start=1) if any(e.verb == "multicast" for e in item.effects))
 
