@@ -71,7 +71,7 @@ def command(nodes: int, seconds_: float, as_json: bool) -> None:
 def _group(nodes: int, folder: Path) -> Ours:
     network, names = Namespaces(nodes), [f"n{i:02}" for i in range(1, nodes + 1)]
     config = AnnounceConfig(announce_interval=seconds(1), group_size=nodes)
-    flags = ["--group", "idle", *config_flags(config), "--multicast", MULTICAST]
+    flags = ["--group", "idle", "--election", "announce", *config_flags(config), "--multicast", MULTICAST]
     return Ours("idle", network, folder, flags, lambda i: reach(network, i, ()), names=names)
 
 
