@@ -75,6 +75,7 @@ def test_keys_are_changed_under_running_agents_and_nobody_loses_anybody(tmp_path
     async def main() -> None:
         config = NodeConfig(
             group="rotate",
+            election="announce",
             bind="127.0.0.1:0",
             multicast=flags[flags.index("--multicast") + 1],
             key_file=str(path),
