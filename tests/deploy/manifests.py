@@ -55,8 +55,8 @@ def _moved(text: str, paths: Mapping[str, Path]) -> str:
     return text
 
 
-def containers(path: Path) -> Iterator[dict[str, Any]]:
+def containers(path: Path, of: str = "containers") -> Iterator[dict[str, Any]]:
     for document in documents(path):
         template = document.get("spec", {}).get("template")
         if template:
-            yield from template["spec"]["containers"]
+            yield from template["spec"].get(of, ())

@@ -142,6 +142,8 @@ def test_the_voters_are_the_pods_of_the_stateful_set() -> None:
     assert environment["DOYEN_VOTERS"].split(",") == pods
     assert environment["DOYEN_SEED"].split(",") == [f"{pod}.{service}:7600" for pod in pods]
     assert of_kind(path, "Service")["metadata"]["name"] == service
+    (first,) = containers(path, "initContainers")
+    assert first["env"] == container["env"] and first["volumeMounts"] == container["volumeMounts"]
 
 
 def test_the_leader_may_write_its_own_slice_and_nothing_else() -> None:

@@ -97,6 +97,12 @@ def test_leader_and_explain_say_who_and_why(group: None) -> None:
     assert done.stdout.startswith(f"{leader} leads orders since ")
     assert run("leader", "--name", leader, "--mine").returncode == 0
     assert run("leader", "--name", "cat", "--mine").returncode == 3
+    addresses = {member["name"]: member["address"] for member in asked("members")["members"]}
+    shown = run("leader", "--name", "cat", "--address")
+    assert (shown.returncode, shown.stdout) == (0, f"{addresses[leader]}\n")
+    whole = asked("leader", "--name", "cat")
+    assert whole["address"] == addresses[leader] and whole["meta"] == ({"zone": "eu"} if leader == "ant" else {})
+    assert time.time() - 120 < whole["since"] <= time.time() - whole["since_s"] + 1  # It led before cat knew it.
     said = run("explain", "--name", "cat", "--history").stdout.splitlines()
     assert said[0].startswith(f'{leader} leads "orders" (term ')
     assert "because it has the best score of the healthy members that took part (of equals, the lowest hash)" in said[0]
@@ -113,6 +119,9 @@ def test_watch_tells_of_a_resignation_and_resign_hands_over(group: None) -> None
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         assert json.loads(watcher.stdout.readline())["kind"] == "watching"
+        holds = [json.loads(watcher.stdout.readline()) for _ in range(4)]
+        assert [(event["kind"], event["already"]) for event in holds] == [("joined", True)] * 3 + [("elected", True)]
+        assert holds[-1]["leader"] == leader
         done = run("resign", "--to", heir, "--cooldown", "1s")
         assert done.stdout.startswith(f"{leader} resigned (term ")
         for told in watcher.stdout:

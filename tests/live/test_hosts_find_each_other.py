@@ -102,24 +102,17 @@ def test_multicast_reaches_the_other_hosts_without_an_address_to_bind_and_with_t
         "six-any": ["--election", "hybrid", "--multicast", "[ff12::7:4]:7704", "--bind", "[::]:7704"],
     }
 
-    async def main() -> None:
-        async with AsyncExitStack() as stack:
-            clusters = []
-            for group, flags in groups.items():
-                cluster = await stack.enter_async_context(
-                    LocalCluster(group, None, flags=["--preset", "local", *flags])
-                )
-                for name, host in zip(NAMES, hosts, strict=True):
-                    await cluster.start(name, wrap=host.wrap)
-                clusters.append(cluster)
-            for cluster in clusters:
-                await cluster.until_started()
-                if "hybrid" in groups[cluster.group]:
-                    await all_are_in(cluster.group, NAMES)
-                    for i, name in enumerate(NAMES):
-                        at = addresses(cluster.group, NAMES[0])[name] or "unknown"
-                        ours = hosts[i].ipv4 if cluster.group == "four" else f"[{hosts[i].ipv6}]"
-                        assert at.startswith(f"{ours}:")
-                await cluster.agreement(10, unchanged_s=0.3)
+    async def main(group: str, flags: list[str]) -> None:
+        async with LocalCluster(group, None, flags=["--preset", "local", *flags]) as cluster:
+            for name, host in zip(NAMES, hosts, strict=True):
+                await cluster.start(name, wrap=host.wrap)
+            await cluster.until_started()
+            if "hybrid" in flags:
+                await all_are_in(group, NAMES)
+                for i, name in enumerate(NAMES):
+                    at = addresses(group, NAMES[0])[name] or "unknown"
+                    assert at.startswith(f"{hosts[i].ipv4 if group == 'four' else f'[{hosts[i].ipv6}]'}:")
+            await cluster.agreement(10, unchanged_s=0.3)
 
-    asyncio.run(main())
+    for group, flags in groups.items():
+        asyncio.run(main(group, flags))

@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
-GREEN = "\x1b[32m"
+GREEN, YELLOW = "\x1b[32m", "\x1b[33m"
 
 
 @contextmanager
@@ -45,8 +45,13 @@ def test_agent_speaks_to_people_on_a_terminal_and_colour_carries_meaning(
     with on_terminal(*agent, "--name", "ant") as said:
         first = next(said)
         assert "started" in first and "seen as ant" in first and "NOT authenticated" in first
-        elected = next(line for line in said if "elected" in line)
+        lines = [next(said)]
+        while not all(any(word in line for line in lines) for word in ("elected", "alone")):
+            lines.append(next(said))
+        (elected,) = (line for line in lines if "elected" in line)
         assert f"{GREEN}elected" in elected and "ant (term 1)" in elected
+        alone = [line for line in lines if "leads 'seen' alone" in line]
+        assert len(alone) == 1 and f"{YELLOW}warning" in alone[0]  # Said once.
 
         def members(**variables: str) -> str:
             with on_terminal("members", **variables) as shown:

@@ -150,6 +150,20 @@ def test_the_newest_note_counts_and_only_that_of_the_leader() -> None:
     assert follower.of(B) == note(1, 0, incarnation=2, url="started anew")
 
 
+def test_one_answer_is_enough_also_where_the_leader_numbers_its_term_otherwise() -> None:
+    follower, out = machine()
+    follower.on_message(B, note(1, url="b"), 0)
+    follower.on_elected(elected(5, B), 1)
+    (due,) = out.take()
+    assert isinstance(due, SetTimer)
+    follower.on_timer(due.timer, due.at)
+    asked, again = out.take()
+    assert asked == Send(B, Ask()) and isinstance(again, SetTimer)
+    follower.on_message(B, note(1, url="b"), due.at + 1)
+    follower.on_timer(again.timer, again.at)
+    assert out.take() == []
+
+
 def test_a_leader_that_is_named_again_is_known_and_asked_for_its_new_term() -> None:
     follower, out = machine()
     follower.on_elected(elected(2, B), 0)

@@ -96,3 +96,32 @@ def test_a_member_held_failed_is_still_sent_what_is_meant_for_it_until_it_leaves
                 driver.close()
 
     asyncio.run(main())
+
+
+class Greeter(Speaker):
+    """Greets whoever comes into the view, at once."""
+
+    def greet(self, fact: ViewChanged, now: int) -> None:
+        for node in fact.changed:
+            self.out.send(node, Word(2))
+
+    HEARS: ClassVar[Hears] = hears(ViewChanged, greet)
+
+
+def test_a_member_is_reached_in_the_very_step_that_brings_it() -> None:
+    async def main() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", 0))
+            other.settimeout(5)
+            editor = ViewEditor()
+            editor.put(Member(node=OTHER, address=Address("127.0.0.1", other.getsockname()[1])))
+            driver = Driver(NodeId("a"), Incarnation(1), Codec("group"), UdpTransport(UdpConfig()))
+            driver.add("membership", Speaker)
+            driver.add("election", Greeter)
+            await driver.start()
+            driver.tell(Hold(editor.view), channel="membership")
+            assert other.recv(2000)
+            assert driver.refused["no address"] == 0
+            driver.close()
+
+    asyncio.run(main())

@@ -303,24 +303,37 @@ def test_a_node_that_failed_is_neither_live_nor_ready() -> None:
 def test_a_node_is_ready_once_it_names_a_leader_or_hears_somebody() -> None:
     async def check(agent: Agent, http: Http) -> None:
         assert (await ask(http, "/readyz")).json == {"ready": True}
+        seeking = Agent(
+            NodeConfig(
+                group="far",
+                name="bee",
+                seeds=("127.0.0.1:9",),
+                find_local=False,
+                election="announce",
+                tables={"announce": QUICK},
+            )
+        )
+        await seeking.start()
+        try:
+            waits = await Http.attach(seeking.driver, seeking.stack, "127.0.0.1:0")
+            await until(lambda: seeking.reign is not None and seeking.reign.mine is not None)
+            assert (await ask(waits, "/readyz")).status == 503  # Its seed is silent, and it still waits.
+        finally:
+            seeking.driver.close()
         voter = Agent(
             NodeConfig(
-                group="web",
-                name="cat",
-                election="pole",
-                voters=("ant", "bee", "cat"),
-                volatile=True,
-                newcomer=True,
-                find_local=False,
+                group="far", name="cat", find_local=False, election="pole", voters=("ant", "bee", "cat"), volatile=True
             )
         )
         await voter.start()
-        alone = await Http.attach(voter.driver, voter.stack, "127.0.0.1:0")
-        ready = await ask(alone, "/readyz")
-        assert ready.status == 503 and ready.json == {"ready": False}
-        voter.driver.received_count += 1  # As if somebody had answered: a voter without a majority has joined, too.
-        assert (await ask(alone, "/readyz")).status == 200
-        voter.driver.close()
+        try:
+            alone = await Http.attach(voter.driver, voter.stack, "127.0.0.1:0")
+            ready = await ask(alone, "/readyz")
+            assert ready.status == 503 and ready.json == {"ready": False}
+            voter.driver.received_count += 1  # As if somebody had answered: a voter without a majority has joined, too.
+            assert (await ask(alone, "/readyz")).status == 200
+        finally:
+            voter.driver.close()
 
     served(check)
 

@@ -87,5 +87,5 @@ def test_what_is_not_given_is_not_said() -> None:
     assert doyen.Hybrid(missing_max=3, final_timeout="9s").given() == {"missing_max": 3, "final_timeout": "9s"}
     assert repr(doyen.Hybrid(missing_max=3)) == "Hybrid(missing_max=3)"
     assert isinstance(doyen.Swim(), Choice)
-    with pytest.raises(TypeError, match="mising_max"):
+    with pytest.raises(TypeError, match=r"Hybrid has no field 'mising_max': do you mean missing_max\?"):
         doyen.Hybrid(mising_max=3)  # type: ignore[call-arg]

@@ -1,10 +1,12 @@
 """Configuration in layers, presets and their worst cases, combinations that make no sense."""
 
+import inspect
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import doyen
 from doyen.cli.nodeflags import flag_name
 from doyen.core.clock import ms, seconds, to_seconds
 from doyen.core.ids import parse_address
@@ -12,6 +14,7 @@ from doyen.core.kinds import DELAYS, Network, WorstCase
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import by_path, configure, misspelt, node_options, variable_name
+from doyen.node.node import ALSO_TAKEN
 from doyen.node.registry import election_names
 from doyen.testing import Cluster
 
@@ -182,3 +185,15 @@ def test_takeovers_in_made_up_time_keep_to_the_worst_case(
     worst = worst_case(cluster.config("n1"))
     assert noticed_s - crashed_at_s <= to_seconds(worst.detection)
     assert took_s <= to_seconds(worst.failover) + 0.01  # `run_until` looks every 10 ms.
+
+
+def test_a_misspelt_argument_of_join_is_answered_with_the_one_that_was_meant() -> None:
+    meant = {"standng": "standing", "sed": "seeds", "scor": "score", "keys": "key", "electoin": "election"}
+    for given, name in meant.items():
+        with pytest.raises(ConfigError, match=rf"there is no field '{given}': do you mean {name}\?"):
+            by_path({given: 1}, ALSO_TAKEN)
+    with pytest.raises(ConfigError, match=r"there is no field 'swim.perod': do you mean swim.period\?"):
+        by_path({"swim": {"perod": "1s"}})
+    with pytest.raises(ConfigError, match=r"there is no field 'nonsense': see docs/reference/configuration.md"):
+        by_path({"nonsense": 1})
+    assert {*ALSO_TAKEN} <= {*inspect.signature(doyen.join).parameters}

@@ -15,7 +15,12 @@ from doyen.node.shown import differ
 
 
 def node(name: str, *seeds: str, **fields: Any) -> doyen.Node:
-    given = {"preset": "local", "leave_on_sigterm": False, "meta": {"url": f"http://{name}/"}} | fields
+    given = {
+        "preset": "local",
+        "leave_on_sigterm": False,
+        "find_local": False,
+        "meta": {"url": f"http://{name}/"},
+    } | fields
     return doyen.join("find", name=name, seeds=seeds, **given)
 
 
@@ -161,7 +166,7 @@ def test_events_begin_with_what_holds() -> None:
 
 
 def test_threads_wait_and_see_the_same() -> None:
-    with doyen.sync.join("find", name="a", preset="local", meta={"url": "u"}) as first:
+    with doyen.sync.join("find", name="a", preset="local", find_local=False, meta={"url": "u"}) as first:
         leader = first.wait_for_leader("10s")
         assert (leader.name, leader.meta, leader.address) == ("a", {"url": "u"}, first.address)
         assert [member.name for member in first.wait_for_members(1, timeout=1)] == ["a"]

@@ -93,7 +93,9 @@ def test_the_fields_of_a_choice_are_described_as_those_of_its_table(kind: Any) -
 
 def test_a_repr_says_who_where_and_who_leads() -> None:
     async def main() -> None:
-        node = doyen.join("shown", name="ant", preset="local", elections=["mail"], leave_on_sigterm=False)
+        node = doyen.join(
+            "shown", name="ant", preset="local", elections=["mail"], leave_on_sigterm=False, find_local=False
+        )
         assert repr(node) == "<doyen.Node in 'shown': not joined>"
         async with node:
             assert repr(node) == f"<doyen.Node 'ant' at {node.address} in 'shown': nobody leads>"
@@ -114,7 +116,7 @@ def test_a_repr_says_who_where_and_who_leads() -> None:
         assert repr(node) == f"{where}ended>"
 
     asyncio.run(main())
-    with doyen.sync.join("shown", name="bee", preset="local") as node:
+    with doyen.sync.join("shown", name="bee", preset="local", find_local=False) as node:
         with node.lead(timeout="10s") as term:
             assert (
                 repr(node)

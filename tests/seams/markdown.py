@@ -17,7 +17,7 @@ WHOLE = re.compile(r"`[^`]*`|\]\([^)]*\)")  # A sentence does not end in code, n
 END = re.compile(r"(?<=[.!?])([)\"”'*_]*) +(?=[A-ZÀ-Þ0-9`*_(\[\"“§θλδκ\ue000])")
 ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|vs|cf|Alg|Eq|Thm|Cor|Prog|Fig|Figs|Sec|Tab|No|pp?|ll?|al|resp|approx|ca|min|max|St|Dr|Def)"
-    r"|\[[A-Z]+[^\]]*\b[a-zA-Z]+|(?:^|\s)[A-Z])\.$"
+    r"|\[[A-Z]{2,}[^\]]*\b[a-zA-Z]+|(?:^|\s)[A-Z])\.$"
 )
 OPENS_A_BLOCK = re.compile(r"^([-+*]\s|\d+[.)]\s|#|>|\|)")
 

@@ -22,6 +22,20 @@ def test_only_one_sends_the_mail(doyen_cluster: MakeCluster) -> None:
     assert cluster.run_until_leader() != first
 
 
+@pytest.mark.parametrize("election", ["quorum", "gossip"])
+def test_the_side_without_the_leader_elects_another(doyen_cluster: MakeCluster, election: str) -> None:
+    cluster = doyen_cluster(5, seed=3, election=election)
+    first = cluster.run_until_leader()
+    cut = cluster.partition({first}, rest=True)
+    second = cluster.run_until_leader(other_than=first)
+    assert second != first and cluster.is_leader(second)
+    assert {cluster.named_by(name) for name in cluster.names if name != first} == {second}
+    with pytest.raises(AssertionError, match="did not come to hold"):  # All, on either side, they never name.
+        cluster.run_until_leader("20s")
+    cluster.heal(cut)
+    cluster.run_until_leader()
+
+
 def test_a_weak_election_has_two_leaders_across_a_partition_and_one_after_it_heals(doyen_cluster: MakeCluster) -> None:
     cluster = doyen_cluster(4, election="hybrid", seed=3)
     cluster.run_until_leader()

@@ -20,18 +20,21 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
         return
     members = told["members"]
     suspected = sum(member["state"] == "suspected" for member in members)
-    present = sum(member["state"] in ("alive", "suspected") for member in members)
+    unknown = sum(member["state"] == "unknown" for member in members)
+    present = sum(member["state"] in ("alive", "suspected") for member in members) + unknown
     leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
     click.echo(
         f"{told['group']} · {present} member{'s' * (present != 1)}"
         + (paint(f", {suspected} suspected", CARE, sys.stdout) if suspected else "")
+        + (paint(f", {unknown} not heard of here", CARE, sys.stdout) if unknown else "")
         + f" · {paint(leader, GOOD, sys.stdout) if told['leader'] else paint('no leader', BAD, sys.stdout)}"
         + f" · as {told['node']} sees it"
         + ("" if told["sealed"] else paint(" · no key: packets are NOT authenticated", CARE, sys.stdout))
     )
     if told["membership"] == "none":
         click.echo(
-            "(no membership: only this node and the leader it hears are known; give --membership swim)", err=True
+            "(no membership: this node hears of the leader alone, and of nobody's state; give --membership swim)",
+            err=True,
         )
     rows: list[tuple[str, ...]] = [("NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION", "")]
     listed = told["membership"] != "none"  # Else nobody keeps since when.

@@ -10,7 +10,7 @@ import click
 from doyen.cli.naming import named_by_flag
 from doyen.cli.nodehelp import help_all, wants_all, write_all, write_short
 from doyen.cli.options import how
-from doyen.core.config import Option
+from doyen.core.config import Option, nearest
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure, misspelt, node_options, variable_name
 from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
@@ -70,6 +70,8 @@ class _KindName(click.Choice):  # type: ignore[type-arg, unused-ignore]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value not in self.choices:
             self._search()
+        if value not in self.choices and (near := nearest(value, self.choices)):
+            self.fail(f"{value!r} is not installed: do you mean {near}?", param, ctx)
         return super().convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:

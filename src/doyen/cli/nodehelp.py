@@ -19,10 +19,11 @@ SHORT: Final = {
     },
     "The other members": {
         "seeds": ("HOST[:PORT]", "One other member is enough; none on one machine."),
+        "expect": ("COUNT", "Do not act before this many answer at the same time."),
         "bind": ("HOST:PORT", "Where to listen; across hosts by default port 7600."),
     },
     "Who leads, and safety": {
-        "standing": ("NUMBER", "The greatest leads, unless another leads already [0]."),
+        "standing": ("NUMBER", "The process with the greatest score leads [0]."),
         "voters": ("NAMES", "quorum: the names of all voters, e.g. ant,bee,cat."),
         "key_file": ("FILE", "Seal packets with the group's keys (doyen keys new)."),
         "state": ("DIR", "What must survive restarts; quorum needs it."),

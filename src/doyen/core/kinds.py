@@ -12,12 +12,13 @@ A kind's module is light: it imports the machine only when it builds one (decisi
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms
+from doyen.core.config import nearest
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.machine import Machine
@@ -32,7 +33,20 @@ Time: TypeAlias = str | float  # "200ms", "1.5s", "inf"; a bare number means sec
 PRESET: Any = msgspec.UNSET  # What is not given is as the preset has it.
 
 
-class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+class _KnowsItsFields(StructMeta):
+    """Makes choices, and says what a misspelt field will have been meant to be."""
+
+    if not TYPE_CHECKING:  # Type checkers know the fields anyway.
+
+        def __call__(cls, **given: Any) -> Any:
+            for name in given.keys() - {*cls.__struct_fields__}:
+                near = nearest(name, cls.__struct_fields__)
+                advice = f"do you mean {near}?" if near else f"one of {', '.join(cls.__struct_fields__)}"
+                raise TypeError(f"{cls.__name__} has no field {name!r}: {advice}")
+            return super().__call__(**given)
+
+
+class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=_KnowsItsFields):
     """A protocol, and what is said about it: `Hybrid(missing_max=3)`.  What is not given comes from the preset."""
 
     kind: ClassVar[str]

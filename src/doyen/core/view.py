@@ -14,6 +14,7 @@ class Status(Enum):
     SUSPECTED = "suspected"  # Still counts as present: it may yet refute.
     FAILED = "failed"
     LEFT = "left"  # On its own word, which is not a failure.
+    UNKNOWN = "unknown"  # It is a member by configuration alone: nothing here says whether it is up.
 
 
 class Member(Struct, frozen=True, kw_only=True):

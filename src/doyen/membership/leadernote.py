@@ -95,7 +95,7 @@ class LeaderDescribed(Struct, frozen=True, gc=False):
 class LeaderNote:
     """The note of one election's leader: this node's own while it leads, else the one that the leader sent."""
 
-    __slots__ = ("_early", "_leads", "_named", "_number", "_out", "_own", "_rng", "_sent", "me", "told")
+    __slots__ = ("_answered", "_early", "_leads", "_named", "_number", "_out", "_own", "_rng", "_sent", "me", "told")
     MESSAGES: ClassVar[Any] = Ask | Told
 
     def __init__(
@@ -117,6 +117,7 @@ class LeaderNote:
         self._sent: Told | None = None  # What all were told last in this reign.
         self._named: tuple[NodeId, int] | None = None  # The leader, and its term.
         self._number = 0  # Of times that somebody was named.
+        self._answered = False  # The leader has sent a note since it was named.
         self.told: Told | None = None  # By the leader that is named.
         self._early: tuple[NodeId, Told] | None = None  # By somebody who may be named next.
 
@@ -140,7 +141,7 @@ class LeaderNote:
             self.told = None
             if self._early is not None and self._early[0] == leader:
                 self.told = self._early[1]
-        self._named, self._number = (leader, number), self._number + 1
+        self._named, self._number, self._answered = (leader, number), self._number + 1, False
         if leader == self.me:
             self._own = replace(self._own, term=number)
         elif self._is_wanting:
@@ -182,6 +183,7 @@ class LeaderNote:
             if self._leads:
                 self._out.send(sender, self._own)
         elif self._named is not None and sender == self._named[0]:
+            self._answered = True
             if self.told is None or message.age > self.told.age:
                 self.told = message
                 self._out.emit(LeaderDescribed(sender))
@@ -201,8 +203,13 @@ class LeaderNote:
 
     @property
     def _is_wanting(self) -> bool:
-        """Whether the note of this term has not come."""
-        return self._named is not None and (self.told is None or self.told.term < self._named[1])
+        """Whether the leader's note of this term is still to come.
+
+        Members of a weak election may number one reign differently, so any note counts that came since it was named.
+        """
+        if self._named is None or self._answered:
+            return False
+        return self.told is None or self.told.term < self._named[1]
 
     def _ask_later(self, asked: int, now: Instant) -> None:
         wait = int((0.5 + self._rng.random()) * ASK_AFTER * 2**asked)  # Not all members at one instant.

@@ -236,13 +236,23 @@ class Driver:
         if to == self.host.node:  # To oneself: at once, and surely, but after this step.
             self._loop.call_soon(self._on_own_message, port.channel, message)
             return
-        address = to if isinstance(to, Address) else self.addresses.reach(to)
+        address = to if isinstance(to, Address) else self._reach(to)
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
         elif data is not None:
             whom = None if isinstance(to, Address) else to
             self.transport.send(data if self.seal is None else self.seal.seal(data, address, whom), address)
+
+    def _reach(self, node: NodeId) -> Address | None:
+        """Return where a member is reached, also one of a view that machines act on before it is observed here."""
+        found = self.addresses.reach(node)
+        if found is None:
+            for _, fact in self.host.facts:
+                if isinstance(fact, ViewChanged):
+                    self.addresses.learn(fact)
+            found = self.addresses.reach(node)
+        return found
 
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)

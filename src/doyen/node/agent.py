@@ -175,7 +175,10 @@ class Agent:
         if not is_wildcard(heard.host):
             return heard
         if config.multicast:
-            return Address(self.udp.multicast_from(), heard.port)
+            ours = self.udp.multicast_from()
+            if is_loopback(ours):
+                log.warning("%s: no interface but loopback is up: multicast only reaches this machine", self.name)
+            return Address(ours, heard.port)
         family = family_of(heard.host)
         seeds = [*config.seed_addresses(), *listed_seeds(config)]
         towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
@@ -288,7 +291,8 @@ class Agent:
         if self.attached.discovery is not None:
             given: Mapping[str, Sequence[Address]] = self.attached.discovery.given()
             return given
-        return {text: (seed,) for text, seed in zip(self.config.seeds, self.config.seed_addresses(), strict=True)}
+        seeds = zip(self.config.seeds, self.config.seed_addresses(), strict=True)
+        return {text: (seed,) if seed.is_numeric else () for text, seed in seeds}
 
     def _is_own(self, address: Address) -> bool:
         """Whether that address is this node's own."""

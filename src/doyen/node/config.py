@@ -56,11 +56,13 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     key_file: Annotated[
         str, Doc("The group's key file (doyen keys new). Without it anybody can send to the group.")
     ] = ""
-    find_local: Annotated[bool, Doc("Find this user's other processes of the group on this machine.")] = True
-    alone_after: Annotated[Wait, Doc("How long a first leader waits for silent seeds, e.g. 10s; inf: for ever.")] = (
-        seconds(10)
-    )
-    expect: Annotated[Expected, Doc("No first act before this many members answer at the same time. No quorum.")] = 0
+    find_local: Annotated[bool, Doc("Whether to find this user's other processes of the group on this machine.")] = True
+    alone_after: Annotated[
+        Wait, Doc("How long a first leader waits for silent seeds before it acts alone; inf: for ever.")
+    ] = seconds(10)
+    expect: Annotated[
+        Expected, Doc("Before its first act it waits until this many members answer at once. It is no quorum.")
+    ] = 0
     seeds_file: Annotated[str, Doc("A file of further seeds, one per line. It is read again when it changes.")] = ""
     http: Annotated[
         str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
@@ -68,7 +70,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     http_token: Annotated[
         str, Doc("The token that every HTTP request must have; needed if http is not on loopback.")
     ] = ""
-    http_open: Annotated[bool, Doc("Answer /livez and /readyz to everybody, without the token.")] = False
+    http_open: Annotated[bool, Doc("Whether to answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
     record_max: Annotated[int, Doc("How many bytes the recording takes at most, in two segments.")] = 16777216
     control_group: Annotated[

@@ -78,7 +78,7 @@ class MemberInfo(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     address: str | None = None
     """Where the member is reached, as host:port; None: not known."""
     state: str = "alive"
-    """The state of the member: alive, suspected, failed or left."""
+    """The state of the member: alive, suspected, failed or left; unknown: a voter that nothing here hears of."""
     since_s: float = 0.0
     """For how many seconds the member has had this state."""
     score: float | None = None

@@ -261,9 +261,9 @@ class Http:
                 return 404, *_problem(f"see {', '.join(PATHS)}")
 
     def _has_joined(self) -> bool:
-        """Whether this node takes part and has heard of its group, or named a leader because nobody answers."""
+        """Whether this node takes part and has heard of its group, or leads it because nobody answers."""
         stack = self.stack
-        named = not stack.reigns or any(reign.leader is not None for reign in stack.reigns.values())
+        named = not stack.reigns or any(r.leader is not None and not r.waits_for for r in stack.reigns.values())
         return self.driver.running and (named or self.driver.received_count > 0)
 
     def _leader(self, election: str) -> Answer:

@@ -1,7 +1,7 @@
 """Configuration in layers: preset < TOML file < DOYEN_… in the environment < what the caller gives."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, get_args
@@ -131,8 +131,11 @@ def _load_all(
     return load(NodeConfig, merged | {"tables": made}, where, path, flags=flags, known=known)
 
 
-def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return fields given by name (tables as mappings, durations as text or seconds) as `configure` wants them."""
+def by_path(given: Mapping[str, Any], also: Iterable[str] = ()) -> dict[tuple[str, ...], Any]:
+    """Return fields given by name (tables as mappings, durations as text or seconds) as `configure` wants them.
+
+    `also` has further arguments of the caller, which will have been meant by one that is spelt much alike.
+    """
     found_tables = tables(ours=True)
     if not {*given} <= {*NodeConfig.__struct_fields__, *found_tables}:  # Some other package's, or a mistake.
         found_tables = tables()
@@ -147,7 +150,12 @@ def by_path(given: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
         for name, leaf in leaves:
             path = (field,) if name is None else (field, name)
             if path not in known or field == "tables":
-                raise ConfigError(f"there is no field {'.'.join(path)!r}: see docs/reference/python.md")
+                within = len(path) > 1 and field in found_tables
+                names = [p[1] for p in known if p[0] == field and p[1:]] if within else [*also, *(p[0] for p in known)]
+                near = nearest(path[-1 if within else 0], names)
+                meant = ".".join((*path[:-1], near or "") if within else (near or "",))
+                advice = f"do you mean {meant}?" if near else "see docs/reference/configuration.md"
+                raise ConfigError(f"there is no field {'.'.join(path)!r}: {advice}")
             found[path] = parse_duration(leaf) if is_duration(known[path].type) else leaf
     return found
 

@@ -100,7 +100,7 @@ class Meter:
         page.add("doyen_running", "gauge", "1 while the node takes part in its group.", ({}, driver.running))
         self._elections(page)
         members = Counter(member.status.value for member in stack.members())
-        wanted = ("alive", "suspected", "failed", "left")
+        wanted = ("alive", "suspected", "failed", "left", "unknown")
         samples = [({"status": status}, float(members[status])) for status in wanted]
         page.add("doyen_members", "gauge", "Members this node knows, by status.", *samples)
         self._network(page)

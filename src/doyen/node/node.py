@@ -44,6 +44,8 @@ log = logging.getLogger("doyen")
 
 QUIET = ("updated", "accused")  # Events that say too little to be told to an application.
 
+ALSO_TAKEN = ("score", "score_every", "key", "config", "control", "leave_on_sigterm")  # By `join`, besides fields.
+
 
 def join(
     group: str,
@@ -138,7 +140,7 @@ def join(
         raise ConfigError(f"{score_every!r} is too often: at least 1ms", field="score_every")
     return Node(
         configure(
-            by_path(given),
+            by_path(given, ALSO_TAKEN),
             file=None if config is None else Path(path("config", config)),
             environment={},
         ),

@@ -14,17 +14,22 @@ from doyen.node.lines import WarningLines, dated_line, event_line
 from doyen.node.node import Node
 from doyen.node.signals import on_ending_signal
 
-_QUIET: Final = ("changed", "updated", "stopped")  # Too many to read, or said here.
+_QUIET: Final = ("changed", "updated", "stopped", "alone", "differs")  # Too many to read, or said otherwise.
 
 
 async def speak(config: NodeConfig) -> int:
     """Run a node until a signal ends it, and write a line for every event."""
     node = Node(config, leave_on_sigterm=False)
-    logging.getLogger("doyen").addHandler(WarningLines(sys.stdout))
+    shortage = ""  # Why nobody can be elected: an event says so, and the warning of it would repeat it.
+    warnings = WarningLines(sys.stdout)
+    warnings.addFilter(lambda record: not shortage or not record.getMessage().endswith(shortage))
+    logging.getLogger("doyen").addHandler(warnings)
     early: list[Event] = []  # What happened before the first line was written.
     begun = False
 
     def on_event(event: Event) -> None:
+        nonlocal shortage
+        shortage = event.reason if event.kind == "shortage" else shortage
         if not begun:
             early.append(event)
         elif event.kind not in _QUIET:

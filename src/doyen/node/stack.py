@@ -96,7 +96,7 @@ class Stack:
         return self._by_channel.get(channel)
 
     def members(self) -> list[Member]:
-        """Return the members of the view; without a membership, this node and the leaders that its elections name."""
+        """Return the members of the view; without one, this node, the leaders that its elections name, and voters."""
         if self.view is not None:
             return sorted(self.view.members.values(), key=lambda member: member.node)
         site = self.site
@@ -106,6 +106,9 @@ class Stack:
                 leader = reign.term.leader
                 address = self._leader_address(leader, self._told(reign.name, leader))
                 names[leader] = Member(node=leader, address=address)
+        votes = any(reign.kind.needs.voters for reign in self.reigns.values())
+        for voter in map(NodeId, self.config.voters if votes else ()):
+            names.setdefault(voter, Member(node=voter, status=Status.UNKNOWN))
         return sorted(names.values(), key=lambda member: member.node)
 
     def leader_info(self, reign: Reign) -> LeaderInfo | None:

@@ -85,7 +85,7 @@ class Cluster:
         }
         given["election"] = chosen("election", election, given)
         given["membership"] = chosen("membership", fields.get("membership", "auto"), given)
-        config = configure(by_path(given), environment={})
+        config = configure(by_path(given, world), environment={})
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
@@ -132,19 +132,31 @@ class Cluster:
         return to_seconds(self.sim.now - began)
 
     def run_until_leader(self, within: str | float = "60s", *, other_than: str | None = None) -> str:
-        """Run until all nodes that are up name one acting leader; return its name."""
-        self.run_until(lambda: self.leader() not in (None, other_than), within)
-        leader = self.leader()
-        assert leader is not None
-        return leader
+        """Run until all nodes that are up name one acting leader; return its name.
+
+        With `other_than`, until all that reach each other name another one: of a partition, one side is enough.
+        """
+        found: list[str] = []
+
+        def named() -> bool:
+            leaders = [self.leader()] if other_than is None else [*map(self._led_by, self.world.regions())]
+            found[:] = [leader for leader in leaders if leader is not None and leader != other_than]
+            return bool(found)
+
+        self.run_until(named, within)
+        return found[0]
 
     # Who leads.
 
     def leader(self) -> str | None:
         """Return the leader that all running nodes name, if it acts."""
-        named = {self.named_by(name) for name in self.up()}
+        return self._led_by(list(self.sim.up()))
+
+    def _led_by(self, nodes: list[SimNode]) -> str | None:
+        """Return the leader that these nodes name, if it is one of them and acts."""
+        named = {self.named_by(node.name) for node in nodes}
         leader = next(iter(named)) if len(named) == 1 else None
-        return leader if leader is not None and leader in self.acting() else None
+        return leader if any(node.name == leader and self.world.acts(node) for node in nodes) else None
 
     def acting(self) -> set[str]:
         """Return the nodes that may act as leader at this instant, each by its own clock."""

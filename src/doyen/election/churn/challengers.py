@@ -2,7 +2,8 @@
 
 Deviation [CTOL]: in the paper a leader leads until it is gone, and its rank, a hash, never changes.  A score changes.
   So a leader hands over once another member has been better by `better_by` for `better_for` without a break; with
-  `better_for` inf, as in the papers, it never does.  The margin is relative, so that it fits scores of any unit.
+  `better_for` inf, as in the papers, it never does.  The margin is relative, so that it fits scores of any unit
+  (decision 28).
 """
 
 from collections.abc import Mapping

@@ -51,9 +51,9 @@ class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     ask_interval: Time = PRESET
     """The time between two questions to one member for its leader; inf: it is not asked."""
     better_by: float = PRESET
-    """A leader hands over to a member whose score is greater by this share of the larger one."""
+    """By what share of the larger score another must be better before the leader hands over."""
     better_for: Time = PRESET
-    """How long that score must have been greater. 0: noise makes leaders change. inf: no hand-over."""
+    """How long another must be better before the leader hands over. Too short: noise; inf: never."""
     bootstrap_after: Time = PRESET
     """How long a member waits for a leader before it begins the first election; inf: for ever."""
 
