@@ -1,7 +1,9 @@
 """For all tests."""
 
+import atexit
 import itertools
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,6 +21,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nodes of tests that run at the same time, and the user's own, must not find each other.
 _RUNTIME = os.environ["DOYEN_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="doyen-test-")
+atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 _numbers = itertools.count()
 
 

@@ -174,10 +174,10 @@ def test_one_acts_at_a_time_in_100_runs(tmp_path: Path, tell: Callable[[str], No
     judge(tmp_path, int(os.environ.get("DOYEN_STARTS", "100")), 5.0, tell)
 
 
-def workers(tmp_path: Path, flags: list[str]) -> set[str]:
+def workers(tmp_path: Path) -> set[str]:
     """Start the tutorial's three processes at once; return those that worked within the first seconds."""
     environment = os.environ | {"DOYEN_RUNTIME_DIR": str(tmp_path / "run")}
-    line = [sys.executable, "-m", "doyen", "run", "--group", "three", "--preset", "local", *flags]
+    line = [sys.executable, "-m", "doyen", "run", "--group", "three", "--preset", "local"]
     made = []
     for name in ("ant", "bee", "cat"):
         with open(tmp_path / f"{name}.out", "w") as out:
@@ -201,25 +201,21 @@ def workers(tmp_path: Path, flags: list[str]) -> set[str]:
             process.wait(20)
 
 
-def tutorial(tmp_path: Path, starts: int, flags: list[str]) -> None:
+def tutorial(tmp_path: Path, starts: int) -> None:
     several = []
     for number in range(starts):
         folder = tmp_path / str(number)
         folder.mkdir()
-        worked = workers(folder, flags)
+        worked = workers(folder)
         if len(worked) != 1:
             several.append((number, worked))
     assert not several
 
 
-MULTICAST = ["--multicast", "239.192.0.31:7631", "--bind", "127.0.0.1:0", "--election", "le-s"]
-
-
 def test_the_tutorials_three_show_one_worker(tmp_path: Path) -> None:
-    tutorial(tmp_path, 1, MULTICAST)
+    tutorial(tmp_path, 1)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("flags", [MULTICAST, []], ids=["multicast", "default"])
-def test_the_tutorials_three_show_one_worker_in_50_starts(tmp_path: Path, flags: list[str]) -> None:
-    tutorial(tmp_path, 50, flags)
+def test_the_tutorials_three_show_one_worker_in_50_starts(tmp_path: Path) -> None:
+    tutorial(tmp_path, 50)
