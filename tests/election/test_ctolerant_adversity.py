@@ -31,7 +31,9 @@ SAMPLE, SOAK, MUTANT_SEEDS = 25, 2500, 100
 
 
 def with_variant(variant: Variant) -> Scenario:
-    return replace(ADVERSITY, node={**ADVERSITY.node, "election": variant})
+    """Base and optimistic elect the lowest hash, as [CTOL Thm 1] has it; the others go by the default rank."""
+    rank = {"rank": "hash"} if variant in ("base", "optimistic") else {}
+    return replace(ADVERSITY, node={**ADVERSITY.node, "election": variant, **rank})
 
 
 def judge(scenario: Scenario, results: list[Result]) -> None:

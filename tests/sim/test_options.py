@@ -405,12 +405,12 @@ CRASH = (
 )
 STACKS = (
     "[group]\nrank = 'wake-up'\n",
-    CRASH + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
+    CRASH + "[node]\nelection = 'base'\nrank = 'hash'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 3\n",
     CRASH.replace("crash", "leave").replace("lasting = '10s'\n", "")
-    + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 2\n",
+    + "[node]\nelection = 'base'\nrank = 'hash'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 2\n",
     CRASH + "[node]\nelection = 'hybrid'\npreset = 'local'\n",
-    CRASH
-    + "[node]\nelection = 'base'\npreset = 'local'\n[node.ctolerant]\nmissing_max = 1\n[network.delay]\nmean = '1ms'\n",
+    CRASH + "[node]\nelection = 'base'\nrank = 'hash'\npreset = 'local'\n"
+    "[node.ctolerant]\nmissing_max = 1\n[network.delay]\nmean = '1ms'\n",
     CRASH + "[node]\nelection = 'pole'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'by-key'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'le-s'\npreset = 'local'\n[network.delay]\nmean = '1ms'\n",

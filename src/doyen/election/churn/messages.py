@@ -93,13 +93,15 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
         [CTOL Alg. 1, line 24, and §IV-B], decision 20.
         Ambiguity [CTOL]: the pseudo-code overwrites, so that a late LEADER undoes a newer one; the text keeps the
           lowest hash, so that Hybrid keeps a leader that it has rejected since.  Neither is safe.  Here the greatest
-          (term, lower initiator, later incarnation of it, sequence) counts, whatever arrives in which order.
+          (term, lower initiator, later incarnation of it, sequence, later incarnation of the leader) counts, whatever
+          arrives in which order.
         """
         if held is None:
             return True
         if self.election != held.election:
             return self.election.outranks(held.election)
-        return self.sequence > held.sequence
+        # A leader that restarted before it was notified again holds the same decision under its later incarnation.
+        return (self.sequence, self.leader_incarnation) > (held.sequence, held.leader_incarnation)
 
 
 class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
