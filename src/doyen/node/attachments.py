@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from doyen.core.clock import FOREVER, format_duration
 from doyen.core.ids import Address
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
@@ -121,7 +122,7 @@ def _discovery(
     """Begin discovery where there is something to find: this machine's, names, a file, or what does not multicast."""
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     named = len(config.numeric_seeds()) < len(config.seeds)
-    # Without a list of members a follower says nothing: it is asked, so that others know whether it is there.
+    # Without a list of members a follower says nothing: it calls, rarer and rarer, so that others know of it.
     weak = any(not config.promise(reign.kind).strong for reign in stack.reigns.values())
     calls = calls or (stack.membership is None and weak and bool(config.looks_for_others() or local or config.expect))
     if not (calls or config.seeds_file or named or local is not None):
@@ -131,8 +132,10 @@ def _discovery(
         from doyen.net.beacon import CHANNEL, Beacon
         from doyen.net.discovery import DiscoveryConfig
 
-        build = partial(Beacon, driver.host.node, address, DiscoveryConfig())
-        grown(recorder, {"beacon": str(address)}, partial(driver.add, CHANNEL, build))
+        last = DiscoveryConfig().beacon_last if stack.membership is not None else FOREVER
+        build = partial(Beacon, driver.host.node, address, DiscoveryConfig(beacon_last=last))
+        added = {"beacon": str(address), "last": format_duration(last)}
+        grown(recorder, added, partial(driver.add, CHANNEL, build))
     return found
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Instant, parse_duration
 from doyen.core.ids import Address, parse_address
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
@@ -79,11 +79,11 @@ class Rebuilt:
                 self._stack.add_election(name, find_election(kind))
             case {"occasion": key, "epoch": epoch}:
                 self._stack.add_occasions(key, int(epoch))
-            case {"beacon": address}:
+            case {"beacon": address, "last": last}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig
 
-                node, config = self._stack.site.node, DiscoveryConfig()
+                node, config = self._stack.site.node, DiscoveryConfig(beacon_last=parse_duration(last))
                 self._site.add(CHANNEL, lambda port: Beacon(node, parse_address(address), config, port))
             case _:
                 raise ConfigError(f"{what} cannot be added to a node")
