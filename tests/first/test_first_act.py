@@ -47,7 +47,7 @@ def test_a_silent_seed_is_waited_for_and_then_named() -> None:
     with runner(*seeds, group="silent") as process:
         assert "no answer yet from seed 127.0.0.1:9" in told(process, "waiting", "answer")["text"]
         assert "127.0.0.1:9" in explained("silent", "ant")["waiting"]
-        warning = told(process, "warning")["text"]
+        warning = told(process, "warning", "alone")["text"]
         assert "leads 'silent' alone: seed 127.0.0.1:9 did not answer within 2.5s" in warning and "--seed" in warning
         told(process, "elected")
         assert time.monotonic() - began >= 2.5
