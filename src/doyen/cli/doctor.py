@@ -225,8 +225,12 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
         who = f"{told['group']}/{told['node']} (pid {told['pid']})"
         if told["leader"] is None:
             yield Finding("wrong", f"{who} knows no leader", "doyen explain says why")
+        elif told.get("waits_for"):
+            what = f"{who} is named leader, but does not act yet: {told['waits_for']}"
+            yield Finding("wrong" if told["advice"] else "note", what, told["advice"] or "it acts soon")
         else:
             yield Finding("ok", f"{who}: {told['leader']} leads, term {told['term']}")
+        yield from _not_met(who, told)
         yield from _refusals(who, told["refused"])
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
@@ -242,6 +246,20 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             if member["state"] == "suspected":
                 yield Finding("note", f"{who}: {member['name']} is suspected", "doyen watch shows what becomes of it")
     yield from _two_leaders([path for _, path in nodes], answers)
+
+
+def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
+    """Find what was given to a node and has not come true: members that are expected, and seeds."""
+    if told.get("would_wait_for") and not told["waits_for"]:
+        yield Finding("note", f"{who} could not act as leader yet: {told['would_wait_for']}", told["advice"])
+    unresolved = told.get("unresolved_seeds", ())
+    for seed in unresolved:
+        then = "mend the name, or give an address: --seed HOST:PORT"
+        yield Finding("note", f"{who}: the name of seed {seed} does not resolve", then)
+    for seed in told.get("silent_seeds", ()):
+        if seed not in unresolved:
+            then = "start a member there, or give another --seed HOST:PORT"
+            yield Finding("note", f"{who}: seed {seed} has not answered", then)
 
 
 def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[Finding]:
