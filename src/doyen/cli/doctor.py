@@ -278,6 +278,8 @@ def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[F
                 group, election = which
                 what = f"{group}/{election}" if election else group
                 advice = "they do not hear each other: give each the address of another, --seed HOST:PORT"
+                if any(group == told["group"] and _differs(told, election) for told in again):
+                    advice = "they run different elections: give both the same"
                 yield Finding("wrong", f"{what} has {len(names)} leaders here: {', '.join(names)}", advice)
 
 
@@ -291,6 +293,11 @@ def _leaders(answers: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
             found.setdefault(which, set()).add(f"{told['node']} (pid {told['pid']})")
             at_once[which] = max(count, at_once.get(which, 1))
     return {which: leaders for which, leaders in found.items() if len(leaders) > at_once[which]}
+
+
+def _differs(told: dict[str, Any], election: str) -> bool:
+    """Whether a node has found a member that runs something else in that election."""
+    return any(found["election"] == election for found in told.get("differs", ()))
 
 
 def _reach(who: str, multicast_from: str | None) -> Iterator[Finding]:

@@ -329,7 +329,7 @@ class Agent:
         log.warning("%s: named leader of %s, but does not act yet: %s; %s", self.name, which, gate.why, gate.advice)
 
     def _on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
-        if gate.alone and reign.mine is not None:
+        if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)
             self._tell("alone", now, election=reign.name, reason=text)
