@@ -68,6 +68,8 @@ def test_nobody_acts_before_as_many_answer_as_are_expected() -> None:
         two = [stack.enter_context(runner(*flags, "--name", name, group="three")) for name in ("ant", "bee")]
         leader = json.loads(_leader("three"))["leader"]
         first = two[("ant", "bee").index(leader)]
+        other = two[("bee", "ant").index(leader)]
+        assert told(other, "waiting", f"{leader} leads (term")["leader"] == leader
         assert "2 of the 3 members expected answer" in told(first, "waiting", "2 of the 3")["text"]
         words = explained("three", leader)
         assert "2 of the 3" in words["waiting"] and "no quorum" in words["expect"]
