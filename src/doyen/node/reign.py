@@ -103,7 +103,10 @@ class Reign:
         if isinstance(fact, LeaderLost):
             self._on_lost(fact, now)
             return None
+        final = self.account.final
         remark = self.account.note(fact)
+        if self.account.final != final and self.term is not None and self.machine is not None:
+            self.why = self.account.reasons(self.machine, self.term)  # A tentative leader became final.
         if remark is not None:
             entry = self._add(now, remark.text, remark.kind)
             if remark.kind == "begun":
