@@ -1,7 +1,8 @@
-"""README's program, started three times, has one leader; when that is killed, another takes over."""
+"""README's program, three times, has one leader; when that is killed, another takes over; Ctrl-C ends it in order."""
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,14 @@ class Copy:
     def __init__(self, file: Path, place: Path) -> None:
         env = os.environ | {"DOYEN_RUNTIME_DIR": str(place)}
         command = [sys.executable, "-u", str(file)]
-        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # A shell's background job ignores it.
+        )
         self.works: list[float] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -36,6 +44,8 @@ class Copy:
         self.process.kill()
         self.process.wait()
         self._reader.join()
+        assert self.process.stderr
+        self.process.stderr.close()
 
 
 def until_one_works(copies: list[Copy]) -> Copy:
@@ -62,6 +72,9 @@ def test_the_program_started_three_times_has_one_leader_and_the_next_when_that_i
         second = until_one_works(others)
         time.sleep(1.0)
         assert [copy for copy in others if copy.works] == [second]
+        second.process.send_signal(signal.SIGINT)
+        assert second.process.wait(10) == 0
+        assert second.process.stderr and "Traceback" not in second.process.stderr.read()
     finally:
         for copy in copies:
             copy.kill()
