@@ -13,7 +13,7 @@ import pytest
 import doyen
 from doyen.core.clock import to_seconds
 
-pytestmark = [pytest.mark.live, pytest.mark.alone]
+pytestmark = [pytest.mark.alone]
 
 VOTERS = {"voters": ["a", "b", "c"], "volatile": True, "newcomer": True}
 GROUPS: dict[str, dict[str, Any]] = {
