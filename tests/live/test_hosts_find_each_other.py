@@ -13,7 +13,7 @@ from doyen.node.control import ask
 from doyen.testing.processes import LocalCluster
 from doyen_lab.netns import Namespace, Namespaces
 
-pytestmark = [pytest.mark.live, pytest.mark.root, pytest.mark.alone]
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 NAMES = ("ant", "bee", "cat")
 
 
