@@ -63,6 +63,33 @@ def test_its_own_address_is_no_seed() -> None:
         told(process, "elected")
 
 
+def test_who_has_met_its_only_seed_takes_over_at_once_when_that_leaves_and_is_not_called_alone() -> None:
+    flags = ("--bind", "127.0.0.1:17645", "--name", "ant", "--no-find-local")
+    with runner(*flags, group="heir") as first:
+        told(first, "elected")
+        heirs = ("--seed", "127.0.0.1:17645", "--name", "bee", "--alone-after", "inf", "--no-find-local")
+        with runner(*heirs, group="heir") as second:
+            deadline = time.monotonic() + 20
+            while not _names("heir", "bee", "ant"):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            first.terminate()
+            assert second.stderr is not None
+            events = []
+            for line in second.stderr:
+                events.append(json.loads(line)["event"])
+                if events[-1] == "elected":
+                    break
+            assert "elected" in events and "warning" not in events, events
+
+
+def _names(group: str, name: str, leader: str) -> bool:
+    """Whether that node is there, and names that leader."""
+    with suppress(DoyenError):
+        return bool(ask(find_node(group, name), "leader", election="").get("leader") == leader)
+    return False
+
+
 def test_nobody_acts_before_as_many_answer_as_are_expected() -> None:
     with ExitStack() as stack:
         flags = ("--expect", "3")

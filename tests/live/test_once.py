@@ -165,7 +165,7 @@ def test_without_a_key_a_failure_is_tried_by_the_next_and_a_late_starter_is_told
     failing = f"while [ ! -e {runners.place}/go ]; do sleep 0.02; done; exit 3"
     first = runners.start("ant", "--once", script=failing, seeds=False)
     until(lambda: runners.began() == ["ant"])
-    second = runners.start("bee", "--once", "--linger", "60s", "--alone-after", "500ms")  # Its only seed is to end.
+    second = runners.start("bee", "--once", "--linger", "60s")
     until(lambda: runners.members() == ["ant", "bee"])
     runners.go()
     code, said = ended(first)

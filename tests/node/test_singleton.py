@@ -211,7 +211,6 @@ import asyncio, sys, time
 import doyen
 name, seed = sys.argv[1:]
 fields = dict(name=name, preset="local", election="hybrid", bind=seed if name == "ant" else "127.0.0.1:0", seeds=[seed])
-fields["alone_after"] = "500ms"  # The only seed is the one that leaves.
 def say(*words):
     print(name, *words, flush=True)
 """
