@@ -30,6 +30,7 @@ NODE = {
     "--group g --election pole": "--voters must name all members that vote",
     "--group g --election pole --voters a": "--state must name a directory",
     "--group g --election hybrid --membership none": "--membership none cannot carry",
+    "--group g --preset lam": "--preset 'lam': do you mean lan? One of local, lan, wan, iot",
     "--group g --preset mars": "--preset 'mars': One of local, lan, wan, iot",
     "--group g --standing nan": "--standing nan is not a standing",
     "--group g --meta x": "--meta 'x' is not key=value",

@@ -73,6 +73,25 @@ def test_a_voter_must_be_named_and_say_once_that_it_is_new(tmp_path: Path) -> No
     assert "identity.state is damaged: doyen state show" in of("wrong", findings(name="ant", **pole))
 
 
+def test_what_a_node_waits_for_and_seeds_that_are_silent_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why, then = "2 of the 3 members expected answer", "start the others"
+    told = {"group": "g", "pid": 7, "leader": "ant", "term": 1, "refused": {}, "members": [], "membership": "swim"}
+    ant = {"node": "ant", "waits_for": why, "would_wait_for": why, "advice": then}
+    bee = {"node": "bee", "waits_for": "", "would_wait_for": why, "advice": then}
+    seeds = {"silent_seeds": ["10.0.0.9", "no.example"], "unresolved_seeds": ["no.example"]}
+    answers = {"ant": told | ant, "bee": told | bee | seeds}
+    monkeypatch.setattr(doctor, "local_nodes", lambda group: [("g", tmp_path / name) for name in answers])
+    monkeypatch.setattr(doctor, "ask", lambda path, do, timeout_s: answers[path.name])
+    found = list(doctor.check_nodes("g"))
+    assert of("wrong", found) == f"g/ant (pid 7) is named leader, but does not act yet: {why}: {then}"
+    notes = of("note", found).splitlines()
+    assert len(notes) == 3 and notes[0] == f"g/bee (pid 7) could not act as leader yet: {why}: {then}"
+    assert "no.example does not resolve: mend the name" in notes[1]
+    assert "seed 10.0.0.9 has not answered: start a member there" in notes[2]
+
+
 def test_a_node_that_does_not_answer_is_wrong_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(doctor, "ask", lambda path, do, timeout_s: ask(path, do, timeout_s=0.05))

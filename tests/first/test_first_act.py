@@ -48,7 +48,7 @@ def test_a_silent_seed_is_waited_for_and_then_named() -> None:
     with runner(*seeds, group="silent") as process:
         assert "no answer yet from seed 127.0.0.1:9" in told(process, "waiting", "answer")["text"]
         assert "127.0.0.1:9" in explained("silent", "ant")["waiting"]
-        warning = told(process, "warning")["text"]
+        warning = told(process, "warning", "alone")["text"]
         assert "leads 'silent' alone: seed 127.0.0.1:9 did not answer within 1.5s" in warning and "--seed" in warning
         told(process, "elected")
         assert time.monotonic() - began >= 1.5
@@ -96,6 +96,8 @@ def test_nobody_acts_before_as_many_answer_as_are_expected() -> None:
         two = [stack.enter_context(runner(*flags, "--name", name, group="three")) for name in ("ant", "bee")]
         leader = _leader("three", "ant")
         first = two[("ant", "bee").index(leader)]
+        other = two[("bee", "ant").index(leader)]
+        assert told(other, "waiting", f"{leader} leads (term")["leader"] == leader
         assert "2 of the 3 members expected answer" in told(first, "waiting", "2 of the 3")["text"]
         words = explained("three", leader)
         assert "2 of the 3" in words["waiting"] and "no quorum" in words["expect"]

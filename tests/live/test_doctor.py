@@ -73,8 +73,10 @@ def test_what_is_wrong_here_is_called_wrong(
             code, wrong = await doctor()
             nameless.close()
             assert code == 1
-            assert "--seed HOST:PORT" in advice(wrong, "ills has 2 leaders here: ant (pid", "), bee (pid")
-            ours, theirs = "bee runs hybrid, this node runs announce", "ant runs announce, this node runs hybrid"
+            two = advice(wrong, "ills has 2 leaders here: ant (pid", "), bee (pid")
+            assert two == "they run different elections: give both the same"
+            ours = "bee runs gossip (hybrid), this node runs fast (announce)"
+            theirs = "ant runs fast (announce), this node runs gossip (hybrid)"
             assert advice(wrong, "ills/ant", ours) == advice(wrong, "ills/bee", theirs) == "give both the same"
             assert advice(wrong, "ills/bee", "the address of cat is unknown") == "--advertise HOST:PORT on cat"
             assert "leave --bind away" in advice(wrong, "dumb/dog", "multicast only reaches this machine", "127.0.0.1")
@@ -84,5 +86,6 @@ def test_what_is_wrong_here_is_called_wrong(
             logged = capfd.readouterr().err
             for line in (f"ant: {ours}: give both the same", f"bee: {theirs}: give both the same"):
                 assert logged.count(line) == 1
+            assert "no machine here listens" not in logged
 
     asyncio.run(main())

@@ -97,8 +97,11 @@ def test_sigterm_to_the_runner_ends_the_command_first_then_leaves(tmp_path: Path
         told(process, "elected")
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
         process.terminate()
-        out, _ = process.communicate(timeout=20)
+        out, error = process.communicate(timeout=20)
     assert (process.returncode, out) == (0, "bye\n")
+    last = json.loads(error.splitlines()[-1])
+    assert (last["event"], last["signal"]) == ("stopped", "SIGTERM")
+    assert last["text"].startswith("by SIGTERM: no other member is here to take over; sh (pid ")
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace() -> None:

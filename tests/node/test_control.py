@@ -79,6 +79,24 @@ def test_whichever_node_of_this_machine_leads_it_is_mine(runtime: Path, capsys: 
     assert "bee leads g" in capsys.readouterr().out
 
 
+def test_a_leader_that_does_not_act_yet_is_called_so(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    why = "2 of the 3 members expected answer"
+    waits = {"acts": False, "waits_for": why}
+    status = {"members": [], "sealed": True, "membership": "swim", "leader_since_s": 1.0}
+    with (
+        node(runtime / "g/ant.sock", said("ant") | status | {"acts": None, "waits_for": ""}),
+        node(runtime / "g/bee.sock", said("bee") | waits),
+    ):  # The first that is asked follows; the leader is asked for what only it knows.
+        assert run("leader") == 0
+        assert f"bee is named leader, but does not act yet: {why}" in capsys.readouterr().out
+        assert run("leader", "--mine") == 3
+        assert run("leader", "--json") == 0
+        assert waits.items() <= json.loads(capsys.readouterr().out.splitlines()[-1]).items()
+        for command in ("members", "watch"):
+            assert run(command) == 0
+            assert f"bee is named leader (term 3), but does not act yet: {why}" in capsys.readouterr().out
+
+
 def test_any_name_can_be_asked_to_resign(runtime: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with node(runtime / "g/bee%3a1.sock", said("bee:1", leads=True)):
         assert run("resign", "--name", "bee:1") == 0

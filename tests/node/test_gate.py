@@ -1,7 +1,16 @@
 """The gate before a node's first act, one instant at a time."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from doyen.core.clock import FOREVER, Duration, ms, seconds
+from doyen.core.ids import NodeId, Term
+from doyen.core.leadership import LeaderElected
+from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate, Seen
+from doyen.node.gatekeeper import WARN_AFTER, Gatekeeper
+from doyen.node.registry import find_election
+from doyen.node.reign import Reign
 
 SETTLE, ALONE = ms(200), seconds(10)
 TWO = Seen(present_count=2)
@@ -19,6 +28,41 @@ def test_whoever_knows_of_nobody_acts_as_soon_as_it_is_named_and_is_said_to_be_a
     assert made.alone == "nobody was found"
     assert not made.look(seconds(3), Seen(silent_seeds=("host",)))  # It opens once, for good.
     assert made.open
+
+
+def test_what_a_person_can_mend_has_advice_and_what_passes_by_itself_has_none() -> None:
+    made = gate(expect=3)
+    made.named(0, leader=True)
+    made.look(0, TWO)
+    assert made.why == "2 of the 3 members expected answer" and "--expect" in made.advice
+    made.look(0, Seen(present_count=3, silent_seeds=("host",)))
+    assert "seed host" in made.why and "--seed HOST" in made.advice
+    made.look(0, Seen(present_count=3))
+    assert made.calms and not made.advice
+    made.look(SETTLE, TWO)
+    assert made.open and not made.why + made.advice
+
+
+def test_a_leader_that_waits_for_long_is_warned_about_once() -> None:
+    said: list[str] = []
+    driver: Any = SimpleNamespace(on_close=lambda closer: None, running=False)
+    gates = Gatekeeper(
+        driver,
+        NodeConfig(group="g", expect=3),
+        lambda: TWO,
+        on_open=lambda reign, gate, now: None,
+        on_wait=lambda reign, why, now: said.append(why),
+        on_long_wait=lambda reign, gate: said.append(gate.advice),
+    )
+    reign = Reign("", "election", find_election("gossip"), NodeId("ant"))
+    stack: Any = SimpleNamespace(reigns={"": reign})
+    gates.look(stack, 0)
+    assert said == [] and reign.acts(0) is None
+    reign.note(LeaderElected(Term(1, NodeId("ant"))), 0)
+    for now in (0, WARN_AFTER - 1, WARN_AFTER, 2 * WARN_AFTER):
+        gates.look(stack, now)
+        assert len(said) == 1 + (now >= WARN_AFTER)
+    assert "2 of the 3" in said[0] and "--expect" in said[1] and reign.acts(0) is False
 
 
 def test_among_others_a_leader_settles_and_every_change_begins_it_anew() -> None:

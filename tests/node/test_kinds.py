@@ -7,10 +7,9 @@ from typing import Any, get_args
 import pytest
 
 from doyen.core.config import is_duration, options
-from doyen.core.kinds import Choice, ElectionKind, MembershipKind, Time
+from doyen.core.kinds import ALIASES, Choice, ElectionKind, MembershipKind, Time
 from doyen.errors import ConfigError
 from doyen.node.registry import (
-    ALIASES,
     ELECTIONS,
     MEMBERSHIPS,
     ElectionName,

@@ -74,6 +74,7 @@ def test_every_flag_has_a_variable_and_no_two_are_alike() -> None:
         ({"DOYEN_GROUP_SIZE": "many"}, "", "DOYEN_GROUP_SIZE: give a whole number"),
         ({}, "\x00", "is not TOML"),
         ({}, "group = [\n", "is not TOML"),
+        ({}, 'preset = "lam"\n', 'preset = "lam": do you mean lan? one of local, lan, wan, iot'),
         ({}, 'preset = "moon"\n', 'preset = "moon": one of local, lan, wan, iot'),
     ],
 )

@@ -1,14 +1,17 @@
 """What a node knows of an election: the lease of a quorum's leader, which watchdogs live by."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import doyen
 from doyen.core.clock import ms, seconds
-from doyen.core.ids import NodeId, Term
+from doyen.core.ids import Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.churn.kind import HYBRID
+from doyen.election.churn.messages import ElectionId, LeaderHeld, Record
 from doyen.errors import LeadershipLost
 from doyen.node.reign import Reign
 
@@ -60,3 +63,16 @@ def test_a_takeover_lasts_from_the_loss_of_a_leader_to_the_next() -> None:
     reign.note(LeaderLost(Term(3, NodeId("c")), "silent"), seconds(10))
     reign.note(LeaderElected(Term(4, NodeId("a"))), seconds(10) + ms(300))
     assert (reign.takeovers.count, reign.takeovers.sum) == (1, ms(300))
+
+
+def test_a_tentative_leader_that_becomes_final_is_explained_so() -> None:
+    ant, bee = NodeId("ant"), NodeId("bee")
+    reign = Reign("", "election", HYBRID, ant)
+    machine: Any = SimpleNamespace(me=ant, point=SimpleNamespace(handed_over=None))
+    reign.machine = machine
+    for final in (False, True):
+        machine.held = Record(ElectionId(1, bee, Incarnation(1)), 1 + final, final, bee, Incarnation(1))
+        reign.note(LeaderHeld(machine.held), 0)
+        if not final:
+            reign.note(LeaderElected(machine.held.term), 0)
+        assert ("not final yet" in str(reign.why)) is not final

@@ -225,8 +225,12 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
         who = f"{told['group']}/{told['node']} (pid {told['pid']})"
         if told["leader"] is None:
             yield Finding("wrong", f"{who} knows no leader", "doyen explain says why")
+        elif told.get("waits_for"):
+            what = f"{who} is named leader, but does not act yet: {told['waits_for']}"
+            yield Finding("wrong" if told["advice"] else "note", what, told["advice"] or "it acts soon")
         else:
             yield Finding("ok", f"{who}: {told['leader']} leads, term {told['term']}")
+        yield from _not_met(who, told)
         yield from _refusals(who, told["refused"])
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
@@ -242,6 +246,20 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             if member["state"] == "suspected":
                 yield Finding("note", f"{who}: {member['name']} is suspected", "doyen watch shows what becomes of it")
     yield from _two_leaders([path for _, path in nodes], answers)
+
+
+def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
+    """Find what was given to a node and has not come true: members that are expected, and seeds."""
+    if told.get("would_wait_for") and not told["waits_for"]:
+        yield Finding("note", f"{who} could not act as leader yet: {told['would_wait_for']}", told["advice"])
+    unresolved = told.get("unresolved_seeds", ())
+    for seed in unresolved:
+        then = "mend the name, or give an address: --seed HOST:PORT"
+        yield Finding("note", f"{who}: the name of seed {seed} does not resolve", then)
+    for seed in told.get("silent_seeds", ()):
+        if seed not in unresolved:
+            then = "start a member there, or give another --seed HOST:PORT"
+            yield Finding("note", f"{who}: seed {seed} has not answered", then)
 
 
 def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -260,6 +278,8 @@ def _two_leaders(paths: list[Path], answers: list[dict[str, Any]]) -> Iterator[F
                 group, election = which
                 what = f"{group}/{election}" if election else group
                 advice = "they do not hear each other: give each the address of another, --seed HOST:PORT"
+                if any(group == told["group"] and _differs(told, election) for told in again):
+                    advice = "they run different elections: give both the same"
                 yield Finding("wrong", f"{what} has {len(names)} leaders here: {', '.join(names)}", advice)
 
 
@@ -273,6 +293,11 @@ def _leaders(answers: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
             found.setdefault(which, set()).add(f"{told['node']} (pid {told['pid']})")
             at_once[which] = max(count, at_once.get(which, 1))
     return {which: leaders for which, leaders in found.items() if len(leaders) > at_once[which]}
+
+
+def _differs(told: dict[str, Any], election: str) -> bool:
+    """Whether a node has found a member that runs something else in that election."""
+    return any(found["election"] == election for found in told.get("differs", ()))
 
 
 def _reach(who: str, multicast_from: str | None) -> Iterator[Finding]:

@@ -74,7 +74,7 @@ def _complaint(error: click.BadParameter) -> str:
     chosen = re.fullmatch(r"'(.*)' is not one of (.*)", text)
     if chosen is not None:
         names = [name.strip("' ") for name in chosen[2].split(",")]
-        near = nearest(chosen[1], names)
+        near = nearest(chosen[1], names, 0.6)
         return f"{chosen[1]!r}: {f'do you mean {near}? ' if near else ''}One of {', '.join(names)}"
     for theirs, ours in _PLAIN.items():
         text = re.sub(theirs, ours, text)

@@ -4,10 +4,10 @@ import sys
 
 import click
 
-from doyen.cli.local import ago, which_election, which_node
+from doyen.cli.local import ago, waits_for, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_nodes
-from doyen.node.lines import GOOD, paint
+from doyen.node.lines import CARE, GOOD, paint
 
 
 @click.command("leader", help="Show who leads.  Exit code 0: somebody does; 3: nobody does.")
@@ -21,8 +21,9 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
     told = next(answers)
     if mine and not told["is_me"]:  # Several may run here.
         told = next((other for other in answers if other["is_me"]), told)
+    why = waits_for(told, election)
     if as_json:
-        print_json(told)
+        print_json(told | ({"acts": False, "waits_for": why} if why else {}))
     elif told["leader"] is None:
         click.echo(f"nobody leads {told['group']} as far as {told['node']} knows: doyen explain says why", err=True)
     elif only_address:
@@ -30,6 +31,9 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
             click.echo(f"{told['leader']} leads {told['group']}, but its address has not come here", err=True)
             sys.exit(3)
         click.echo(told["address"])
+    elif why:
+        text = f"is named leader, but does not act yet: {why}"
+        click.echo(f"{paint(told['leader'], CARE, sys.stdout)} {text} ({told['group']}, term {told['term']})")
     else:
         who = paint(told["leader"], GOOD, sys.stdout)
         click.echo(f"{who} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")

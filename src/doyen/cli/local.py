@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from doyen.cli.output import json_flag
+from doyen.errors import DoyenError
+from doyen.node.control import ask, find_node
 from doyen.node.lines import paint
 
 
@@ -23,6 +25,17 @@ def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 which_election = click.option("--election", default="", help="A named election of the group; by default its own.")
+
+
+def waits_for(told: dict[str, Any], election: str = "") -> str:
+    """Return what the leader of that answer waits for before its first act; it is asked itself where it runs here."""
+    if told["leader"] is None or told["leader"] == told["node"]:
+        return str(told.get("waits_for") or "")
+    try:
+        leader = find_node(told["group"], told["leader"])
+        return str(ask(leader, "leader", timeout_s=1, election=election).get("waits_for") or "")
+    except DoyenError:
+        return ""  # It runs elsewhere: only its own machine knows.
 
 
 def ago(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import ago, table, which_node
+from doyen.cli.local import ago, table, waits_for, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
@@ -15,19 +15,23 @@ from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 @which_node
 def command(group: str | None, name: str | None, as_json: bool) -> None:
     told = ask(find_node(group, name), "members")
+    why = waits_for(told)
     if as_json:
-        print_json(told)
+        print_json(told | ({"acts": False, "waits_for": why} if why else {}))
         return
     members = told["members"]
     suspected = sum(member["state"] == "suspected" for member in members)
     unknown = sum(member["state"] == "unknown" for member in members)
     present = sum(member["state"] in ("alive", "suspected") for member in members) + unknown
     leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
+    tone = CARE if why else GOOD
+    if why:
+        leader = f"{told['leader']} is named leader (term {told['term']}), but does not act yet: {why}"
     click.echo(
         f"{told['group']} · {present} member{'s' * (present != 1)}"
         + (paint(f", {suspected} suspected", CARE, sys.stdout) if suspected else "")
         + (paint(f", {unknown} not heard of here", CARE, sys.stdout) if unknown else "")
-        + f" · {paint(leader, GOOD, sys.stdout) if told['leader'] else paint('no leader', BAD, sys.stdout)}"
+        + f" · {paint(leader, tone, sys.stdout) if told['leader'] else paint('no leader', BAD, sys.stdout)}"
         + f" · as {told['node']} sees it"
         + ("" if told["sealed"] else paint(" · no key: packets are NOT authenticated", CARE, sys.stdout))
     )

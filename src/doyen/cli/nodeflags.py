@@ -11,9 +11,10 @@ from doyen.cli.naming import named_by_flag
 from doyen.cli.nodehelp import help_all, wants_all, write_all, write_short
 from doyen.cli.options import how
 from doyen.core.config import Option, nearest
+from doyen.core.kinds import ALIASES
 from doyen.node.config import NodeConfig
 from doyen.node.layers import configure, misspelt, node_options, variable_name
-from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
+from doyen.node.registry import ELECTIONS, MEMBERSHIPS, election_names, membership_names, tables
 
 REPEATED: Final = ("seeds", "elections", "meta", "hops", "attributes", "measures")  # Flags that may be given again.
 

@@ -6,9 +6,9 @@ import click
 
 from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import at_most, seconds, to_seconds
-from doyen.core.kinds import DELAYS, Network
+from doyen.core.kinds import ALIASES, DELAYS, Network
 from doyen.node.layers import configure
-from doyen.node.registry import ALIASES, election_names, find_election, further
+from doyen.node.registry import election_names, find_election, further
 
 
 @click.command(

@@ -48,7 +48,7 @@ class _Show:
 
     async def run(self, duration_s: float | None) -> int:
         ended = asyncio.Event()
-        on_ending_signal(ended.set)
+        on_ending_signal(lambda _: ended.set())
         story = asyncio.create_task(self._tell_story())
         waiting = asyncio.create_task(ended.wait())
         try:

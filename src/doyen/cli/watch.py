@@ -6,7 +6,7 @@ from types import FrameType
 
 import click
 
-from doyen.cli.local import which_node
+from doyen.cli.local import waits_for, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.node.control import ask, find_node, watch
@@ -25,10 +25,13 @@ from doyen.node.lines import event_line
 def command(group: str | None, name: str | None, as_json: bool, duration_s: float | None) -> None:
     path = find_node(group, name)
     told = ask(path, "status")
+    why = waits_for(told)
     if as_json:
-        print_json({"kind": "watching", **told})
+        print_json({"kind": "watching", **told, **({"acts": False, "waits_for": why} if why else {})})
     else:
         who = f"{told['leader']} leads (term {told['term']})" if told["leader"] else "nobody leads"
+        if why:
+            who = f"{told['leader']} is named leader (term {told['term']}), but does not act yet: {why}"
         click.echo(f"{told['group']} as {told['node']} sees it · {who}")
     sys.stdout.flush()
 

@@ -274,7 +274,8 @@ def read_value(hint: Any, value: Any, what: str, *, text: bool = False) -> Any:
             raise ConfigError(f"{what}: {error}") from None
     named = choices(hint)
     if named and value not in named:
-        raise ConfigError(f"{what}: one of {', '.join(named)}")
+        near = nearest(str(value), named, 0.6)
+        raise ConfigError(f"{what}: {f'do you mean {near}? ' if near else ''}one of {', '.join(named)}")
     if text and get_origin(hint) is tuple:
         value = _list_from_text(value, what)
         item = table_item(hint)

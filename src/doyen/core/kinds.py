@@ -296,6 +296,14 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
         return f"{self.aliases[0]} ({self.name})" if self.aliases else self.name
 
 
+ALIASES: Final = {"fast": "announce", "gossip": "hybrid", "quorum": "pole"}  # As the kinds have them; a test compares.
+
+
+def title_of(name: str) -> str:
+    """Return the name of an election as people read it, where its kind is not loaded."""
+    return next((f"{alias} ({name})" for alias, full in ALIASES.items() if full == name), name)
+
+
 class MembershipKind(Struct, frozen=True, kw_only=True):
     """One membership."""
 

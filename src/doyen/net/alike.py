@@ -25,6 +25,7 @@ from msgspec import Meta, Struct
 from doyen.core.clock import Duration, Instant, ms, seconds
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Incarnation, NodeId
+from doyen.core.kinds import title_of
 
 CHANNEL: Final = "alike"
 CARRIED_ALWAYS: Final[Duration] = seconds(30)  # After the start, and after each change.
@@ -142,6 +143,10 @@ class Alike:
             if found.theirs is not None and now - found.heard_at < OVER_AFTER
         ]
 
+    def differs(self, sender: NodeId) -> bool:
+        """Whether a packet of that sender had another digest, whether it has said what it runs or not."""
+        return any(member == sender for member, _ in self._found)
+
     def _difference(self, sender: NodeId, incarnation: Incarnation, election: str, now: Instant) -> _Difference | None:
         found = self._found.get((sender, election))
         if found is None:
@@ -170,7 +175,9 @@ def digest_of(words: Mapping[str, str]) -> int:
 
 
 def _text(words: Mapping[str, str], keys: Iterable[str]) -> str:
-    return " and ".join(f"{'' if key == 'election' else f'{key} '}{words.get(key, 'none')}" for key in keys)
+    return " and ".join(
+        title_of(words.get(key, "none")) if key == "election" else f"{key} {words.get(key, 'none')}" for key in keys
+    )
 
 
 def _election(channel: str) -> str:

@@ -284,6 +284,7 @@ class Driver:
     def _on_datagram(self, data: bytes, source: Address) -> None:
         if not self._running:
             return
+        header: Header | None = None
         try:
             opened = self._open_datagram(data, source)
             if opened is None:
@@ -297,7 +298,7 @@ class Driver:
             self.complain(error.reason, f"{self.codec.group}: packets from {source.host} {error.advice}")
             return
         except RemoteProtocolError as error:
-            self._refuse(error, source)
+            self._refuse(error, source, None if header is None else NodeId(header.sender))
             return
         sender, incarnation = envelope.sender, envelope.incarnation
         known = self.addresses.incarnation_of(sender)
@@ -429,10 +430,12 @@ class Driver:
 
     # What is said about it.
 
-    def _refuse(self, error: RemoteProtocolError, source: Address) -> None:
+    def _refuse(self, error: RemoteProtocolError, source: Address, sender: NodeId | None) -> None:
         self.refused[error.reason] += 1
         # A newcomer is unproven for a moment, and a member with a new name gets what was for its old one: no news.
-        level = logging.DEBUG if error.reason in ("unproven", "addressee") else logging.WARNING
+        # Whoever runs something else was named already, with what to do.
+        differs = error.reason in ("channel", "message") and sender is not None and self._alike.differs(sender)
+        level = logging.DEBUG if differs or error.reason in ("unproven", "addressee") else logging.WARNING
         self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)
 
     def complain(self, reason: str, what: str, level: int = logging.WARNING) -> None:

@@ -97,7 +97,14 @@ class Agent:
             observer=self._on_fact,
             on_failure=on_failure,
         )
-        self._gates = Gatekeeper(self.driver, config, self._seen, on_open=self._on_open, on_wait=self._on_wait)
+        self._gates = Gatekeeper(
+            self.driver,
+            config,
+            self._seen,
+            on_open=self._on_open,
+            on_wait=self._on_wait,
+            on_long_wait=self._on_long_wait,
+        )
         self.stack: Stack
 
     async def start(self) -> None:
@@ -293,6 +300,18 @@ class Agent:
             calls=bool(config.multicast),
         )
 
+    def awaited(self, reign: Reign) -> Gate | None:
+        """Return the gate of an election while this node could not act in it; its `why` says for what it waits."""
+        return self._gates.awaited(reign, self.driver.clock())
+
+    def silent_seeds(self) -> tuple[str, ...]:
+        """Return the seeds given, if none has answered."""
+        return self._seen().silent_seeds
+
+    def unresolved_seeds(self) -> tuple[str, ...]:
+        """Return the seeds given whose names have no address now."""
+        return tuple(text for text, found in self._seeds_given().items() if not found)
+
     def _seeds_given(self) -> Mapping[str, Sequence[Address]]:
         if self.attached.discovery is not None:
             given: Mapping[str, Sequence[Address]] = self.attached.discovery.given()
@@ -311,8 +330,12 @@ class Agent:
         log.info("%s: named leader of %r, but does not act yet: %s", self.name, self.config.group, why)
         self._tell("waiting", now, election=reign.name, reason=why)
 
+    def _on_long_wait(self, reign: Reign, gate: Gate) -> None:
+        which = f"{self.config.group!r}" + (f" / {reign.name}" if reign.name else "")
+        log.warning("%s: named leader of %s, but does not act yet: %s; %s", self.name, which, gate.why, gate.advice)
+
     def _on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
-        if gate.alone and reign.mine is not None:
+        if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)
             self._tell("alone", now, election=reign.name, reason=text)

@@ -132,6 +132,7 @@ class Control:
         node = self._node
         driver, config = node.agent.driver, node.config
         own, differing = node.agent.reign, driver.differing()
+        gate = None if own is None else node.agent.awaited(own)
         return {
             "group": config.group,
             "node": node.name,
@@ -144,6 +145,12 @@ class Control:
             "term": None if own is None or own.term is None else own.term.number,
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
             "is_leader": node.is_leader,
+            "acts": None if own is None else own.acts(driver.clock()),
+            "waits_for": "" if own is None else own.waits_for,
+            "would_wait_for": "" if gate is None or gate.calms else gate.why,
+            "advice": "" if gate is None else gate.advice,
+            "silent_seeds": node.agent.silent_seeds(),
+            "unresolved_seeds": node.agent.unresolved_seeds(),
             "sealed": driver.seal is not None and not driver.seal.keyring.hears_clear,
             "key_ids": [] if driver.seal is None else [id_text(key) for key in driver.seal.keyring.keys],
             "durable": driver.storage is not None,
@@ -182,6 +189,8 @@ class Control:
             "meta": {} if leader is None else leader.meta,
             "since": None if leader is None else leader.since,
             "is_me": reign.is_leader(clock),
+            "acts": reign.acts(clock),  # None: only the leader itself knows.
+            "waits_for": reign.waits_for,
         }
 
     def _join(self, seeds: list[str]) -> list[str]:

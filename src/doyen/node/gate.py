@@ -25,7 +25,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Gate:
-    """The first act of one node in one election.  `why` says what it waits for while it is closed."""
+    """The first act of one node in one election.  While closed, `why` says what it waits for, `advice` what to do."""
 
     def __init__(self, now: Instant, *, settle: Duration, alone_after: Duration, expect: int, quorum: bool) -> None:
         self._began_at = self._changed_at = now
@@ -34,6 +34,7 @@ class Gate:
         self._met = expect <= 1  # Whether `expect` members have answered at the same time.
         self.open = quorum and self._met
         self.why = "" if self.open else "the election has not settled"
+        self.advice = ""  # What a person can do about it; nothing where it passes by itself.
         self.calms = False  # Whether it only waits for calm, which comes by itself, and soon.
         self.alone = ""  # Once open: why this node may be alone, for its log.
 
@@ -45,14 +46,16 @@ class Gate:
         waited = now - self._began_at >= self._alone_after
         silent = _named(seen)
         lone = seen.present_count == 1 and not silent and not seen.calls
-        self.calms = False
+        self.calms, self.advice = False, ""
         if not self._met:
             self.why = f"{seen.present_count} of the {self._expect} members expected answer"
+            self.advice = "start the others, or give a smaller number (expect=, --expect)"
         elif self._quorum:
             self._do_open(seen, "")
         elif silent and not waited:
             limit = "for ever" if self._alone_after >= FOREVER else f"up to {format_duration(self._alone_after)}"
             self.why = f"no answer yet from {silent}; it waits {limit} (alone_after)"
+            self.advice = "start it, or give an address that answers (seeds=['HOST'], --seed HOST)"
         elif not self._led or (not lone and now - self._changed_at < self._settle):
             self.why, self.calms = "the election settles", True
         else:
@@ -70,7 +73,7 @@ class Gate:
         self._changed_at = now
 
     def _do_open(self, seen: Seen, silent: str) -> None:
-        self.open, self.why = True, ""
+        self.open, self.why, self.advice = True, "", ""
         self.alone = silent or ("" if seen.present_count > 1 or seen.met_others or self._quorum else "nobody was found")
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from doyen.core.clock import Instant
+from doyen.core.clock import NEVER, Duration, Instant, seconds
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
@@ -15,6 +15,7 @@ from doyen.node.reign import Reign
 from doyen.node.stack import Stack
 
 LOOK_EVERY_S: Final = 0.025  # While this node is named leader, and does not act yet.
+WARN_AFTER: Final[Duration] = seconds(2)  # A leader that waits longer says so where everybody sees it.
 
 
 class Gatekeeper:
@@ -28,10 +29,12 @@ class Gatekeeper:
         *,
         on_open: Callable[[Reign, Gate, Instant], None],
         on_wait: Callable[[Reign, str, Instant], None],
+        on_long_wait: Callable[[Reign, Gate], None],
     ) -> None:
         self._driver, self._config, self._seen = driver, config, seen
-        self._on_open, self._on_wait = on_open, on_wait
+        self._on_open, self._on_wait, self._on_long_wait = on_open, on_wait, on_long_wait
         self._said: dict[str, str] = {}  # What each election was last said to wait for, by its name.
+        self._waits_since: dict[str, Instant] = {}  # Since when each was said to; NEVER once it was warned about.
         self._timer: asyncio.TimerHandle | None = None
         driver.on_close(self._close)
 
@@ -64,8 +67,16 @@ class Gatekeeper:
                 if not reign.gate.calms and self._said.get(reign.name) != why:
                     self._said[reign.name] = why
                     self._on_wait(reign, why, now)
+                if reign.gate.advice and now - self._waits_since.setdefault(reign.name, now) >= WARN_AFTER:
+                    self._waits_since[reign.name] = NEVER
+                    self._on_long_wait(reign, reign.gate)
         if closed and self._timer is None and self._driver.running:
             self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again, stack)
+
+    def awaited(self, reign: Reign, now: Instant) -> Gate | None:
+        """Return the gate of an election while it is closed, also where another leads."""
+        gate = self._look(reign, now)
+        return None if gate.open else gate
 
     def _look_again(self, stack: Stack) -> None:
         self._timer = None

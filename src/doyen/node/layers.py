@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 
 from doyen.core.clock import FOREVER, parse_duration
 from doyen.core.config import Option, is_duration, load, nearest, options, read_value
-from doyen.core.kinds import Network, Table
+from doyen.core.kinds import ALIASES, Network, Table
 from doyen.errors import ConfigError
 from doyen.node.config import ALONE_AFTER, NodeConfig
-from doyen.node.registry import ALIASES, ELECTIONS, MEMBERSHIPS, tables
+from doyen.node.registry import ELECTIONS, MEMBERSHIPS, tables
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also_elect", "attributes": "attribute", "measures": "measure"}
 UNPREFIXED: Final = "announce"  # Its fields are known by their own names, as they were from the first day.

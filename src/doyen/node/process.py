@@ -42,7 +42,7 @@ class Reporter:
 
     async def run(self, status_every: float) -> int:
         node = self.node
-        on_ending_signal(node.ended.set)
+        on_ending_signal(lambda _: node.ended.set())
         async with node:
             served = node.agent.attached.http
             self._say("started", pid=os.getpid(), address=node.address, http=None if served is None else served.url)

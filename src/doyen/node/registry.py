@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from doyen.core.config import nearest
-from doyen.core.kinds import ElectionKind, MembershipKind, Table
+from doyen.core.kinds import ALIASES, ElectionKind, MembershipKind, Table
 from doyen.errors import ConfigError
 
 ElectionName = Literal[
@@ -46,7 +46,6 @@ ELECTIONS: Final = {
     "pole": "doyen.election.pole.kind:POLE",
     "by-key": "doyen.election.by_key.kind:BY_KEY",
 }
-ALIASES: Final = {"fast": "announce", "gossip": "hybrid", "quorum": "pole"}  # As the kinds have them; a test compares.
 MEMBERSHIPS: Final = {
     "swim": "doyen.membership.swim.kind:SWIM",
     "medley": "doyen.membership.medley.kind:MEDLEY",

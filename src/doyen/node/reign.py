@@ -89,6 +89,10 @@ class Reign:
         """Return what this node waits for before its first act, if it is named leader and does not act yet."""
         return "" if self.gate is None or self.gate.open or self.mine is None else self.gate.why
 
+    def acts(self, now: Instant) -> bool | None:
+        """Whether the leader acts, or still waits for its first act; None: another leads, and only that one knows."""
+        return None if self.leader != self.me else self.is_leader(now)
+
     # What the machine emits.
 
     def note(self, fact: Any, now: Instant) -> Remark | None:
@@ -99,7 +103,10 @@ class Reign:
         if isinstance(fact, LeaderLost):
             self._on_lost(fact, now)
             return None
+        final = self.account.final
         remark = self.account.note(fact)
+        if self.account.final != final and self.term is not None and self.machine is not None:
+            self.why = self.account.reasons(self.machine, self.term)  # A tentative leader became final.
         if remark is not None:
             entry = self._add(now, remark.text, remark.kind)
             if remark.kind == "begun":

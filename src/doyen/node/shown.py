@@ -95,4 +95,7 @@ def already(stack: Stack, now: Instant) -> list[Event]:
                     already=True,
                 )
             )
+        if reign.waits_for:
+            why = reign.waits_for
+            found.append(Event(kind="waiting", at=wall, clock=now, election=reign.name, reason=why, already=True))
     return found

@@ -43,7 +43,7 @@ async def speak(config: NodeConfig) -> int:
 
     node.listeners.append(on_event)
     began = time.time()
-    on_ending_signal(node.ended.set)
+    on_ending_signal(lambda _: node.ended.set())
     async with node:
         key = "" if node.agent.driver.seal is not None else " · no key: packets are NOT authenticated"
         kind = config.election_kind()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -78,12 +79,15 @@ class _Runner:
         self.kind = kind
         self.lease = kind.lease(config.table(kind.table))
         self.ward: Ward | None = None
+        self.node: Node
+        self.signal = ""  # Which one ended this process.
+        self.waits: str | None = None  # What was said last about whom it waits for; None: it does not wait.
 
     async def run(self) -> int:
         key = None if self.once is None else self.once.key
-        node = Node(self.config, leave_on_sigterm=False, occasion=key)
+        node = self.node = Node(self.config, leave_on_sigterm=False, occasion=key)
         loop = asyncio.get_running_loop()
-        on_ending_signal(node.ended.set)
+        on_ending_signal(self._end)
         node.listeners.append(self._on_event)
         logging.getLogger("doyen").addHandler(_Warnings(self._say))
         async with node:
@@ -97,10 +101,13 @@ class _Runner:
             ended.cancel()
             if work.done() and (work.exception() is None or not node.ended.is_set()):
                 return work.result()
+            ward = self.ward
             await node.own_election.stop_acting()  # First the command, then the word to the others.
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-            return 0 if node.failure is None else 1
+            others = [member.name for member in node.members() if not member.me and member.state == "alive"]
+        await self._say_end(ward, others)
+        return 0 if node.failure is None else 1
 
     async def _work(self, node: Node) -> int:
         campaign = node.own_election
@@ -110,8 +117,7 @@ class _Runner:
             began = time.monotonic()
             if not campaign.is_leader:
                 named = campaign.term
-                text = "nobody leads yet" if named is None else f"{named.leader} leads (term {named.number})"
-                self._say("waiting", text, leader=None if named is None else named.leader)
+                self._say_who_leads(None if named is None else named.leader, None if named is None else named.number)
             try:
                 async with asyncio.timeout(self.wait_s):
                     term = await self._won(campaign)
@@ -120,6 +126,7 @@ class _Runner:
                 who = "nobody" if named is None else named.leader
                 self._say("gave up", f"not elected within {self.wait_s:g} s: {who} leads")
                 return 75
+            self.waits = None
             if term is None or not await self._undone():
                 return self._done_elsewhere(term)
             until = campaign.lease_until()
@@ -140,7 +147,8 @@ class _Runner:
         await ward.start(term.number, campaign.lease_until())
         self._say(
             "elected",
-            f"(term {term.number}) after {waited_s:.1f} s; started {shlex.join(self.words)} (DOYEN_TERM={term.number})",
+            f"(term {term.number}) after {waited_s:.1f} s of waiting; "
+            f"started {shlex.join(self.words)} (DOYEN_TERM={term.number})",
             term=term.number,
             after_s=waited_s,
         )
@@ -244,12 +252,37 @@ class _Runner:
     def _on_event(self, event: Event) -> None:
         if event.kind == "waiting":
             self._say("waiting", event.reason)
+        elif event.kind == "elected" and not event.election and self.waits is not None:
+            if event.leader != self.node.name:  # Else it says itself that it waits, or begins.
+                self._say_who_leads(event.leader, event.term)
+
+    def _say_who_leads(self, leader: str | None, term: int | None) -> None:
+        """Say for whom it waits, unless that was said last."""
+        text = "nobody leads yet" if leader is None else f"{leader} leads (term {term})"
+        if text != self.waits:
+            self.waits = text
+            self._say("waiting", text, leader=leader)
+
+    def _end(self, came: signal.Signals) -> None:
+        self.signal = came.name
+        self.node.ended.set()
+
+    async def _say_end(self, ward: Ward | None, others: Sequence[str]) -> None:
+        """Say what became of the command and of leadership, once this node has left."""
+        by = f"by {self.signal}" if self.signal else "by doyen leave" if self.node.failure is None else "by a failure"
+        if ward is None:
+            text = "it did not lead"
+        else:
+            code, left = await ward.ended(), "handed over" if others else "no other member is here to take over"
+            text = f"{left}; {self.words[0]} (pid {ward.pid}) had ended before ({code})"
+        self._say("stopped", f"{by}: {text}", signal=self.signal)
 
     def _say_promise(self) -> None:
         worst = self.config.worst_case(self.kind)
         self._say(
             "preset",
-            f"{self.config.preset}: a leader that falls silent is noticed within {at_most(worst.detection)}, "
+            f"{self.config.preset}: {'a killed process is noticed at once; ' if self.config.link else ''}"
+            f"the worst case is a host that falls silent: noticed within {at_most(worst.detection)}, "
             f"the next leads within {at_most(worst.failover)}, if nothing is lost",
             detection_s=to_seconds(worst.detection),
             failover_s=to_seconds(worst.failover),
