@@ -111,7 +111,6 @@ class _Loop:
         asyncio.run_coroutine_threadsafe(_settled(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
@@ -122,6 +121,7 @@ async def _settled() -> None:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 class Term:

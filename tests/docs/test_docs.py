@@ -37,8 +37,11 @@ def commands() -> list[tuple[str, str]]:
 def playground(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has what a checkout has, and where commands may leave files."""
     place = tmp_path_factory.mktemp("docs")
-    for name in ("scenarios", "src", "packages", "Makefile", ".venv", "pyproject.toml", "scripts", "README.md"):
+    for name in ("scenarios", "src", "packages", "Makefile", "pyproject.toml", "scripts", "README.md"):
         (place / name).symlink_to(ROOT / name)
+    (place / ".venv").mkdir()
+    (place / ".venv" / "bin").symlink_to(ROOT / ".venv" / "bin")
+    (place / ".venv" / ".up").touch()  # Else `make up` would install this folder into the checkout's own .venv.
     return place
 
 

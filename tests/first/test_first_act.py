@@ -5,10 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
+
+from doyen.errors import DoyenError
+from doyen.node.control import ask, find_node
 
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
@@ -36,21 +39,19 @@ def told(process: "subprocess.Popen[str]", event: str, containing: str = "") -> 
 
 
 def explained(group: str, name: str) -> dict[str, str]:
-    line = [*DOYEN, "explain", "--group", group, "--name", name, "--json"]
-    lines: list[list[str]] = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)["lines"]
-    return {line[0]: line[1] for line in lines}
+    return {line[0]: line[1] for line in ask(find_node(group, name), "explain", election="")["lines"]}
 
 
 def test_a_silent_seed_is_waited_for_and_then_named() -> None:
     began = time.monotonic()
-    seeds = ("--seed", "127.0.0.1:9", "--alone-after", "2.5s", "--name", "ant")
+    seeds = ("--seed", "127.0.0.1:9", "--alone-after", "1.5s", "--name", "ant")
     with runner(*seeds, group="silent") as process:
         assert "no answer yet from seed 127.0.0.1:9" in told(process, "waiting", "answer")["text"]
         assert "127.0.0.1:9" in explained("silent", "ant")["waiting"]
         warning = told(process, "warning", "alone")["text"]
-        assert "leads 'silent' alone: seed 127.0.0.1:9 did not answer within 2.5s" in warning and "--seed" in warning
+        assert "leads 'silent' alone: seed 127.0.0.1:9 did not answer within 1.5s" in warning and "--seed" in warning
         told(process, "elected")
-        assert time.monotonic() - began >= 2.5
+        assert time.monotonic() - began >= 1.5
         assert "waiting" not in explained("silent", "ant")
 
 
@@ -62,11 +63,38 @@ def test_its_own_address_is_no_seed() -> None:
         told(process, "elected")
 
 
+def test_who_has_met_its_only_seed_takes_over_at_once_when_that_leaves_and_is_not_called_alone() -> None:
+    flags = ("--bind", "127.0.0.1:17645", "--name", "ant", "--no-find-local")
+    with runner(*flags, group="heir") as first:
+        told(first, "elected")
+        heirs = ("--seed", "127.0.0.1:17645", "--name", "bee", "--alone-after", "inf", "--no-find-local")
+        with runner(*heirs, group="heir") as second:
+            deadline = time.monotonic() + 20
+            while not _names("heir", "bee", "ant"):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            first.terminate()
+            assert second.stderr is not None
+            events = []
+            for line in second.stderr:
+                events.append(json.loads(line)["event"])
+                if events[-1] == "elected":
+                    break
+            assert "elected" in events and "warning" not in events, events
+
+
+def _names(group: str, name: str, leader: str) -> bool:
+    """Whether that node is there, and names that leader."""
+    with suppress(DoyenError):
+        return bool(ask(find_node(group, name), "leader", election="").get("leader") == leader)
+    return False
+
+
 def test_nobody_acts_before_as_many_answer_as_are_expected() -> None:
     with ExitStack() as stack:
         flags = ("--expect", "3")
         two = [stack.enter_context(runner(*flags, "--name", name, group="three")) for name in ("ant", "bee")]
-        leader = json.loads(_leader("three"))["leader"]
+        leader = _leader("three", "ant")
         first = two[("ant", "bee").index(leader)]
         other = two[("bee", "ant").index(leader)]
         assert told(other, "waiting", f"{leader} leads (term")["leader"] == leader
@@ -77,14 +105,13 @@ def test_nobody_acts_before_as_many_answer_as_are_expected() -> None:
         told(first, "elected")
 
 
-def _leader(group: str) -> str:
-    """Return what a node of that group says of its leader, once both know each other and name one."""
+def _leader(group: str, name: str) -> str:
+    """Return whom that node names, once it knows of two members and names one of them."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        members = subprocess.run([*DOYEN, "members", "--group", group, "--json"], capture_output=True, text=True)
-        if members.returncode == 0:
-            said = json.loads(members.stdout)
+        with suppress(DoyenError):  # It has not begun yet.
+            said = ask(find_node(group, name), "members")
             if len(said["members"]) == 2 and said["leader"]:
-                return members.stdout
-        time.sleep(0.1)
+                return str(said["leader"])
+        time.sleep(0.05)
     raise AssertionError("nobody leads")

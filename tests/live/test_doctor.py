@@ -21,7 +21,7 @@ from doyen.net.udp import UdpConfig, UdpTransport
 from doyen.node.control import ask
 from doyen.testing.processes import LocalCluster, multicast_on_loopback
 
-pytestmark = [pytest.mark.live, pytest.mark.alone]
+pytestmark = [pytest.mark.alone]
 
 
 def asked(name: str, what: str) -> Any:

@@ -13,7 +13,7 @@ from doyen.node.control import ask
 from doyen.testing.processes import LocalCluster
 from doyen_lab.netns import Namespace, Namespaces
 
-pytestmark = [pytest.mark.live, pytest.mark.root, pytest.mark.alone]
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 NAMES = ("ant", "bee", "cat")
 
 
@@ -114,5 +114,7 @@ def test_multicast_reaches_the_other_hosts_without_an_address_to_bind_and_with_t
                     assert at.startswith(f"{hosts[i].ipv4 if group == 'four' else f'[{hosts[i].ipv6}]'}:")
             await cluster.agreement(10, unchanged_s=0.3)
 
-    for group, flags in groups.items():
-        asyncio.run(main(group, flags))
+    async def all_at_once() -> None:
+        await asyncio.gather(*(main(group, flags) for group, flags in groups.items()))
+
+    asyncio.run(all_at_once())

@@ -31,17 +31,20 @@ def status(name: str) -> Any:
     return ask(find_node("sealed", name), "members")
 
 
-def agent(stack: ExitStack, name: str, log: Path, *flags: str) -> str:
-    """Start an agent; return its address."""
+def agent(stack: ExitStack, name: str, log: Path, *flags: str) -> None:
     line = [sys.executable, "-m", "doyen", "agent", "--group", "sealed", "--name", name, "--preset", "local"]
     line += ["--election", "hybrid", "--bind", "127.0.0.1:0", *flags]
     written = stack.enter_context(log.open("w"))
     process = stack.enter_context(subprocess.Popen(line, stdout=written, stderr=subprocess.DEVNULL))
     stack.callback(process.send_signal, signal.SIGKILL)
+
+
+def address(log: Path) -> str:
+    """Return where an agent listens, once it does."""
     until(lambda: '"started"' in log.read_text())
     started = next(line for line in log.read_text().splitlines() if '"started"' in line)
-    address: str = json.loads(started)["address"]
-    return address
+    found: str = json.loads(started)["address"]
+    return found
 
 
 def test_three_steps_on_three_members_lose_nobody(
@@ -59,9 +62,12 @@ def test_three_steps_on_three_members_lose_nobody(
     shutil.copyfile(here, there)
     logs = {name: tmp_path / f"{name}.jsonl" for name in NAMES}
     with ExitStack() as stack:
-        seed = agent(stack, "ant", logs["ant"], "--key-file", str(here))
+        agent(stack, "ant", logs["ant"], "--key-file", str(here))
+        seed = address(logs["ant"])
         for name in ("bee", "cat"):
             agent(stack, name, logs[name], "--key-file", str(there), "--seed", seed)
+        for name in ("bee", "cat"):
+            address(logs[name])
         until(lambda: all(len(status(name)["members"]) == 3 for name in NAMES))
         capsys.readouterr()
         assert keys("rotate") == 0

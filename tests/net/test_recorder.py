@@ -218,7 +218,7 @@ def test_a_machine_that_comes_late_is_an_input(tmp_path: Path) -> None:
     multicast = flags[flags.index("--multicast") + 1]
     paths = group(tmp_path, election="hybrid", bind="127.0.0.1:0", multicast=multicast, late="spanning")
     added = [item.given for item in read(tmp_path / "n0")[1] if isinstance(item.given, Added)]
-    assert [sorted(given.what) for given in added] == [["beacon", "last"], ["election", "kind"]]
+    assert [sorted(given.what) for given in added] == [["asks", "beacon", "last"], ["election", "kind"]]
     assert len(added[0].instants) == 1 and len(added[1].instants) >= 3  # Links, the election; and what they missed.
     assert all(replay(path).kinds["start late"] for path in paths)
 

@@ -178,3 +178,11 @@ def test_what_nobody_closed_does_not_keep_the_interpreter_from_ending() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert done.stderr.startswith("a: leads 'end' alone: nobody was found") and done.stderr.count("\n") == 1
+
+
+def test_a_thread_with_an_event_loop_of_its_own_may_use_it_too() -> None:
+    async def main() -> int:
+        with alone() as node, node.lead(timeout=20) as term:
+            return term.number
+
+    assert asyncio.run(main()) >= 1

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
-from doyen.core.clock import Duration, Instant
+from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.machine import Hears
@@ -12,6 +12,7 @@ from doyen.core.seeds import PeerHeard
 from doyen.net.discovery import DiscoveryConfig
 
 CHANNEL: Final = "discovery"
+RARER: Final = 16  # How much longer each wait is where nobody needs the calls in the long run.
 
 
 class Here(Struct, frozen=True, gc=False, array_like=True, tag="H"):
@@ -36,8 +37,11 @@ class Beacon:
     MESSAGES: ClassVar[Any] = Here
     HEARS: ClassVar[Hears] = {}
 
-    def __init__(self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out) -> None:
+    def __init__(
+        self, node: NodeId, address: Address, config: DiscoveryConfig, out: Out, *, wants_answers: bool = True
+    ) -> None:
         self.node, self.config = node, config
+        self._wants_answers = wants_answers
         self._address, self._out = address, out
         self._heard = False  # Whether anybody has called or answered.
 
@@ -54,10 +58,13 @@ class Beacon:
             self._out.send(sender, self._here(wants_answer=False))
 
     def on_timer(self, timer: CallDue, now: Instant) -> None:
-        self._call(now, min(timer.wait * 2, self.config.beacon_last))
+        called_enough = (
+            self._heard and self.config.beacon_last == FOREVER
+        )  # Whoever comes later calls, and is answered.
+        self._call(now, min(timer.wait * (RARER if called_enough else 2), self.config.beacon_last))
 
     def _call(self, now: Instant, wait: Duration) -> None:
-        self._out.multicast(self._here(wants_answer=not self._heard))
+        self._out.multicast(self._here(wants_answer=self._wants_answers and not self._heard))
         self._out.set_timer(CallDue(wait), now + wait)
 
     def _here(self, *, wants_answer: bool) -> Here:

@@ -49,6 +49,8 @@ log = logging.getLogger("doyen")
 LOOKUP_PATIENCE_S: Final = 1.0  # For a seed's name, where this machine has several addresses to choose from.
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
+MET_MAX: Final = 4096  # Names that are kept of those who answered.
+
 
 class Agent:
     """A running node: its driver, its machines, and what is attached to them.  `listeners` get every event."""
@@ -79,6 +81,8 @@ class Agent:
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
+        self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
+        self._seed_answered = False
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = Storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -283,14 +287,16 @@ class Agent:
         registered = self.registration.others() if self.registration is not None and config.find_local else []
         here = {entry.name for entry in registered if _usable(entry.address, self.udp.bind)}
         seeds = self._seeds_given()
-        answered = any(name not in here for name in heard) or not {*heard.values()}.isdisjoint(
-            address for addresses in seeds.values() for address in addresses
-        )
+        given = {address for addresses in seeds.values() for address in addresses}
+        self._seed_answered |= any(name not in here for name in heard) or not given.isdisjoint(heard.values())
+        if len(self._met) < MET_MAX:
+            self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
         others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
         return Seen(
             present_count=len(alive | {self.name}),
-            silent_seeds=() if answered else tuple(others),
-            silent_here=tuple(sorted(here - alive - heard.keys())),
+            silent_seeds=() if self._seed_answered else tuple(others),
+            silent_here=tuple(sorted(here - self._met)),
+            met_others=bool(self._met),
             calls=bool(config.multicast),
         )
 

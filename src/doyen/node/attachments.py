@@ -133,8 +133,11 @@ def _discovery(
         from doyen.net.discovery import DiscoveryConfig
 
         last = DiscoveryConfig().beacon_last if stack.membership is not None else FOREVER
-        build = partial(Beacon, driver.host.node, address, DiscoveryConfig(beacon_last=last))
-        added = {"beacon": str(address), "last": format_duration(last)}
+        # A member that looks for nobody in particular is answered by the leader's own announcements.
+        asks = bool(stack.membership or config.seeds or config.seeds_file or config.expect or (local and [*local()]))
+        settings = DiscoveryConfig(beacon_last=last)
+        build = partial(Beacon, driver.host.node, address, settings, wants_answers=asks)
+        added = {"beacon": str(address), "last": format_duration(last), "asks": str(asks)}
         grown(recorder, added, partial(driver.add, CHANNEL, build))
     return found
 

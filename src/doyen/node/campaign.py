@@ -185,7 +185,9 @@ class Campaign:
 
     @property
     def leader(self) -> LeaderInfo | None:
-        """The leader that this node names, or None."""
+        """The leader that this node names, or None; a node that has ended names nobody."""
+        if not self._node.running:
+            return None
         return self._node.agent.stack.leader_info(self._reign)
 
     @property

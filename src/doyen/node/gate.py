@@ -20,6 +20,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     present_count: int = 1  # Members that answer, this node included.
     silent_seeds: tuple[str, ...] = ()  # The seeds given, if none has answered; this node's own addresses are none.
     silent_here: tuple[str, ...] = ()  # Nodes registered on this machine that have not answered.
+    met_others: bool = False  # Whether anybody has ever answered, also one that has left since.
     calls: bool = False  # Whether it calls by multicast: others may be there that it cannot name.
 
 
@@ -73,7 +74,7 @@ class Gate:
 
     def _do_open(self, seen: Seen, silent: str) -> None:
         self.open, self.why, self.advice = True, "", ""
-        self.alone = silent or ("nobody was found" if seen.present_count == 1 and not self._quorum else "")
+        self.alone = silent or ("" if seen.present_count > 1 or seen.met_others or self._quorum else "nobody was found")
 
 
 def _named(seen: Seen) -> str:

@@ -79,12 +79,15 @@ class Rebuilt:
                 self._stack.add_election(name, find_election(kind))
             case {"occasion": key, "epoch": epoch}:
                 self._stack.add_occasions(key, int(epoch))
-            case {"beacon": address, "last": last}:
+            case {"beacon": address, "last": last, "asks": asks}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig
 
                 node, config = self._stack.site.node, DiscoveryConfig(beacon_last=parse_duration(last))
-                self._site.add(CHANNEL, lambda port: Beacon(node, parse_address(address), config, port))
+                self._site.add(
+                    CHANNEL,
+                    lambda port: Beacon(node, parse_address(address), config, port, wants_answers=asks == "True"),
+                )
             case _:
                 raise ConfigError(f"{what} cannot be added to a node")
 

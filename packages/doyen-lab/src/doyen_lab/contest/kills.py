@@ -95,7 +95,7 @@ async def kill_leaders(
     names = [f"n{i:02}" for i in range(1, nodes + 1)]  # Standings are equal, so the last of these is the best.
     each: list[Kill] = []
     rng = Random(seed)
-    flags = ["--group", "takeover", *config_flags(config), *multicast_on_loopback()]
+    flags = ["--group", "takeover", "--election", "announce", *config_flags(config), *multicast_on_loopback()]
     with tempfile.TemporaryDirectory(prefix="doyen-bench-") as folder:
         group = Ours("takeover", Loopback(nodes), Path(folder), flags, names=names)
         async with Lateness() as control, group:
