@@ -276,7 +276,7 @@ def test_whoever_has_found_a_member_that_differs_is_not_said_to_have_found_nobod
     monkeypatch.setattr(agent.driver, "differing", lambda: found)
     reign, gate = Reign("", "election", find_election("gossip"), NodeId("ant")), Gate(0, **GATE)
     reign.mine, gate.alone = Term(1, NodeId("ant")), "nobody was found"
-    agent._on_open(reign, gate, 0)
+    agent.on_open(reign, gate, 0)
     assert events == ([] if found else ["alone"])
 
 

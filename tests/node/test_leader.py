@@ -150,7 +150,8 @@ def test_events_begin_with_what_holds() -> None:
                 async for event in first.events():
                     if not event.already:
                         break
-                    begun.append(event)
+                    if event.kind != "waiting":  # The first act may still wait for calm.
+                        begun.append(event)
                     if len(begun) == 4:
                         await second.leave()
             assert [(event.kind, event.member, event.state) for event in begun[:2]] == [

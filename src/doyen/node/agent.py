@@ -101,7 +101,7 @@ class Agent:
             self.driver,
             config,
             self._seen,
-            on_open=self._on_open,
+            on_open=self.on_open,
             on_wait=self._on_wait,
             on_long_wait=self._on_long_wait,
         )
@@ -334,7 +334,8 @@ class Agent:
         which = f"{self.config.group!r}" + (f" / {reign.name}" if reign.name else "")
         log.warning("%s: named leader of %s, but does not act yet: %s; %s", self.name, which, gate.why, gate.advice)
 
-    def _on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
+    def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
+        """Say it if this node begins to act alone, and notify whoever waits to act."""
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)
