@@ -146,3 +146,10 @@ def test_a_quorum_needs_no_gate_but_the_number_expected() -> None:
     made.named(0, leader=True)
     assert not made.look(1, Seen(silent_seeds=("host",)))
     assert made.look(2, Seen(present_count=2, silent_seeds=("host",))) and not made.alone
+
+
+def test_whoever_hears_an_earlier_process_of_its_name_does_not_act() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(SETTLE, Seen(namesake=True)) and "another process has its name" in made.why
+    assert made.look(2 * SETTLE, Seen())

@@ -341,6 +341,10 @@ class Driver:
             self.transport.send(answer, source)
         return opened.datagram
 
+    def has_namesake(self) -> bool:
+        """Whether another process of this node's name was heard that came before it."""
+        return self._namesakes.is_doubted(self.clock())
+
     def _turn_away(self, judged: Judgement, name: NodeId, source: Address) -> None:
         """Refuse a datagram of one of two processes of one name, and do what was judged about them."""
         self.refused[judged.reason] += 1

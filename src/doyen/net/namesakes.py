@@ -127,6 +127,10 @@ class Namesakes:
                 gives_up = now - self._earlier[1] > GIVES_UP_AFTER
         return Judgement(False, "namesake", complaint, gives_up=gives_up)
 
+    def is_doubted(self, now: Instant) -> bool:
+        """Whether an earlier process of our name was heard so lately that this one may have to give up."""
+        return self._earlier is not None and now - self._earlier[1] <= 2 * GIVES_UP_AFTER
+
     # Other names.
 
     def _rivalry(self, name: NodeId, incarnation: Incarnation, known: Incarnation, now: Instant) -> _Rivalry:

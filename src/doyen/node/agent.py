@@ -297,6 +297,7 @@ class Agent:
             silent_seeds=() if self._seed_answered else tuple(others),
             silent_here=tuple(sorted(here - self._met)),
             met_others=bool(self._met),
+            namesake=driver.has_namesake(),
             calls=bool(config.multicast),
         )
 

@@ -3,6 +3,7 @@
     members   `expect` of them, this node included, have answered at the same time
     seeds     one of those given has answered, or `alone_after` is over
     machine   every node of the group that is registered on this machine has answered, or `alone_after` is over
+    name      no earlier process of this name was heard
     calm      no leader was named and no member came for the time in which a rival election ends
 
 Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once.
@@ -21,6 +22,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     silent_seeds: tuple[str, ...] = ()  # The seeds given, if none has answered; this node's own addresses are none.
     silent_here: tuple[str, ...] = ()  # Nodes registered on this machine that have not answered.
     met_others: bool = False  # Whether anybody has ever answered, also one that has left since.
+    namesake: bool = False  # Whether an earlier process has this node's name: one of them will give up.
     calls: bool = False  # Whether it calls by multicast: others may be there that it cannot name.
 
 
@@ -52,6 +54,8 @@ class Gate:
             self.advice = "start the others, or give a smaller number (expect=, --expect)"
         elif self._quorum:
             self._do_open(seen, "")
+        elif seen.namesake:
+            self.why = "another process has its name"
         elif silent and not waited:
             limit = "for ever" if self._alone_after >= FOREVER else f"up to {format_duration(self._alone_after)}"
             self.why = f"no answer yet from {silent}; it waits {limit} (alone_after)"
