@@ -271,7 +271,7 @@ class _Runner:
         """Say what became of the command and of leadership, once this node has left."""
         by = f"by {self.signal}" if self.signal else "by doyen leave" if self.node.failure is None else "by a failure"
         if ward is None:
-            text = "it did not lead"
+            text = f"{self.words[0]} was not running here"
         else:
             code, left = await ward.ended(), "handed over" if others else "no other member is here to take over"
             text = f"{left}; {self.words[0]} (pid {ward.pid}) had ended before ({code})"
