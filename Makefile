@@ -14,8 +14,8 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/ruff format --check src packages tests
 	.venv/bin/ruff check src packages tests
 	.venv/bin/mypy
-	.venv/bin/pytest -m "not soak and not live and not alone" -n 3 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and live" -n 2 --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and live" -n 3 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and alone" -n 2 $(ARGS)
 
 lint: .venv/.all

@@ -150,7 +150,8 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
             for first in containers(path, "initContainers"):
                 words, environment = started(first, pod)
                 today = [LATER if UNTIL.fullmatch(word) else word for word in words]  # As its comment asks.
-                subprocess.run(today, env=os.environ | environment, check=True, capture_output=True)
+                path_too = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+                subprocess.run(today, env=os.environ | environment | path_too, check=True, capture_output=True)
             words, environment = started(container, pod)
             running.start(name, named(node, hosts, words), environment | kubelet | here)
         address = {node.ipv4: name for name, node in pods.items()}

@@ -27,7 +27,7 @@ from doyen_papers.studies.weakviews import elect
 
 VARIANTS: tuple[Variant, ...] = ("base", "optimistic", "preferred", "hybrid")
 ADVERSITY = read_file(Path(__file__).parents[2] / "scenarios/adversity.toml")
-SAMPLE, SOAK, MUTANT_SEEDS = 25, 2500, 100
+SAMPLE, SOAK, MUTANT_SEEDS = 15, 2500, 100
 
 
 def with_variant(variant: Variant) -> Scenario:

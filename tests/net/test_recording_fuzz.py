@@ -66,10 +66,10 @@ def check(found: dict[str, Any], cases: int) -> None:
     assert ends["stopped"] <= cases / 1000  # By the bound on a replay's time.
 
 
-def test_thousands_of_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:
-    found = fuzzed(recorded, 1, 2_000)
-    tell(f"2,000 changed recordings: {found['ends']}, at most {found['peak_mib']} MiB")
-    check(found, 2_000)
+def test_a_thousand_changed_recordings_do_no_harm(recorded: list[Path], tell: Callable[[str], None]) -> None:
+    found = fuzzed(recorded, 1, 1_000)
+    tell(f"1,000 changed recordings: {found['ends']}, at most {found['peak_mib']} MiB")
+    check(found, 1_000)
 
 
 @pytest.mark.soak
@@ -155,7 +155,11 @@ def test_an_input_that_no_recorder_would_have_written_is_refused(tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("spends", "complaint"),
-    [("while True: pass", "takes more than 1 s to replay"), ("x = bytearray(1 << 31)", "takes more than 1024 MiB")],
+    [
+        # The kernel here looks at the limit of CPU time only every half minute.
+        pytest.param("while True: pass", "takes more than 1 s to replay", marks=pytest.mark.soak),
+        ("x = bytearray(1 << 31)", "takes more than 1024 MiB"),
+    ],
 )
 def test_what_a_replay_may_take_is_bounded(spends: str, complaint: str) -> None:
     program = (

@@ -16,7 +16,7 @@ from doyen.sim.trace import Kind, Trace
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios").glob("*.toml"))
-SAMPLE, SOAK = 12, 1000
+SAMPLE, SOAK = 8, 1000
 
 PROGRAM = """
 import sys
