@@ -18,12 +18,13 @@ from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import check_positive, report, table, with_groups
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.ours import MULTICAST, PORT, Ours, reach
-from doyen_lab.netns import NODES_MAX, QUIET_AFTER_S, Counters, Namespaces
+from doyen_lab.netns import NODES_MAX, Counters, Namespaces
 
 BYTES_PER_S_MAX = 600  # What 16 nodes may send at T_A = 1 s.
 # 16 idle ZooKeeper 3.8 servers on one bridge without loss, counted in the same way; measured once.
 ZOOKEEPER_BYTES_PER_S = 3570
 PATIENCE_S = 50.0
+QUIET_AFTER_S = 12.0  # The kernel asks again for the addresses of those that it spoke with at the start.
 
 
 class IdleMember(Struct, frozen=True, kw_only=True):
