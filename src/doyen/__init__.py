@@ -38,14 +38,15 @@ if TYPE_CHECKING:
     from doyen.node.events import LeaderInfo as LeaderInfo
     from doyen.node.events import MemberInfo as MemberInfo
     from doyen.node.events import View as View
+    from doyen.node.join import join as join
     from doyen.node.node import Node as Node
-    from doyen.node.node import join as join
     from doyen.node.scoring import composite as composite
     from doyen.singletons import current_term as current_term
     from doyen.singletons import singleton as singleton
 
 _WHERE = {
-    "doyen.node.node": ("Node", "join"),
+    "doyen.node.join": ("join",),
+    "doyen.node.node": ("Node",),
     "doyen.node.campaign": ("Campaign", "Term"),
     "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
     "doyen.election.churn.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),

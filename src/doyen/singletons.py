@@ -13,7 +13,8 @@ from doyen import sync
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError
 from doyen.node.agent import default_name
 from doyen.node.campaign import Term
-from doyen.node.node import Node, join
+from doyen.node.join import join
+from doyen.node.node import Node
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -30,6 +30,7 @@ from doyen.node.events import LeaderInfo as LeaderInfo
 from doyen.node.events import MemberInfo as MemberInfo
 from doyen.node.events import View as View
 from doyen.node.explain import Explanation
+from doyen.node.join import join as _join
 from doyen.node.registry import ElectionName
 from doyen.node.sigterm import forget, unwind_on_sigterm
 
@@ -51,7 +52,7 @@ def _in_threads(join: Callable[P, _node.Node]) -> "Callable[P, Node]":
     return joined
 
 
-join = _in_threads(_node.join)
+join = _in_threads(_join)
 
 
 class _Loop:

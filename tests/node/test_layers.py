@@ -13,8 +13,8 @@ from doyen.core.ids import parse_address
 from doyen.core.kinds import DELAYS, Network, WorstCase
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
+from doyen.node.join import ALSO_TAKEN
 from doyen.node.layers import by_path, configure, misspelt, node_options, variable_name
-from doyen.node.node import ALSO_TAKEN
 from doyen.node.registry import election_names
 from doyen.testing import Cluster
 
