@@ -2,8 +2,10 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 ARGS ?=
+# Hundreds of short processes are started: each would compile what it imports where bytecode is not kept.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: up setup test lint lock docs deploy-tools lab soak bench-sim bench-kill bench-zookeeper bench-serf bench-peers papers clean
+.PHONY: up setup test lint lock docs deploy-tools lab soak engines bench-sim bench-kill bench-zookeeper bench-serf bench-peers bench-partial bench-figures pictures papers papers-live clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -16,7 +18,7 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/mypy
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
 	.venv/bin/pytest -m "not soak and live" -n 3 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and alone" -n 2 $(ARGS)
+	.venv/bin/pytest -m "not soak and alone" -n 3 $(ARGS)
 
 lint: .venv/.all
 	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy
@@ -29,6 +31,9 @@ docs: .venv/.site  ## The site, in build/site; a dead link or anchor fails.
 
 deploy-tools: .venv/bin/python  ## promtool and hadolint into .venv/bin, for the tests of deploy/; part of setup.
 	@bash scripts/deploy-tools.sh
+
+engines:  ## The stores that tests of fences and engines use: PostgreSQL, Redis, etcd, ZooKeeper.  Root.
+	@bash scripts/peers.sh postgresql redis-server etcd-server etcd-client zookeeper default-jre-headless
 
 soak: .venv/.all  ## Many seeds: takes its time.
 	.venv/bin/pytest -m soak $(ARGS)
@@ -51,11 +56,30 @@ bench-peers: .venv/.all  ## Leadership beside ZooKeeper, etcd, serf and swim-pro
 	@bash scripts/peers.sh zookeeper default-jre-headless etcd-server etcd-client serf
 	.venv/bin/doyen bench peers $(ARGS)
 
+bench-partial: .venv/.all  ## Links cut one by one, beside real etcd and ZooKeeper servers, 15 minutes; needs root.
+	@bash scripts/peers.sh zookeeper default-jre-headless etcd-server
+	.venv/bin/doyen bench partial $(ARGS)
+
+FIGURES ?= --nodes 3,5 --more-seconds 60 --idle-seconds 30 --warm-up 20
+bench-figures: .venv/.all  ## The same in 8 minutes, written into docs/explanation/beside-peers.md and README.  Root.
+	@bash scripts/peers.sh zookeeper default-jre-headless etcd-server etcd-client serf
+	@mkdir -p build
+	.venv/bin/doyen bench peers $(FIGURES) $(ARGS) --json > build/peers.json || test -s build/peers.json
+	$(PY) scripts/peers_page.py build/peers.json
+
+pictures: .venv/.up  ## docs/pictures, drawn from a real run.
+	$(PY) scripts/picture.py
+
 lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
 	.venv/bin/doyen lab run $(ARGS)
 
 papers: .venv/.all  ## Every table and figure, beside the published one.
 	.venv/bin/doyen papers run $(ARGS)
+
+LIVE_ITEMS := arb/fig8 arb/fig11 ctol/fig13 ctol/fig14 ctol/fig15 ctol/fig16 ctol/fig17
+papers-live: .venv/.all  ## What needs real processes, a real ZooKeeper and root: 65 minutes (ITEMS=ctol/fig17 ARGS="--runs 2": less).
+	@bash scripts/peers.sh zookeeper default-jre-headless iptables
+	.venv/bin/doyen papers run $(or $(ITEMS),$(LIVE_ITEMS)) $(ARGS)
 
 .venv/bin/python:
 	@bash scripts/venv.sh

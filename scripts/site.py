@@ -29,7 +29,10 @@ SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the fir
         ["discover", "cron", "systemd", "containers", "fastapi", "django", "schedulers", "test-your-program"],
     ),
     "Reference": ("reference", ["glossary", "commands", "python", "configuration", "http"]),
-    "Explanation": ("explanation", ["choosing", "guarantees", "trust", "beside-peers", "architecture"]),
+    "Explanation": (
+        "explanation",
+        ["choosing", "guarantees", "trust", "beside-peers", "partial-links", "architecture"],
+    ),
     "Papers": ("papers", ["README"]),
     "Decisions": ("decisions", ["README"]),
     "Project": ("project", ["readme", "changelog", "stability", "contributing", "security"]),

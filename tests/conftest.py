@@ -15,6 +15,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "helpers"))  # What tests of several folders share.
 
+from stalls import run_and_repeat
+
 # A shell that runs the suite in the background has made it deaf to Ctrl-C, and the processes that tests start and
 # interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,6 +25,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _RUNTIME = os.environ["DOYEN_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="doyen-test-")
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 _numbers = itertools.count()
+
+ON_REAL_TIME = tuple(
+    f"tests/{folder}/"
+    for folder in ("cli", "compat", "contrib", "deploy", "docs", "examples", "first", "lab", "net", "node")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +43,16 @@ def _runtime_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def tell(record_property: Callable[[str, Any], None]) -> Callable[[str], None]:
     """A figure that was measured, for the end of the suite's output, whichever process ran the test."""
     return lambda text: record_property("told", text)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A test on real time is repeated if it fails while the machine stalls."""
+    marked = item.get_closest_marker("live") or item.get_closest_marker("alone")
+    if item.get_closest_marker("soak") or not (marked or item.nodeid.startswith(ON_REAL_TIME)):
+        return None
+    run_and_repeat(item, nextitem)
+    return True
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

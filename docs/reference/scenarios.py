@@ -59,7 +59,8 @@ period = "3s"
 ```
 
 On the command line `--election KIND` and `--membership KIND` say the same, and `--node FIELD=VALUE` gives any other field (`--node medley.period=3s`).
-Without `[node]` a group announces and listens, by `[group.election]`; a file may have one of the two.
+Without `[node]` nodes elect as they do by default (`gossip`, hybrid).
+A file whose `[group]` has `protocol`, `[group.election]`, `durable_terms` or `rank = "wake-up"` is about announce-listen, and its group announces and listens by `[group.election]`; it has no `[node]`.
 
 The world gives what a real node gets from where it runs: its name, its address and its seeds; all nodes as voters, unless `voters` names them; a disk, unless `state = ""`; the number of nodes as `group_size`.
 Fields about sockets, keys, HTTP and recordings have no effect.
@@ -76,6 +77,9 @@ DEEDS = """
 - `leave`: says goodbye, and ends; `crash`: ends at once, mid-sentence; `restart`: crashes, and starts
 - `pause`, `resume`: the process is stopped, its inputs pile up, it wakes up believing; `slow`: each input takes `by`
 - `partition`: the two sides do not reach each other; `block`: `who` does not reach `to`, one way
+- `star`: everybody and the hub (`who`) hear each other, and no other two do; `chain`: each hears its neighbours in a line with the hub in the middle
+- `one-way-star`: a star in which of two that are not the hub the earlier hears the later, and not the reverse; `graph`: each pair draws whether it is linked, linked one way, or cut
+- each of these four takes the place of the one before it
 - `cut`: links between the two sides carry nothing, what is on them included; routes avoid them; `heal` ends these
 - `clog`: what the two sides send each other is held until `release`
 - `clock-forward`, `clock-back`: the node's own clock is stepped by `by`; `wall-clock`: the one that people read is, by up to 5 s
@@ -83,7 +87,7 @@ DEEDS = """
 - `score`: its application finds it worth something else, from 0 to 19
 - `corrupt`: its election remembers what never was; only spanning elections are to bear that
 
-A `partition`, `block`, `cut` or `clog` with a name is also counted under its name.
+What is done to links with a name is also counted under its name.
 """
 
 RESULT = """\

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from doyen.election.churn.kind import Local as Local
     from doyen.election.churn.kind import Optimistic as Optimistic
     from doyen.election.churn.kind import Preferred as Preferred
+    from doyen.election.directory.kind import Directory as Directory
+    from doyen.election.engine.kind import Engine as Engine
     from doyen.election.pole.kind import Pole as Pole
     from doyen.election.spanning.kind import Spanning as Spanning
     from doyen.errors import ConfigError as ConfigError
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from doyen.membership.ring.kind import Ring as Ring
     from doyen.membership.swim.kind import Swim as Swim
     from doyen.node.campaign import Campaign as Campaign
-    from doyen.node.campaign import Term as Term
     from doyen.node.events import Event as Event
     from doyen.node.events import LeaderInfo as LeaderInfo
     from doyen.node.events import MemberInfo as MemberInfo
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from doyen.node.join import join as join
     from doyen.node.node import Node as Node
     from doyen.node.scoring import composite as composite
+    from doyen.node.term import Term as Term
     from doyen.singletons import current_term as current_term
     from doyen.singletons import singleton as singleton
 
@@ -51,6 +53,8 @@ _WHERE = {
     "doyen.election.announce.kind": ("Announce", "AnnounceAtOnce", "AnnounceEarliest"),
     "doyen.election.churn.kind": ("Base", "Hybrid", "Local", "Optimistic", "Preferred"),
     "doyen.election.by_key.kind": ("ByKey",),
+    "doyen.election.directory.kind": ("Directory",),
+    "doyen.election.engine.kind": ("Engine",),
     "doyen.election.pole.kind": ("Pole",),
     "doyen.election.spanning.kind": ("Spanning",),
     "doyen.membership.heartbeat.kind": ("Heartbeat",),

@@ -6,6 +6,7 @@ DoyenError
 ├── RemoteProtocolError    a peer broke the rules; its message was counted and dropped
 ├── TransportError         the network or the disk refused; the protocol's state is unharmed
 ├── LeadershipLost         this node no longer leads; whatever only a leader may do must stop
+│   └── TermRefused        a fence has seen a greater term; nothing was written
 └── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
 """
 
@@ -52,3 +53,11 @@ class LeadershipLost(DoyenError):
     def __init__(self, term: int, reason: str) -> None:
         super().__init__(f"leadership of term {term} is lost: {reason}")
         self.term, self.reason = term, reason
+
+
+class TermRefused(LeadershipLost):
+    """A fence has seen a greater term: another leads by now.  What was to be written was not."""
+
+    def __init__(self, term: int, fence: str, seen: int, *, because: str = "") -> None:
+        super().__init__(term, f"fence {fence} refuses it: {because or f'term {seen} was seen'}")
+        self.fence, self.seen = fence, seen

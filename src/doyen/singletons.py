@@ -4,23 +4,25 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from itertools import count
 from threading import Lock
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from doyen import sync
 from doyen.errors import ConfigError, LeadershipLost, LocalProtocolError
-from doyen.node.agent import default_name
-from doyen.node.campaign import Term
-from doyen.node.join import join
+from doyen.node.join import ALSO_TAKEN, join
+from doyen.node.layers import by_path
 from doyen.node.node import Node
+from doyen.node.premises import HERE
+from doyen.node.term import Term
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _term: ContextVar[Term | sync.Term | None] = ContextVar("doyen_term", default=None)
 _lock = Lock()
+_ARGUMENTS: Final = signature(join).parameters.keys()
 _running: set[int] = set()  # The numbers of the calls that run now.
 
 
@@ -50,6 +52,10 @@ class _Singleton:
         if not isinstance(group, str):
             raise ConfigError(f"{group!r} is no group's name: give it in brackets, @doyen.singleton('reports')")
         self._arguments, self._fields = arguments, fields
+        if "config" in fields:  # The file may be written later; names can be checked without it.
+            by_path({name: fields[name] for name in fields.keys() - _ARGUMENTS}, ALSO_TAKEN)
+        else:
+            join(*arguments, **fields)  # What every call would refuse is refused here; nothing starts yet.
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if not callable(function) or isgeneratorfunction(function) or isasyncgenfunction(function):
@@ -64,7 +70,7 @@ class _Singleton:
             number = next(number for number in count(1) if number not in _running)
             _running.add(number)
         try:
-            yield ({} if number == 1 else {"name": f"{default_name()}-{number}"}) | self._fields
+            yield ({} if number == 1 else {"name": f"{HERE.name()}-{number}"}) | self._fields
         finally:
             _running.discard(number)
 

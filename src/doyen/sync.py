@@ -24,6 +24,7 @@ from doyen.errors import LeadershipLost as LeadershipLost
 from doyen.errors import LocalProtocolError
 from doyen.node import campaign as _campaign
 from doyen.node import node as _node
+from doyen.node import term as _turn
 from doyen.node.callbacks import Callback
 from doyen.node.events import Event as Event
 from doyen.node.events import LeaderInfo as LeaderInfo
@@ -128,7 +129,7 @@ async def _settled() -> None:
 class Term:
     """One leadership of this node."""
 
-    def __init__(self, term: _campaign.Term, loop: _Loop) -> None:
+    def __init__(self, term: _turn.Term, loop: _Loop) -> None:
         self._term, self._loop = term, loop
         self._over = threading.Event()
         term.on_end = self._over.set
@@ -161,6 +162,18 @@ class Term:
     def check(self) -> None:
         """Raise `LeadershipLost` if leadership is over; call it before every step that only a leader may take."""
         self._term.check()
+
+    @property
+    def baton(self) -> bytes:
+        """What the last leader handed on, and this one since; b"" at first.  Raises where there is no quorum."""
+        return self._term.baton
+
+    def pass_on(self, baton: bytes) -> None:
+        """Hand this to the next leader, at most 512 bytes: it is on the disks of a majority when this returns.
+
+        Raises `LeadershipLost` if this leadership ends before: the next leader may then find this, or what was before.
+        """
+        self._loop.call(lambda: self._term.pass_on(baton))
 
     def wait_lost(self, timeout_s: float | None = None) -> bool:
         """Wait until leadership is lost, or for `timeout_s`; return whether it is lost."""
@@ -207,6 +220,15 @@ class Campaign:
         """The leader that this node names, or None."""
         return self._campaign.leader
 
+    @property
+    def heir(self) -> str | None:
+        """Who would lead next, as the present leader says; None: not known, or no quorum."""
+        return self._campaign.heir
+
+    def prepare(self) -> "_Preparing":
+        """Wait until this node is the heir; the body asks `standby.over` whether it still is."""
+        return _Preparing(self._campaign, self._loop)
+
     def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
         """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`."""
         return self._loop.call(lambda: self._campaign.wait_for_leader(timeout))
@@ -223,6 +245,17 @@ class Campaign:
     def resign(self, cooldown: str | float = "30s", to: str | None = None) -> None:
         """Give leadership up, to the best of the others or to `to`, and do not contend before `cooldown` is over."""
         self._loop.call(lambda: self._campaign.resign(cooldown, to))
+
+
+class _Preparing:
+    def __init__(self, campaign: _campaign.Campaign, loop: _Loop) -> None:
+        self._standby, self._loop = campaign.prepare(), loop
+
+    def __enter__(self) -> _turn.Standby:
+        return self._loop.call(self._standby.begin)
+
+    def __exit__(self, *error: object) -> None:
+        self._standby.release()
 
 
 class _Leading:
@@ -256,7 +289,7 @@ class Node(Campaign):
         if callback is None:
             return None
 
-        async def call(term: _campaign.Term) -> None:
+        async def call(term: _turn.Term) -> None:
             result = await asyncio.to_thread(callback, Term(term, self._loop))
             if inspect.isawaitable(result):
                 await result

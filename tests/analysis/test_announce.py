@@ -415,13 +415,13 @@ def test_printed_and_corrected_agree_where_the_chapter_is_right() -> None:
 def test_a_million_processes_are_no_trouble(variant: str, model: str, loss: float) -> None:
     for timer in ("uniform", "exponential"):
         for quantity in QUANTITIES:
-            begun = time.perf_counter()
+            begun = time.thread_time()  # Of this thread alone: others may be busy.
             try:
                 got = value(setting(variant, model, 10**6, loss, timer=timer), quantity)
             except ConfigError:
                 continue
             assert isfinite(got)
-            assert time.perf_counter() - begun < 1.0, quantity
+            assert time.thread_time() - begun < 1.0, quantity
 
 
 @pytest.mark.parametrize("loss", [0.5, 0.7, 0.9, 0.99, 0.9995])

@@ -46,7 +46,7 @@ def test_the_example_is_accepted_as_it_stands_and_with_every_line_uncommented(
     file.write_text(whole)
     assert run(capsys, "config", "check", str(file))[0] == 0
     told = json.loads(run(capsys, "config", "check", str(file), "--json")[1])["config"]
-    assert told["voters"] == ["ant", "bee", "cat"] and told["swim.period"] == "500ms"
+    assert told["voters"] == ["ant", "bee", "cat"] and told["swim.period"] == "2s"
     assert configure({}, file=file, environment={}).seeds == ("10.0.0.2", "10.0.0.3:7600")
 
 

@@ -10,87 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from api_server import TOKEN
+from hosts import BIN, named, needs_root, processes, until
 from manifests import DEPLOY, Pod, containers, documents, of_kind, started
 
 from doyen_lab.netns import Namespace, Namespaces
 
-needs_root = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("ip") is None, reason="NOT STARTED: network namespaces need root and iproute2"
-)
-BIN = Path(sys.executable).parent
+DNS_LATE_S = 4.0  # A headless service has no records before its first pods are known.
 HTTP_TOKEN = "0123456789abcdef-token"
-PATIENCE_S = 20.0
 UNTIL, LATER = re.compile(r"\d{4}-\d\d-\d\d"), "9999-12-31"
-
-
-def until(holds: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-    return found
-
-
-class Started:
-    """Processes that end with the test, each in a session of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.all: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, name: str, command: list[str], environment: dict[str, str], **more: Any) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self.all[name] = subprocess.Popen(
-                command,
-                env={"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-                | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-                **more,
-            )
-
-    def kill(self, name: str) -> None:
-        self.all[name].kill()
-        self.all.pop(name).wait()
-
-    def close(self) -> None:
-        for process in self.all.values():
-            process.terminate()
-        for process in self.all.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def told(self) -> str:
-        return "\n".join(f"── {log.name}\n{log.read_text()}" for log in sorted(self.folder.glob("*.log")))
-
-
-@contextmanager
-def processes(folder: Path) -> Iterator[Started]:
-    running = Started(folder)
-    try:
-        yield running
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{running.told()}") from error
-    finally:
-        running.close()
-
-
-def named(host: Namespace, hosts: Path, command: list[str]) -> list[str]:
-    """Return the command, to be run on that host, where names are looked up in `hosts`."""
-    return [*host.wrap, "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts), *command]
 
 
 def fetched(host: Namespace, url: str, *headers: str) -> str:
@@ -125,9 +57,7 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
         *nodes, server = network.nodes
         pods = {f"reports-{i}": node for i, node in enumerate(nodes)}
         hosts = tmp_path / "hosts"
-        hosts.write_text(
-            "".join(f"{node.ipv4} {service}\n{node.ipv4} {name}.{service}\n" for name, node in pods.items())
-        )
+        hosts.write_text("")
         running.start(
             "api",
             [*server.wrap, sys.executable, f"{Path(__file__).parent}/api_server.py", server.ipv4, str(written)],
@@ -154,6 +84,11 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
                 subprocess.run(today, env=os.environ | environment | path_too, check=True, capture_output=True)
             words, environment = started(container, pod)
             running.start(name, named(node, hosts, words), environment | kubelet | here)
+        time.sleep(DNS_LATE_S)
+        assert not endpoint(), "it acts before the service has a name"
+        hosts.write_text(
+            "".join(f"{node.ipv4} {service}\n{node.ipv4} {name}.{service}\n" for name, node in pods.items())
+        )
         address = {node.ipv4: name for name, node in pods.items()}
         first = until(endpoint, "no pod pointed the service at itself")
         for node in nodes:

@@ -135,12 +135,20 @@ def test_silence_one_instant_short_of_the_timeout_is_not_silence(out: RecordingO
     assert out.take() == [SetTimer(SilenceIsNoticed(), at=11 + T_L)]
 
 
-def test_a_leader_lifts_its_term_above_an_equal_one_at_its_next_announcement(out: RecordingOut) -> None:
+@pytest.mark.parametrize(("heard", "lifted"), [(1, 2), (7, 8)])
+def test_a_leader_lifts_its_term_above_an_equal_or_higher_one_at_its_next_announcement(
+    heard: int, lifted: int, out: RecordingOut
+) -> None:
     machine = leading(out)
-    machine.on_message(A, Announcement(7, 0), T_A // 2)
+    assert machine.term_number == 1
+    machine.on_message(A, Announcement(heard, 0), T_A // 2)
     assert out.take() == []  # Without an extra message.
     machine.on_timer(AnnouncementRepeats(1), T_A)
-    assert out.take() == [elected(8, B), Multicast(Announcement(8, 0)), SetTimer(AnnouncementRepeats(1), at=2 * T_A)]
+    assert out.take() == [
+        elected(lifted, B),
+        Multicast(Announcement(lifted, 0)),
+        SetTimer(AnnouncementRepeats(1), at=2 * T_A),
+    ]
 
 
 def test_a_follower_is_told_when_its_leader_lifts_its_term(out: RecordingOut) -> None:

@@ -12,22 +12,24 @@ from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, Instant, ms, seconds
 from doyen.core.commands import LeaveGroup, Resign
-from doyen.core.effects import Emit, Multicast, Persist, Send, SetTimer
+from doyen.core.effects import Emit, Multicast, Persist, RecordDurable, Send, SetTimer
 from doyen.core.host import Host
 from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import OracleStanding, ScoreGiven, ScoreWanted
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import (
     MESSAGES,
+    ElectionBegun,
     ElectionEnds,
-    EpochPromised,
     Heartbeat,
     HeartbeatAck,
     MeasuringEnds,
     NotVoting,
+    Pending,
     PromiseEnds,
     ProposalRepeats,
     Propose,
@@ -63,6 +65,7 @@ CONFIG = PoleConfig(
     resign_interval=FOREVER,
     retry_max=seconds(2),
 )
+PRINTED = replace(CONFIG, connected=False)  # As in the paper: anybody stands.
 GUARD = CONFIG.guard
 
 
@@ -70,7 +73,7 @@ def voter(
     out: RecordingOut, me: NodeId = A, voters: Iterable[NodeId] = (A, B, C), value: float = 5.0, **more: Any
 ) -> Pole:
     more = {"newcomer": True, "score": lambda epoch, gone: (value,)} | more
-    return Pole(me, CONFIG, out, Random(1), voters=voters, **more)
+    return Pole(me, PRINTED, out, Random(1), voters=voters, **more)
 
 
 def started(out: RecordingOut, **more: Any) -> Pole:
@@ -83,12 +86,11 @@ def started(out: RecordingOut, **more: Any) -> Pole:
 # One step.
 
 
-def test_alg_1_an_election_begins_with_a_proposal_of_its_own_and_is_durable_before() -> None:
+def test_alg_1_an_election_begins_with_a_proposal_of_its_own_and_promises_nothing() -> None:
     out = RecordingOut()
     voter(out).start(0)
     assert out.take() == [
-        Persist(VoterRecord(1)),
-        Emit(EpochPromised(1)),
+        Emit(ElectionBegun(1)),
         Multicast(Propose(1, (5.0,), A)),
         SetTimer(ProposalRepeats(1, ms(100)), ms(100)),
     ]
@@ -105,13 +107,13 @@ def test_alg_1_a_greater_proposal_overwrites_mine_and_is_passed_on() -> None:
     started(out).on_message(B, Propose(1, (6.0,), C), 10)
     assert out.take() == [
         Multicast(Propose(1, (6.0,), C)),
-        Emit(QuorumProposed(1, 10)),
+        Emit(QuorumProposed(1, 10 + ms(100))),
         SetTimer(ElectionEnds(1), 10 + ms(100)),
     ]
 
 
 def test_alg_1_a_tie_goes_to_the_highest_id_and_names_count_as_numbers() -> None:
-    ballot = Ballot(1, 3)
+    ballot = Ballot(1, Electorate(0, frozenset((A, B, C))))
     assert ballot.offer((1.0,), NodeId("p2")) and ballot.offer((1.0,), NodeId("p10"))
     assert not ballot.offer((1.0,), NodeId("p9"))
     assert not ballot.offer((), NodeId("p11"))  # Measured nothing: below every measured one.
@@ -192,28 +194,35 @@ def test_settled_5_joining_never_lowers_a_promised_epoch_and_the_leader_hears_of
     assert (machine.chosen, machine.epoch) == (C, 10)
     out.take()
     machine.on_message(C, Heartbeat(4, 7, True), 20)
-    assert Send(C, HeartbeatAck(10, 7, False)) in out.take()
+    assert Send(C, HeartbeatAck(9, 7, False)) in out.take()
 
 
 def test_a_leader_re_establishes_itself_above_what_a_voter_promised() -> None:
     out = RecordingOut()
     machine = leading(out)
     machine.on_message(B, HeartbeatAck(10, 1, False), 30)
-    effects = out.take()
-    assert effects[0] == Persist(VoterRecord(11, 1, A)) and Persist(VoterRecord(11, 11, A)) in effects
-    assert Multicast(Heartbeat(11, 3, False)) in effects
+    assert out.take()[:2] == [Multicast(Heartbeat(11, 4, False)), Persist(VoterRecord(11, 11, A))]
     assert machine.is_leader and machine.term == Term(1, A)
-    machine.on_message(B, HeartbeatAck(11, 3, True), 40)
+    machine.on_record_durable(RecordDurable(), 35)
+    machine.on_message(B, HeartbeatAck(11, 5, True), 40)
     assert Emit(LeaderElected(Term(11, A))) in out.take()
 
 
+def granted(effects: list[Any]) -> bool:
+    return any(isinstance(e, Send) and isinstance(e.message, HeartbeatAck) and e.message.granted for e in effects)
+
+
 def leading(out: RecordingOut, at: Instant = 10) -> Pole:
-    """A, elected by A, B and C in epoch 1, with B's word for its first heartbeat."""
+    """A, elected by A, B and C in epoch 1, with B's answer to its first heartbeat, and its own grant on the disk."""
     machine = started(out)
     machine.on_message(B, Propose(1, (4.0,), B), at)
     machine.on_message(C, Propose(1, (3.0,), C), at)
-    assert out.take()[-2:] == [Persist(VoterRecord(1, 1, A)), Multicast(Heartbeat(1, 1, False))]
+    effects = out.take()
+    claim = effects.index(Multicast(Heartbeat(1, 1, False)))
+    assert effects[claim + 1] == Persist(VoterRecord(1, 1, A))
     machine.on_message(B, HeartbeatAck(1, 1, True), at + 5)
+    assert not machine.is_leader and not machine.leads(at + 5)  # Its own grant is not durable yet.
+    machine.on_record_durable(RecordDurable(), at + 5)
     assert Emit(LeaderElected(Term(1, A))) in out.take()
     assert machine.is_leader
     return machine
@@ -230,7 +239,7 @@ def test_a_lease_ends_without_any_message() -> None:
 
 
 def test_a_lease_counts_from_when_the_heartbeat_was_sent_not_from_its_ack() -> None:
-    lease, beats = Lease(3, seconds(1)), Beats(seconds(1))
+    lease, beats = Lease(Electorate(0, frozenset((A, B, C))), seconds(1)), Beats(seconds(1))
     first = beats.send(0)
     lease.answered(A, 0)
     lease.answered(B, beats.sent_at(first) or 0)
@@ -252,22 +261,31 @@ def test_a_voter_grants_an_epoch_once_and_durably_first() -> None:
     machine.on_message(C, Heartbeat(1, 1, True), 10)
     effects = out.take()
     grant = effects.index(Persist(VoterRecord(1, 1, C)))
-    assert effects[grant + 1] == Send(C, HeartbeatAck(1, 1, True))
+    assert effects[grant - 1] == Send(C, Pending(1, 1)) and not granted(effects)
+    machine.on_message(C, Heartbeat(1, 2, True), 15)
+    assert not granted(out.take())  # The disk still writes.
+    machine.on_record_durable(RecordDurable(), 18)
+    assert out.take() == [Send(C, HeartbeatAck(1, 2, True))]
     machine.on_message(B, Heartbeat(1, 1, True), 20)  # Nobody can have a majority as well; but if:
-    assert Send(B, HeartbeatAck(1, 1, False)) in out.take()
+    assert not granted(out.take())
 
 
 def test_a_voter_is_bound_until_its_leaders_lease_is_over_on_any_clock() -> None:
     out = RecordingOut()
     machine = started(out)
     machine.on_message(C, Heartbeat(1, 1, True), 10)
+    machine.on_record_durable(RecordDurable(), 15)
     out.take()
     machine.on_message(B, Heartbeat(2, 1, True), 20)
     effects = out.take()
-    assert SetTimer(PromiseEnds(2), 10 + GUARD) in effects
-    assert not any(isinstance(effect, Send) for effect in effects)
-    machine.on_timer(PromiseEnds(2), 10 + GUARD)
-    assert out.take() == [Persist(VoterRecord(2, 2, B)), Send(B, HeartbeatAck(2, 1, True))]
+    assert SetTimer(PromiseEnds(2), 15 + GUARD) in effects
+    assert [effect for effect in effects if isinstance(effect, Send)] == [Send(B, Pending(2, 1))]
+    machine.on_record_durable(RecordDurable(), 25)  # That it follows epoch 2, and has granted nobody that epoch.
+    assert not granted(out.take())
+    machine.on_timer(PromiseEnds(2), 15 + GUARD)
+    assert Persist(VoterRecord(2, 2, B)) in out.take()
+    machine.on_record_durable(RecordDurable(), 16 + GUARD)
+    assert out.take() == [Send(B, HeartbeatAck(2, 1, True))]
 
 
 def test_a_restarted_voter_is_bound_as_if_it_had_just_answered() -> None:
@@ -289,6 +307,8 @@ def test_a_restarted_leader_is_bound_by_its_own_last_reign_for_others_and_for_it
     alone.start(1000)
     assert SetTimer(PromiseEnds(5), 1000 + GUARD) in out.take() and not alone.leads(1000 + GUARD - 1)
     alone.on_timer(PromiseEnds(5), 1000 + GUARD)
+    assert not alone.leads(1000 + GUARD)
+    alone.on_record_durable(RecordDurable(), 1000 + GUARD)
     assert alone.leads(1000 + GUARD)
 
 
@@ -296,7 +316,7 @@ def test_who_lost_its_file_does_not_vote() -> None:
     out = RecordingOut()
     machine = voter(out, newcomer=False)
     machine.start(0)
-    assert out.take() == [Emit(NotVoting())] and not machine.voting
+    assert out.take()[0] == Emit(NotVoting()) and not machine.voting
     machine.on_message(B, Propose(3, (1.0,), B), 10)
     machine.on_message(C, Heartbeat(4, 1, False), 20)
     assert out.take() == []
@@ -404,7 +424,6 @@ def test_messages_out_of_range_are_refused(data: list[Any]) -> None:
     ("field", "value"),
     [
         ("lease", 0),
-        ("heartbeat_interval", seconds(1)),
         ("election_timeout", -1),
         ("retry_max", ms(1)),
         ("drift_max", 0.5),
@@ -419,11 +438,15 @@ def test_configurations_that_cannot_work(field: str, value: Any) -> None:
         replace(CONFIG, **{field: value})
 
 
+def test_heartbeats_are_as_frequent_as_the_lease_asks_for() -> None:
+    assert CONFIG.beat_interval == ms(200)
+    assert replace(CONFIG, lease=ms(300)).beat_interval == ms(100)
+
+
 def test_voters_must_be_named() -> None:
     with pytest.raises(ConfigError, match="voters"):
         voter(RecordingOut(), voters=())
-    with pytest.raises(ConfigError, match="voters"):
-        voter(RecordingOut(), me=E)
+    assert not voter(RecordingOut(), me=E).voting  # It may be made one later.
 
 
 # Resignation.
@@ -436,7 +459,7 @@ def test_better_means_clearly_so() -> None:
 
 
 def test_a_challenger_must_be_better_several_times_in_a_row() -> None:
-    rivals = Rivals(replace(CONFIG, resign_rounds=3))
+    rivals = Rivals(replace(CONFIG, resign_rounds=3), RecordingOut())
     winners = []
     for standing in (9.0, 9.0, 1.0, 9.0, 9.0, 9.0):
         number = rivals.ask()
@@ -460,6 +483,18 @@ def test_only_its_leader_is_told_a_score_and_the_leader_is_counted_in() -> None:
     assert out.take() == []
     machine.on_message(C, ScoreQuery(1), 30)
     assert out.take() == [Send(C, ScoreReply(1, (2.0,)))] and asked[-1] is None
+
+
+def test_a_will_resigns_the_term_that_is_led_and_there_is_none_without_one() -> None:
+    out = RecordingOut()
+    assert started(out).will() is None
+    machine = leading(out)
+    assert machine.will() == Resigned(1, None)
+    machine.reign.rivals.reply(C, machine.reign.rivals.ask(), (9.0,))
+    machine.on_message(B, HeartbeatAck(10, 1, False), 30)  # Epoch 11 is claimed, and not led yet.
+    assert machine.will() == Resigned(1, C)
+    machine.on_timer(WaitEnds(2), seconds(9))
+    assert machine.will() is None
 
 
 def test_hand_over_is_to_another_voter() -> None:

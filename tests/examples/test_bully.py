@@ -157,4 +157,4 @@ from doyen_lab.proving.runner import pairs
 print(*(scenario.name for scenario, combination in pairs((), ("bully",)) if combination.election == "bully"))
 """
     names = run("-c", program).stdout.split()
-    assert "kill-leader" in names and len(names) == 13
+    assert "kill-leader" in names and len(names) == 16

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,16 @@ def test_a_silent_seed_is_waited_for_and_then_named() -> None:
         told(process, "elected")
         assert time.monotonic() - began >= 1.5
         assert "waiting" not in explained("silent", "ant")
+
+
+def test_a_seeds_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "seeds"
+    with runner(
+        "--seeds-file", str(file), "--alone-after", "inf", "--bind", "127.0.0.1:17647", group="file"
+    ) as process:
+        assert f"no answer yet from seed {file}" in told(process, "waiting", "answer")["text"]
+        file.write_text("127.0.0.1:17647\n")  # Itself alone: nobody is missed.
+        told(process, "elected")
 
 
 def test_its_own_address_is_no_seed() -> None:

@@ -7,18 +7,21 @@ the preset's timeout says nothing about the election: it is repeated, and counte
 
 import os
 import random
+import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from stalls import Stalls
 
 from doyen.net.driver import boot_time_ns
 from doyen.node.layers import by_path, configure
+from doyen.testing.processes import multicast_on_loopback
 
 pytestmark = pytest.mark.live
 
@@ -44,26 +47,6 @@ asyncio.run(main())
 """
 RUNNER = "while :; do echo works $(cut -d' ' -f1 /proc/uptime); sleep 0.1; done"
 STALL_MAX_NS = configure(by_path({"group": "g"}), environment={}).tables["swim"].ack_timeout  # Of the preset.
-
-
-class Stalls:
-    """The longest time for which a thread of this process, which wants to run every 10 ms, was kept from it."""
-
-    def __enter__(self) -> "Stalls":
-        self.worst_ns, self._over = 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        before = boot_time_ns()
-        while not self._over.wait(0.01):
-            now = boot_time_ns()
-            self.worst_ns, before = max(self.worst_ns, now - before), now
 
 
 class Copy:
@@ -174,10 +157,10 @@ def test_one_acts_at_a_time_in_100_runs(tmp_path: Path, tell: Callable[[str], No
     judge(tmp_path, int(os.environ.get("DOYEN_STARTS", "100")), 5.0, tell)
 
 
-def workers(tmp_path: Path) -> set[str]:
+def workers(tmp_path: Path, *flags: str) -> set[str]:
     """Start the tutorial's three processes at once; return those that worked within the first seconds."""
     environment = os.environ | {"DOYEN_RUNTIME_DIR": str(tmp_path / "run")}
-    line = [sys.executable, "-m", "doyen", "run", "--group", "three", "--preset", "local"]
+    line = [sys.executable, "-m", "doyen", "run", "--group", "three", "--preset", "local", *flags]
     made = []
     for name in ("ant", "bee", "cat"):
         with open(tmp_path / f"{name}.out", "w") as out:
@@ -219,3 +202,23 @@ def test_the_tutorials_three_show_one_worker(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_the_tutorials_three_show_one_worker_in_50_starts(tmp_path: Path) -> None:
     tutorial(tmp_path, 50)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("election", ["le-s", "le-m"])
+def test_by_multicast_they_work_one_after_the_other_and_the_first_to_wake_stays(election: str, tmp_path: Path) -> None:
+    """Rank decides in LE-S: a better process that comes up later takes over.  LE-M keeps the first."""
+    for number in range(int(os.environ.get("DOYEN_STARTS", "20"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        worked = workers(folder, "--election", election, *multicast_on_loopback())
+        times = {name: [float(line.split()[1]) for line in worked_lines(folder / f"{name}.out")] for name in worked}
+        spans = sorted((found[0], found[-1], name) for name, found in times.items())
+        assert all(later[0] >= earlier[1] for earlier, later in pairwise(spans)), (number, spans)
+        assert election == "le-s" or len(spans) == 1, (number, spans)
+        assert spans[-1][2] == max(worked), "the best stays"
+
+
+def worked_lines(file: Path) -> list[str]:
+    """Return the whole lines of a worker."""
+    return [line for line in file.read_text().splitlines() if re.fullmatch(r"works [\d.]+", line)]

@@ -16,9 +16,6 @@ def as_mutant(mutant: type[Any]) -> Tamper:
     # What it hears of is as the sound class wrote it down; a mutant may have overridden it.
     mutant.HEARS = {kind: getattr(mutant, handle.__name__, handle) for kind, handle in mutant.HEARS.items()}
 
-    # Its table of facts and commands has what it overrides.
-    mutant.HEARS = {kind: getattr(mutant, handle.__name__, handle) for kind, handle in mutant.HEARS.items()}
-
     def tamper(node: SimNode, channel: str, port: Port, machine: Any) -> Any:
         if issubclass(mutant, type(machine)):
             machine.__class__ = mutant

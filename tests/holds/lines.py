@@ -250,7 +250,7 @@ EXITS: Final = (
     "sim run @broken.toml",
     "sim run @wrong.toml",
     "sim run --group-nodes 0",
-    "sim run --group-nodes 3 --run-length 15s",
+    "sim run --group-nodes 3 --run-length 15s --group-protocol announce",
     "sim replay nonsense",
     "sim replay {group={nodez=3}}",
     REPLAYED,

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -17,10 +18,25 @@ def follows_the_group_only(guard: Any) -> None:
     guard.descendants = lambda pid: []
 
 
+def sends_beside_the_runner(guard: Any) -> None:
+    """The shadow takes the end of the command for the end of everything."""
+    will = guard.load_will()
+    will.select = SimpleNamespace(poll=lambda: SimpleNamespace(register=print, poll=lambda: None), POLLIN=1)
+
+
+def sends_beside_the_command(guard: Any) -> None:
+    """The shadow takes the end of the runner and of the guard for the end of everything."""
+    end, will = guard.end_descendants, guard.load_will()
+    send = will.send_once_gone
+    guard.end_descendants = lambda: (send(int(sys.argv[7]), int(sys.argv[8])), end())
+    will.send_once_gone = lambda file, process: None
+
+
 if __name__ == "__main__":
     spec = importlib.util.spec_from_file_location("guard", os.environ["DOYEN_SOUND_GUARD"])
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     globals()[os.environ["DOYEN_MUTANT"]](made)
-    sys.exit(made.main([int(text) for text in sys.argv[1:7]], sys.argv[7:]))
+    numbers = made.NUMBERS
+    sys.exit(made.main([int(text) for text in sys.argv[1 : 1 + numbers]], sys.argv[1 + numbers :]))

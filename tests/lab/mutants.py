@@ -29,18 +29,26 @@ def outlives_its_lease() -> None:
 
 def counts_its_lease_from_the_answer() -> None:
     """And not from when it had asked: by a round trip too long."""
-    from doyen.election.pole.reign import Reign
+    from doyen.election.pole.machine import Pole
+    from doyen.election.pole.reign import Beats
 
-    answered = Reign.answered
-    Reign.answered = lambda self, voter, sent_at, now: answered(self, voter, now, now)  # type: ignore[method-assign]
+    answered_at, on_message, sent_at = [0], Pole.on_message, Beats.sent_at
+
+    def note_when(self: Pole, sender: Any, message: Any, now: int) -> None:
+        answered_at[0] = now
+        on_message(self, sender, message, now)
+
+    Pole.on_message = note_when  # type: ignore[method-assign]
+    Beats.sent_at = (  # type: ignore[method-assign]
+        lambda self, number: None if sent_at(self, number) is None else answered_at[0]
+    )
 
 
 def needs_no_majority() -> None:
     """Its own word is enough for a lease."""
-    from doyen.election.pole.reign import Lease
+    from doyen.election.pole.electorate import Electorate
 
-    begin = Lease.__init__
-    Lease.__init__ = lambda self, size, length: begin(self, 1, length)  # type: ignore[method-assign]
+    Electorate.reached = lambda self, instants: max(instants.values(), default=None)  # type: ignore[method-assign]
 
 
 def forgets_its_promise() -> None:
@@ -57,7 +65,7 @@ def forgets_its_promise() -> None:
 
 def never_yields() -> None:
     """An application that is not stopped, and does not ask: it acts on although its node leads no more."""
-    from doyen.node.campaign import Term
+    from doyen.node.term import Term
 
     Term.lost = property(lambda self: False)  # type: ignore[assignment,method-assign]
     Term.end = lambda self, reason: None  # type: ignore[method-assign]

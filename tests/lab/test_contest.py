@@ -155,10 +155,15 @@ def test_each_is_told_how_to_reach_the_others(tmp_path: Path) -> None:
     for system in OURS:
         group = entrant(system, 3, tmp_path)
         command = group.command("n01")
-        seeds = {"gossip": 1, "quorum": 1, "multicast": 0, "unicast": 2}
+        if system.startswith("will"):
+            given = json.loads(command[-1])
+            assert len(given["voters"]) == 3 and "key" in given and "state" in given
+            assert ("multicast" in given) == ("seeds" not in given) == (system == "will-multicast+key")
+            continue
+        seeds = {"gossip": 1, "quorum": 1, "quorum-multicast": 0, "multicast": 0, "unicast": 2}
         assert command.count("--seed") == seeds[system.removesuffix("+key")], system
         assert ("--voters" in command) == system.startswith("quorum")
-        assert ("--multicast" in command) == system.startswith("multicast")
+        assert ("--multicast" in command) == ("multicast" in system)
         assert ("--key-file" in command) == ("--http" in command) == system.endswith("+key")
 
 
@@ -166,7 +171,7 @@ def test_who_is_not_here_is_named_with_what_would_bring_it(monkeypatch: pytest.M
     monkeypatch.setattr("doyen_lab.contest.asking.shutil.which", lambda name: None)
     assert "apt-get install etcd-server etcd-client" in missing("etcd")
     assert "apt-get install serf" in missing("serf")
-    assert {peer for peer in PEERS if missing(peer)} == {"zookeeper", "etcd", "serf"}  # swim-protocol is a dependency.
+    assert {peer for peer in PEERS if not missing(peer)} == {"swim-protocol"}  # A dependency.
 
 
 # Figures.
@@ -251,3 +256,18 @@ def test_faults_are_spread_evenly_over_phases() -> None:
 def test_small_sizes_are_measured_together() -> None:
     assert batches([5, 16, 64]) == [[5, 16], [64]]
     assert batches([64, 32, 3]) == [[3], [32], [64]]
+
+
+def test_servers_that_elect_among_themselves_have_aims_of_their_own() -> None:
+    theirs = figures("zookeeper-servers", 5, kill=(0.5,), cut=(4.0,))
+    found = {
+        check.what: check for check in checks([figures("doyen will-multicast+key", 5, kill=(0.2,), cut=(2.0,)), theirs])
+    }
+    assert (found["kill × traffic"].aim, found["cut × traffic"].aim) == (3.0, 1.5)
+    assert (found["kill × traffic"].holds, found["cut × traffic"].holds) == (False, True)  # 2.5 and 2 times better.
+    assert found["killed, slowest"].holds and found["cut off, slowest"].holds and found["traffic"].aim == 600
+    found = {check.what: check for check in checks([figures("doyen will+key", 3, kill=(0.4,), cut=(2.6,)), theirs])}
+    assert not (found["killed, slowest"].holds or found["cut off, slowest"].holds) and found["traffic"].aim == 600
+    beside = checks([figures("doyen quorum+key", 5, kill=(2.0,)), theirs])
+    assert any(check.what == "kill × traffic" and check.aim is None for check in beside)  # Without a will: published.
+    assert not any(check.peer for check in checks([figures("doyen gossip", 5, kill=(0.2,)), theirs]))

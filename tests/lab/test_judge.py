@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from doyen.core.clock import ms
 from doyen_lab.proving.history import Life, Record
@@ -66,6 +67,30 @@ def test_a_leader_that_wakes_up_and_acts_once_more_is_caught() -> None:
     verdict = judged(QUORUM, sleeper, acts(life("n1"), 2, 2100, 4000))
     assert any(text.startswith("two at once: n0#1") for text in verdict.violations)
     assert any(text.startswith("terms went back: n0#1 acted in term 1") for text in verdict.violations)
+
+
+def test_where_links_are_cut_one_by_one_a_majority_is_whom_one_hears_and_is_heard_by() -> None:
+    """A star around n2: n0 and n1 have no majority, although all hang together."""
+    star = replace(truth(0, "n0 n1 n2"), minority=frozenset({"n0#1", "n1#1"}))
+    idle = (life("n0"), life("n1"), life("n2"))
+    late = judged(QUORUM, acts(life("n0"), 1, 0, 2000), *idle[1:], truths=(star,), end=2000).violations
+    assert late == ("n0#1 acted 2000 ms after it had lost the majority",)
+    assert judged(QUORUM, *idle[:2], acts(life("n2"), 1, 400, 10_000), truths=(star,)).violations == ()
+    assert judged(QUORUM, *idle, truths=(star,)).violations == (
+        "nobody acted in {n0#1, n1#1, n2#1} for 9.5 s, after a fault",
+    )
+    none_can = replace(star, minority=frozenset({"n0#1", "n1#1", "n2#1"}))
+    assert judged(QUORUM, *idle, truths=(none_can,)).violations == ()
+
+
+def test_who_relays_nothing_owes_a_leader_to_each_that_listens() -> None:
+    """A star around n2: several may act, and n1 hears none of them."""
+    heard = replace(truth(0, "n0 n1 n2"), earshots=(frozenset({"n0#1", "n2#1"}), frozenset({"n1#1", "n2#1"})))
+    both = (acts(life("n0"), 1, 0, 9990), acts(life("n1"), 1, 0, 9990))
+    assert judged(WEAK, *both, truths=(heard,)).violations == ()
+    assert judged(WEAK, both[0], truths=(heard,)).violations == (
+        "nobody whom one hears acted, of {n1#1, n2#1}, after a fault",
+    )
 
 
 def test_two_leaders_of_one_term_are_caught_although_they_never_met() -> None:

@@ -90,7 +90,8 @@ def test_broken_nodes_are_caught_in_both_worlds(tmp_path: Path) -> None:
     path.write_text(FAULTS + NODES["pole"])
     made_up = said(*BROKEN, "sim", "run", str(path))
     (violation,) = made_up["violations"]
-    assert violation["check"] in ("alone", "told") and len(made_up["acting"]) == 2  # Two act at once.
+    # Two act at once, or one does whose majority is gone.
+    assert violation["check"] in ("alone", "told", "held")
     scenario, combination = from_file(path)
     real = asyncio.run(prove(scenario, combination, command=BROKEN))
     shutil.rmtree(real.histories)

@@ -140,4 +140,9 @@ def test_the_list_names_every_scenario_of_the_issue() -> None:
         "clock-step",
         "full-disk",
         "singleton",
+        "will",
+        "partial-star",
+        "partial-chain",
+        "replace-voter",
+        "one-way-star",
     }

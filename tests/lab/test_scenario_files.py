@@ -21,13 +21,14 @@ from doyen_lab.switch import Link
 
 HERE = Path(__file__).parent
 OURS = HERE.parent.parent / "scenarios"
+PARTIAL = ("partial-star", "partial-chain", "one-way-star")  # A ring owes nothing where links are cut one by one.
 CHURN = {"block", "crash", "join", "leave", "partition", "pause"}
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_labs_own_files_hold_in_made_up_time_by_every_election_they_are_run_with(path: Path) -> None:
     for combination in COMBINATIONS.values():
-        if combination.name == "ring" and path.stem in ("loss-30", "partition", "mass-restart"):
+        if combination.name == "ring" and path.stem in ("loss-30", "partition", "mass-restart", *PARTIAL):
             continue  # docs/how-to/prove-it.md says why.
         scenario, _ = from_file(path, combination)
         assert scenario.hosts == 5

@@ -83,3 +83,57 @@ def test_a_unix_group_that_the_user_is_not_in_is_refused(tmp_path: Path) -> None
     within = ask(*line, before=as_user(ALICE, groups=(OPERATORS,)), XDG_RUNTIME_DIR=str(tmp_path))
     assert within.returncode == 2
     assert any(f"its members may not enter {folder};" in within.stderr for folder in tmp_path.parents), within.stderr
+
+
+IMPOSTOR = """
+import json, os, socket, sys
+os.makedirs(sys.argv[1] + "/theirs", exist_ok=True)
+door = socket.socket(socket.AF_UNIX); door.bind(sys.argv[1] + "/theirs/eve.sock"); door.listen()
+os.chmod(sys.argv[1] + "/theirs", 0o777); os.chmod(sys.argv[1] + "/theirs/eve.sock", 0o777)
+print("ready", flush=True)
+told = {"group": "theirs", "node": "eve", "leader": "eve", "term": 1, "since_s": 1.0, "is_me": True, "address": None}
+while True:
+    line, _ = door.accept()
+    with line:
+        if line.makefile("rb").readline():
+            line.sendall(json.dumps({"ok": True, "result": told}).encode() + b"\\n")
+"""
+
+
+@pytest.mark.parametrize("way", ["a link to a folder of hers that all can write", "a folder of his own"])
+def test_another_user_answers_no_command_in_my_name_and_switches_none_off(way: str, tmp_path: Path) -> None:
+    place, open_folder, home = Path(f"/tmp/doyen-{ALICE}"), Path(f"/tmp/attack-open-{ALICE}"), Path(f"/tmp/h-{ALICE}")
+    for folder in (open_folder, home):
+        folder.mkdir()
+        os.chown(folder, ALICE, ALICE)
+    open_folder.chmod(0o777)
+    if "link" in way:
+        place.symlink_to(open_folder)
+        os.lchown(place, BOB, BOB)
+    else:
+        place.mkdir()
+        place.chmod(0o755)
+        os.chown(place, BOB, BOB)
+    answering = [*as_user(BOB), sys.executable, "-c", IMPOSTOR, str(place)]
+    try:
+        with subprocess.Popen(answering, stdout=subprocess.PIPE, text=True) as impostor:
+            try:
+                assert impostor.stdout is not None and impostor.stdout.readline() == "ready\n"
+                mine = ask("leader", "--mine", "--group", "theirs", before=as_user(ALICE), HOME=str(home))
+                assert mine.returncode == 1 and "eve leads" not in mine.stdout, mine
+                line = [*as_user(ALICE), *DOYEN, "agent", "--group", "theirs", "--name", "ant"]
+                hers = environment() | {"HOME": str(home)}
+                with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=hers) as agent:
+                    try:
+                        assert agent.stdout is not None
+                        assert any(json.loads(line)["event"] == "started" for line in agent.stdout)
+                        told = ask("members", "--json", "--group", "theirs", before=as_user(ALICE), HOME=str(home))
+                        assert json.loads(told.stdout)["node"] == "ant"
+                    finally:
+                        agent.kill()
+            finally:
+                impostor.kill()
+    finally:
+        place.unlink() if place.is_symlink() else shutil.rmtree(place)
+        shutil.rmtree(open_folder)
+        shutil.rmtree(home)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from doyen.election.announce.config import AnnounceConfig
-from doyen.node.told import Told
+from doyen.node.agent_line import AgentLine
 from doyen.testing.processes import LocalCluster
 
 pytestmark = pytest.mark.live
@@ -35,7 +35,7 @@ def free_port() -> int:
     ],
 )
 def test_three_that_know_one_seed_agree_and_again_after_a_kill(membership: str, election: str) -> None:
-    told: list[Told] = []
+    told: list[AgentLine] = []
 
     async def main() -> None:
         port = free_port()

@@ -96,8 +96,11 @@ def test_losses_are_as_many_as_told_and_counted_and_the_same_for_the_same_seed()
             b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
             for i in range(1000):
                 a.sendto(b"%04d" % i, (network.nodes[1].ipv4, PORT))
-                if i % 100 == 99:
-                    time.sleep(0.005)  # A device's queue holds 500 packets.
+                if i % 100 == 99:  # A device's queue holds 500 packets.
+                    for _ in range(1000):
+                        if network.traffic().links[0, 1].packets > i:
+                            break
+                        time.sleep(0.005)
             arrived = heard(b)
             there, back = (network.traffic().links[edge] for edge in ((0, 1), (1, 0)))
         assert there.packets == 1000 and there.bytes == 1000 * (HEADERS + 4)

@@ -287,14 +287,20 @@ def test_a_stale_request_needs_majorities_of_both_groups(stays: bool) -> None:
 
 
 def test_a_central_arbitrator_that_was_just_put_in_records_both_and_rejects() -> None:
+    for accused in (R, S):  # Whomever they accuse once it is established,
+        for recorded in (P, Q):  # the suspecter and the suspect alike are in its list.
+            memory = CentralMemory(CONFIG, booted_at=0)
+            assert memory.judge(P.name, Q.name, T_ARB - 1) is Verdict.REJECT
+            assert memory.judge(recorded.name, accused.name, T_ARB + 1) is Verdict.REJECT
     memory = CentralMemory(CONFIG, booted_at=0)
-    assert memory.judge(P.name, Q.name, T_ARB - 1) is Verdict.REJECT
-    assert memory.judge(Q.name, R.name, T_ARB + 1) is Verdict.REJECT  # Q was recorded.
-    out = RecordingOut()
-    arbiter = CentralArbitrator(CONFIG, out)
-    arbiter.start(0)
-    arbiter.on_message(P.node, Arb(1, 1, 7, Q, 0, P), ms(1))
-    assert out.take() == [Send(P.node, Vote(1, 1, 7, Verdict.ACCEPT))]
+    memory.judge(P.name, Q.name, T_ARB - 1)
+    assert memory.judge(R.name, S.name, T_ARB + 1) is Verdict.ACCEPT  # Nobody else is.
+    for replacement, verdict in ((False, Verdict.ACCEPT), (True, Verdict.REJECT)):
+        out = RecordingOut()
+        arbiter = CentralArbitrator(CONFIG, out, replacement=replacement)
+        arbiter.start(0)
+        arbiter.on_message(P.node, Arb(1, 1, 7, Q, 0, P), ms(1))
+        assert out.take() == [Send(P.node, Vote(1, 1, 7, verdict))]
 
 
 def test_round_trips_above_t_a_are_refused_with_the_numbers() -> None:

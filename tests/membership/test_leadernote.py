@@ -16,9 +16,9 @@ from doyen.membership.leadernote import (
     Ask,
     AskIsSent,
     ChangeIsRepeated,
+    Description,
     LeaderDescribed,
     LeaderNote,
-    Told,
 )
 from doyen.node.events import LeaderInfo
 from doyen.testing import Cluster, RecordingOut
@@ -26,8 +26,8 @@ from doyen.testing import Cluster, RecordingOut
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 
 
-def note(term: int = 1, version: int = 0, *, incarnation: int = 1, since: float = 1e9, **words: str) -> Told:
-    return Told(Incarnation(incarnation), term, version, since, "10.0.0.1", 7600, words)
+def note(term: int = 1, version: int = 0, *, incarnation: int = 1, since: float = 1e9, **words: str) -> Description:
+    return Description(Incarnation(incarnation), term, version, since, "10.0.0.1", 7600, words)
 
 
 def machine() -> tuple[LeaderNote, RecordingOut]:

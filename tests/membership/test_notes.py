@@ -11,7 +11,7 @@ from doyen.core.commands import ChangeNote
 from doyen.core.ids import Incarnation
 from doyen.core.view import ViewEditor
 from doyen.errors import ConfigError
-from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, NotesConfig, Sum, SumIsSent
+from doyen.membership.notes import META_BYTES_MAX, News, Note, Notes, NotesChanged, Sum, SumIsSent
 from doyen.testing import Cluster, RecordingOut
 
 A, B = NodeId("a"), NodeId("b")
@@ -19,7 +19,7 @@ A, B = NodeId("a"), NodeId("b")
 
 def notes(*others: NodeId) -> tuple[Notes, RecordingOut]:
     out = RecordingOut()
-    machine = Notes(Note(A, Incarnation(1), 0), NotesConfig(), out, Random(1))
+    machine = Notes(Note(A, Incarnation(1), 0), out, Random(1))
     editor = ViewEditor()
     for node in (A, *others):
         editor.put(Member(node=node))

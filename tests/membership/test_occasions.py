@@ -15,16 +15,17 @@ from doyen.errors import ConfigError
 from doyen.membership.occasions import (
     KEY_BYTES_MAX,
     OCCASIONS_MAX,
+    PATIENCE,
+    RETRY,
+    Concluded,
     Done,
     Inquired,
     Memory,
     Noted,
     OccasionDone,
     Occasions,
-    OccasionsConfig,
     Question,
     RetryIsDue,
-    Told,
     Undone,
     check_key,
 )
@@ -39,7 +40,6 @@ A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 DAY = "2026-11-17"
 EPOCH = seconds(1_000_000)
 HOUR = seconds(3600)
-RETRY, PATIENCE = OccasionsConfig().retry, OccasionsConfig().patience
 
 
 class Here:
@@ -47,7 +47,7 @@ class Here:
 
     def __init__(self, *others: NodeId, key: str = DAY, restored: Memory | None = None, now: Instant = 0) -> None:
         self.out = RecordingOut()
-        self.machine = Occasions(A, "g", key, OccasionsConfig(), self.out, epoch=EPOCH, restored=restored)
+        self.machine = Occasions(A, "g", key, self.out, epoch=EPOCH, restored=restored)
         self.editor = ViewEditor()
         self.editor.put(Member(node=A))
         self.machine.start(now)
@@ -91,7 +91,7 @@ def test_alone_there_is_nobody_to_ask_or_to_tell() -> None:
     here.machine.on_inquire(Inquire(), ms(1))
     assert here.out.take() == [Emit(Inquired(()))]
     here.machine.on_conclude(Conclude(HOUR), ms(2))
-    assert here.out.take() == [Persist(Memory("g", (kept(ms(2)),))), Emit(Told((), ()))]
+    assert here.out.take() == [Persist(Memory("g", (kept(ms(2)),))), Emit(Concluded((), ()))]
 
 
 def test_a_member_that_stays_silent_is_asked_again_and_then_named() -> None:
@@ -147,7 +147,7 @@ def test_a_success_is_told_to_all_until_each_has_acknowledged() -> None:
     here.out.take()
     here.machine.on_message(NodeId("d"), Noted(DAY), ms(301))
     here.machine.on_timer(RetryIsDue(), ms(5) + PATIENCE)
-    assert here.out.take() == [Emit(Told((B, NodeId("d")), (C,)))]
+    assert here.out.take() == [Emit(Concluded((B, NodeId("d")), (C,)))]
 
 
 def test_a_member_that_has_failed_is_named_among_those_that_do_not_know() -> None:
@@ -156,7 +156,7 @@ def test_a_member_that_has_failed_is_named_among_those_that_do_not_know() -> Non
     here.see(B, Status.LEFT)
     here.out.take()
     here.machine.on_conclude(Conclude(HOUR), ms(5))
-    assert here.out.take()[-1] == Emit(Told((), (C,)))
+    assert here.out.take()[-1] == Emit(Concluded((), (C,)))
 
 
 def test_a_restart_remembers_and_what_is_over_is_forgotten() -> None:
@@ -227,7 +227,7 @@ def test_over_a_lossy_network_all_learn_of_it_and_still_know_after_a_restart(see
         restored = node.restored("occasions", Memory)
         host.add(
             "occasions",
-            lambda out: Occasions(node.name, "g", DAY, OccasionsConfig(), out, epoch=EPOCH, restored=restored),
+            lambda out: Occasions(node.name, "g", DAY, out, epoch=EPOCH, restored=restored),
         )
 
     facts: dict[NodeId, list[Any]] = {}
@@ -249,7 +249,9 @@ def test_over_a_lossy_network_all_learn_of_it_and_still_know_after_a_restart(see
     sim.run(until=seconds(10))
     told = facts[first.name][1]
     knowing = {NodeId(name) for name, seen in facts.items() if any(isinstance(fact, OccasionDone) for fact in seen)}
-    assert told == Told(tuple(sorted(told.told)), ()) and set(told.told) == knowing == {node.name for node in others}
+    assert told == Concluded(tuple(sorted(told.told)), ()) and set(told.told) == knowing == {
+        node.name for node in others
+    }
     sim.crash(first)
     for node in others:
         sim.crash(node)

@@ -33,7 +33,7 @@ from doyen.net.udp import Heard, UdpConfig, UdpTransport
 ME, PEER = NodeId("me"), NodeId("peer")
 FROM = Address("127.0.0.1", 9)
 COUNT = 100_000
-REFUSALS = {*REASONS, "namesake", "key", "outlived", "rival"}
+REFUSALS = {*REASONS, "empty", "namesake", "key", "outlived", "rival"}
 CONFIG = AnnounceConfig(announce_interval=ms(40), listen_timeout=ms(120), suppress_interval=ms(20), group_size=2)
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import signal
 import socket
 import threading
 import time
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from net_nodes import Node, until
 
-from doyen.core.clock import ms
+from doyen.core.clock import FOREVER, ms
 from doyen.core.codec import Codec
 from doyen.core.effects import Emit, Multicast, Send, SetTimer
 from doyen.core.ids import Address, Incarnation, NodeId
@@ -25,7 +27,7 @@ from doyen.membership.heartbeat.machine import Heartbeat
 from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.machine import Swim
 from doyen.net import discovery
-from doyen.net.beacon import Beacon, CallDue, Here
+from doyen.net.beacon import GREETINGS, Beacon, CallDue, Here
 from doyen.net.discovery import HEARD_MAX, LINES_MAX, Discovery, DiscoveryConfig
 from doyen.net.driver import Driver
 from doyen.net.udp import UdpConfig, UdpTransport
@@ -140,16 +142,18 @@ def test_the_file_may_change_vanish_and_hold_nonsense(tmp_path: Path) -> None:
     running(check)
 
 
-def test_a_seeds_file_of_garbage_delays_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_seeds_file_of_garbage_delays_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A port with more digits than Python reads, and more lines than anybody wants to."""
     path = tmp_path / "seeds"
     path.write_text("127.0.0.1:" + "9" * 5000 + "\n127.0.0.1:7600\n" + "?\n" * 500_000)
-    steps: list[float] = []
+    read: list[str] = []
+    parse = discovery.parse_address
+    monkeypatch.setattr(discovery, "parse_address", lambda text, **more: (read.append(text), parse(text, **more))[1])
 
     async def check(driver: Driver) -> None:
-        began = time.process_time()
         found = Discovery.attach(driver, file=path, config=SOON)
-        steps.append(time.process_time() - began)
         assert found.seeds == (ONE,)
         path.write_text("127.0.0.2:7600\n")
         await until(lambda: found.seeds == (TWO,))
@@ -157,7 +161,7 @@ def test_a_seeds_file_of_garbage_delays_nobody(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, logger="doyen"):
         running(check)
     assert "'127.0.0.1:9999" in caplog.text and f"first {LINES_MAX} lines" in caplog.text and len(caplog.text) < 2000
-    assert steps[0] < 0.2  # All of them would take a second.
+    assert LINES_MAX <= len(read) < 2 * LINES_MAX  # Of half a million.
 
 
 def test_a_seeds_file_whose_rights_are_mended_is_read_after_all(
@@ -273,6 +277,51 @@ def test_a_beacon_calls_often_at_first_and_answers_newcomers_alone() -> None:
     ]
 
 
+def test_a_beacon_introduces_members_to_each_other_where_nothing_else_does() -> None:
+    out = RecordingOut()
+    settings = DiscoveryConfig(beacon_first=ms(1000), beacon_last=FOREVER)
+    seed = Beacon(NodeId("seed"), ONE, settings, out, introduces=True)
+    seed.on_message(NodeId("two"), Here("127.0.0.2", 7600, True), 0)
+    assert out.take() == [Emit(PeerHeard(TWO)), Send(NodeId("two"), Here("127.0.0.1", 7600))]
+    seed.on_message(NodeId("two"), Here("127.0.0.2", 7600), 0)
+    assert out.take() == [Emit(PeerHeard(TWO))], "it is known"
+    seed.on_message(NodeId("three"), Here("127.0.0.3", 7600, True), 0)
+    answer = Here("127.0.0.1", 7600, False, (("127.0.0.2", 7600),))
+    assert out.take() == [Emit(PeerHeard(THREE)), Send(NodeId("three"), answer)]
+    three = Beacon(NodeId("three"), THREE, settings, out, introduces=True)
+    three.on_message(NodeId("seed"), answer, 0)
+    greeting = Send(TWO, Here("127.0.0.3", 7600, True, (("127.0.0.1", 7600),)))
+    assert out.take() == [Emit(PeerHeard(ONE)), Send(NodeId("seed"), Here("127.0.0.3", 7600)), greeting]
+    for _ in range(5):
+        three.on_timer(CallDue(ms(1000)), 0)
+    assert out.take().count(greeting) == GREETINGS - 1, "who does not answer is given up"
+    three.on_message(NodeId("seed"), answer, 0)
+    three.on_message(NodeId("two"), Here("127.0.0.2", 7600), 0)
+    out.take()
+    three.on_message(NodeId("seed"), answer, 0)
+    assert out.take() == [Emit(PeerHeard(ONE))], "two has answered"
+
+
+def test_a_beacon_asks_again_until_as_many_as_expected_answer_at_the_same_time() -> None:
+    out = RecordingOut()
+    beacon = Beacon(NodeId("me"), ONE, DiscoveryConfig(beacon_last=FOREVER), out, expect=3)
+
+    def called_at(at: int) -> tuple[bool, int]:
+        beacon.on_timer(CallDue(ms(1000)), ms(at))
+        call, timer = out.take()
+        assert isinstance(call, Multicast) and isinstance(call.message, Here) and isinstance(timer, SetTimer)
+        return call.message.wants_answer, timer.at - ms(at)
+
+    assert called_at(0) == (True, ms(1000))
+    beacon.on_message(NodeId("two"), Here("127.0.0.2", 7600), ms(500))
+    beacon.on_message(NodeId("three"), Here("127.0.0.3", 7600), ms(5000))
+    out.take()
+    assert called_at(5500) == (True, ms(1000)), "two was heard too long ago"
+    beacon.on_message(NodeId("two"), Here("127.0.0.2", 7600), ms(6000))
+    out.take()
+    assert called_at(6500) == (False, ms(16_000))
+
+
 def test_strangers_that_call_do_not_fill_the_memory() -> None:
     async def check(driver: Driver) -> None:
         found = Discovery.attach(driver, ["127.0.0.1:7600"])
@@ -348,3 +397,25 @@ def test_what_was_added_by_hand_outlives_every_refresh(tmp_path: Path) -> None:
         assert set(driver.addresses.seeds) == {TWO, THREE}
 
     running(check)
+
+
+def test_a_pipe_is_no_seeds_file_and_nobody_waits_for_its_writer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / "seeds")
+    caplog.set_level(logging.WARNING, logger="doyen")
+
+    async def check(driver: Driver) -> None:
+        assert Discovery.attach(driver, [], file=tmp_path / "seeds", config=SOON).seeds == ()
+
+    def hangs(number: int, frame: object) -> None:
+        raise AssertionError("the node waits for a writer")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(20)
+    try:
+        running(check)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert f"seeds file {tmp_path / 'seeds'}: is no regular file; going on with those known" in caplog.text

@@ -190,7 +190,7 @@ def check_outsider(count: int) -> None:
     refused = victim.driver.refused
     assert victim.named == set() and victim.driver.received_count == 0
     assert all(refused[reason] > count / 100 for reason in ("key", "seal", "unproven", "clear")), refused
-    reasons = ("key", "seal", "addressee", "unproven", "clear", "oversized")
+    reasons = ("key", "seal", "addressee", "unproven", "clear", "oversized", "empty")
     assert sum(refused[reason] for reason in reasons) == count, refused
     assert peak - settled < 512 * 1024, (settled, peak)
     victim.driver.close()

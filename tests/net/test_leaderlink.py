@@ -129,6 +129,24 @@ def test_a_connection_that_dies_alone_costs_the_leader_nothing() -> None:
     asyncio.run(main())
 
 
+def test_a_reset_alone_does_not_mean_that_the_leader_is_gone() -> None:
+    """A firewall, or somebody on the way, ends the connection and refuses every further one; datagrams come through."""
+
+    async def main() -> None:
+        leader, its, member, link, told = await pair()
+        await until(lambda: link.connected() == (LEADER,) and MEMBER in its.accepted)
+        assert its.server is not None
+        its.server.close()  # From here on the kernel resets.
+        its.accepted[MEMBER].abort()
+        await until(lambda: link.broken["lost"] == 1)
+        await asyncio.sleep(1.2)  # Four looks, each with a question to the kernel.
+        assert told.facts == [LinkBroken(LEADER, Incarnation(5))]
+        assert not lost(member) and set(leader.driver.refused) == {"empty"}  # The questions.
+        close(leader, member)
+
+    asyncio.run(main())
+
+
 def test_a_leader_that_goes_in_order_is_not_suspected() -> None:
     async def main() -> None:
         leader, its, member, link, told = await pair()
@@ -207,7 +225,7 @@ def test_without_the_groups_key_there_is_no_link_and_no_suspicion(which: str) ->
 
 
 def test_connections_are_bounded_and_strangers_are_cut_off() -> None:
-    config = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(300), pending_max=3)
+    config = LinkConfig(settle=ms(10), retry=ms(100), hello_timeout=ms(1500), pending_max=3)
 
     async def main() -> None:
         leader, its, member, link, told = await pair(config=config)

@@ -163,9 +163,9 @@ def test_an_input_that_no_recorder_would_have_written_is_refused(tmp_path: Path,
 )
 def test_what_a_replay_may_take_is_bounded(spends: str, complaint: str) -> None:
     program = (
-        "from doyen.net.recording import limits\nlimits.CPU_S = 1\n"
+        "import mmap\nfrom doyen.net.recording import limits\nlimits.CPU_S = 1\n"
         f"try:\n  with limits.bounded(0):\n    {spends}\nexcept limits.TransportError as error: print(error)\n"
-        "print(len(bytearray(1 << 31)))"  # The bounds end with the replay.
+        "print(len(mmap.mmap(-1, 1 << 31)))"  # The bounds end with the replay.
     )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True)
     assert complaint in done.stdout and done.stdout.endswith(f"{1 << 31}\n")

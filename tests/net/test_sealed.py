@@ -266,7 +266,7 @@ def test_a_driver_seals_what_it_says_to_a_member_for_that_member() -> None:
         sent: list[bytes] = []
         node.driver.transport.send = lambda data, to: sent.append(data)  # type: ignore[method-assign]
         verbs = node.driver.verbs(node.driver.host.ports["election"])
-        node.driver.addresses.heard(NodeId("b"), Incarnation(1), B)
+        node.driver.addresses.heard(NodeId("b"), Incarnation(1), B, 0)
         verbs.send(NodeId("b"), Bye(1))
         verbs.send(B, Bye(1))  # A seed, whose name is not known yet.
         assert list(map(is_for_one, sent)) == [True, False]

@@ -54,8 +54,38 @@ def test_two_processes_do_not_share_a_directory(tmp_path: Path) -> None:
     first = life(tmp_path / "ant")
     with pytest.raises(TransportError, match="another process runs as ant"):
         life(tmp_path / "ant")
+    (tmp_path / "ant" / "lock").unlink()  # Whoever removes it has removed no process.
+    with pytest.raises(TransportError, match="another process runs as ant"):
+        life(tmp_path / "ant")
     first.close()
     life(tmp_path / "ant")
+
+
+def test_a_process_whose_directory_was_replaced_promises_nothing_in_the_new_one(tmp_path: Path) -> None:
+    first = life(tmp_path / "ant")
+    (tmp_path / "ant").rename(tmp_path / "aside")
+    second = life(tmp_path / "ant")
+    with pytest.raises(TransportError, match="was replaced while a process used it"):
+        promise(first, 7)
+    promise(second, 8)
+
+
+@pytest.mark.parametrize("promised", [False, True])
+def test_a_missing_identity_is_a_lost_one(tmp_path: Path, promised: bool) -> None:
+    storage = life(tmp_path / "ant")
+    if promised:
+        promise(storage, 7)
+    storage.close()
+    (tmp_path / "ant" / "identity.state").unlink()
+    for _ in range(2):
+        with pytest.raises(TransportError, match=r"identity\.state is missing\. This node must not vote as ant again"):
+            life(tmp_path / "ant")
+
+
+def test_a_process_that_ended_before_it_had_an_identity_has_lost_none(tmp_path: Path) -> None:
+    (tmp_path / "ant").mkdir()
+    (tmp_path / "ant" / "lock").touch()
+    assert life(tmp_path / "ant", 5).began == 5  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("file", ["election.state", "identity.state"])

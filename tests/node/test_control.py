@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from doyen.cli import main, resign
 from doyen.errors import TransportError
 from doyen.node.control import ask, find_node, find_nodes, local_nodes
-from doyen.node.registration import runtime_dirs
+from doyen.node.registration import make_private, runtime_dir, runtime_dirs
+from doyen.runner.ward import environment
 
 
 @pytest.fixture(autouse=True)
@@ -163,3 +164,75 @@ def test_what_belongs_to_another_user_is_called_so(runtime: Path, monkeypatch: p
     for group in ("g", None):
         with pytest.raises(TransportError, match="another user's"):
             find_nodes(group, None)
+
+
+EVIL = "bee\x1b[2J\n\x9b31mants lead\x7f\u202e"
+
+
+def test_no_escape_that_others_chose_reaches_a_terminal(runtime: Path, capfdbinary: Any) -> None:
+    member = {
+        "name": EVIL,
+        "address": EVIL,
+        "state": "alive",
+        "since_s": 1.0,
+        "score": None,
+        "health": 1.0,
+        "me": False,
+    }
+    member |= {"rtt_s": None, "software": EVIL, "leads": True, "eligible": True, "meta": {EVIL: EVIL}}
+    told = said("ant") | {"leader": EVIL, "address": EVIL, "waits_for": EVIL, "error": EVIL}
+    told |= {"members": [member], "sealed": True, "membership": "swim", "leader_since_s": 1.0, "seeds": [EVIL]}
+    told |= {"text": EVIL, "lines": [EVIL], "voters": [EVIL], "earlier": [EVIL], "configured": [], "answering": None}
+    told |= {"may_fail": None, "number": 1}
+    shown = 0
+    with node(runtime / "g/ant.sock", told):
+        for command in ("members", "leader", "leader --address", "watch", "voters show", "leave", "resign"):
+            for json_too in ([], ["--json"]):
+                with suppress(SystemExit, KeyError):
+                    main([*command.split(), *json_too])
+                out, err = capfdbinary.readouterr()
+                text = (out + err).decode()
+                shown += "[2J" in text
+                assert all(c == "\n" or c.isprintable() for c in text), (command, text)
+                assert "\n\x9b" not in text and not any(line.startswith("ants lead") for line in text.splitlines())
+    assert shown >= 8  # It was shown, harmless.
+
+
+def test_no_escape_that_others_chose_reaches_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    from doyen.net import driver  # Its logger is every node's.
+
+    driver.log.warning("dropped a datagram from %s", EVIL)
+    (record,) = caplog.records
+    assert record.getMessage() == r"dropped a datagram from bee\x1b[2J\n\x9b31mants lead\x7f\u202e"
+
+
+def test_a_link_in_the_place_of_the_runtime_directory_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOYEN_RUNTIME_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "run/doyen").symlink_to(tmp_path / "elsewhere")
+    with node(tmp_path / "elsewhere/g/ant.sock", said("ant")):
+        assert not local_nodes("g") and tmp_path / "run/doyen" not in runtime_dirs()
+        assert runtime_dir() != tmp_path / "run/doyen"
+        with pytest.raises(OSError, match="is not this user's alone"):
+            make_private(tmp_path / "run/doyen/g")
+        (tmp_path / "run/doyen").unlink()
+        (tmp_path / "elsewhere").rename(tmp_path / "run/doyen")
+        (tmp_path / "elsewhere").mkdir()
+        assert local_nodes("g")
+        (tmp_path / "run/doyen").chmod(0o770)  # Others may have put something there.
+        assert not local_nodes("g")
+        (tmp_path / "run/doyen").chmod(0o700)
+        (tmp_path / "run/doyen").rename(tmp_path / "back")
+        (tmp_path / "elsewhere").rmdir()
+        (tmp_path / "back").rename(tmp_path / "elsewhere")
+
+
+def test_a_command_does_not_get_the_nodes_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOYEN_HTTP_TOKEN", "0123456789abcdef")
+    monkeypatch.setenv("DOYEN_GROUP", "g")
+    given = environment(7)
+    assert "DOYEN_HTTP_TOKEN" not in given and (given["DOYEN_GROUP"], given["DOYEN_TERM"]) == ("g", "7")

@@ -1,11 +1,13 @@
 """The gate before a node's first act, one instant at a time."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from doyen.core.clock import FOREVER, Duration, ms, seconds
-from doyen.core.ids import NodeId, Term
+from doyen.core.ids import Address, Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected
+from doyen.node.agent import Agent
 from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate, Seen
 from doyen.node.gatekeeper import WARN_AFTER, Gatekeeper
@@ -65,6 +67,34 @@ def test_a_leader_that_waits_for_long_is_warned_about_once() -> None:
     assert "2 of the 3" in said[0] and "--expect" in said[1] and reign.acts(0) is False
 
 
+def test_a_follower_counts_the_members_expected_and_warns_once() -> None:
+    said: list[str] = []
+    seen = [TWO]
+    driver: Any = SimpleNamespace(on_close=lambda closer: None, running=False)
+    gates = Gatekeeper(
+        driver,
+        NodeConfig(group="g", expect=3),
+        lambda: seen[0],
+        on_open=lambda reign, gate, now: None,
+        on_wait=lambda reign, why, now: said.append(why),
+        on_long_wait=lambda reign, gate: said.append(gate.why),
+    )
+    reign = Reign("", "election", find_election("gossip"), NodeId("ant"))
+    stack: Any = SimpleNamespace(reigns={"": reign})
+    reign.note(LeaderElected(Term(1, NodeId("bee"))), 0)
+    for now in (0, WARN_AFTER, 2 * WARN_AFTER):
+        gates.look(stack, now)
+    assert said == ["2 of the 3 members expected answer"]
+    seen[0] = Seen(present_count=3)
+    gates.look(stack, 3 * WARN_AFTER)
+    seen[0] = Seen()
+    reign.note(LeaderElected(Term(2, NodeId("ant"))), 4 * WARN_AFTER)
+    assert reign.gate is not None
+    reign.gate.named(4 * WARN_AFTER, leader=True)
+    gates.look(stack, 5 * WARN_AFTER)
+    assert reign.gate.open, "three answered at the same time, and it followed then"
+
+
 def test_among_others_a_leader_settles_and_every_change_begins_it_anew() -> None:
     made = gate()
     made.named(0, leader=True)
@@ -117,7 +147,17 @@ def test_an_answer_ends_the_wait() -> None:
     made = gate(alone_after=FOREVER)
     made.named(0, leader=True)
     assert not made.look(seconds(3600), Seen(silent_seeds=("host",))) and "for ever" in made.why
-    assert made.look(seconds(3600), TWO) and not made.alone
+    assert not made.look(seconds(3600), TWO) and made.calms  # It may have begun an election of its own.
+    assert made.look(seconds(3601), TWO) and not made.alone
+
+
+def test_whoever_answers_late_may_be_a_rival() -> None:
+    made = gate()
+    made.named(0, leader=True)
+    assert not made.look(seconds(3), Seen(silent_seeds=("host",)))
+    heard = Seen(met_others=True)  # Its first datagram has come, and it is on no list yet.
+    assert not made.look(seconds(3) + 1, heard) and made.calms
+    assert made.look(seconds(3) + 1 + SETTLE, TWO)
 
 
 def test_a_process_of_this_machine_that_has_not_answered_is_waited_for_too() -> None:
@@ -125,7 +165,8 @@ def test_a_process_of_this_machine_that_has_not_answered_is_waited_for_too() -> 
     made.named(0, leader=True)
     assert not made.look(SETTLE, Seen(present_count=2, silent_here=("cat",)))
     assert made.why.startswith("no answer yet from cat on this machine")
-    assert made.look(SETTLE + 1, Seen(present_count=3))
+    assert not made.look(SETTLE + 1, Seen(present_count=3)) and made.calms
+    assert made.look(2 * SETTLE + 1, Seen(present_count=3))
 
 
 def test_so_many_members_must_answer_at_the_same_time_once() -> None:
@@ -153,3 +194,23 @@ def test_whoever_hears_an_earlier_process_of_its_name_does_not_act() -> None:
     made.named(0, leader=True)
     assert not made.look(SETTLE, Seen(namesake=True)) and "another process has its name" in made.why
     assert made.look(2 * SETTLE, Seen())
+
+
+def test_without_a_list_of_members_only_those_count_that_were_heard_lately() -> None:
+    async def main() -> None:
+        agent = Agent(NodeConfig(group="g", name="ant", election="announce", expect=3, find_local=False))
+        await agent.start()
+        try:
+            now, book = agent.driver.clock(), agent.driver.addresses
+            book.heard(NodeId("bee"), Incarnation(1), Address("127.0.0.1", 9), now - seconds(60))
+            book.heard(NodeId("cat"), Incarnation(1), Address("127.0.0.1", 10), now)
+            assert agent.reign is not None
+            gate = agent.awaited(agent.reign)
+            assert gate is not None and gate.why == "2 of the 3 members expected answer"
+            book.heard(NodeId("bee"), Incarnation(1), Address("127.0.0.1", 9), now)
+            gate = agent.awaited(agent.reign)
+            assert gate is not None and gate.met
+        finally:
+            agent.driver.close()
+
+    asyncio.run(main())

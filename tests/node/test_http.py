@@ -75,6 +75,10 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def answers(http: Http, path: str, status: int) -> bool:
+    return (await ask(http, path)).status == status
+
+
 async def watchers_have_room(http: Http) -> bool:
     return (await ask(http, "/events", method="HEAD")).status == 200
 
@@ -125,6 +129,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
         told = await ask(http, "/leader")
         assert (told.status, told.reason) == (200, "OK")
         assert told.json["leader"] == "ant" and told.json["is_leader"] and told.json["term"] >= 1
+        assert told.json["acts"] is True and told.json["waits_for"] == ""
         better = Agent(
             NodeConfig(
                 group="web",
@@ -140,6 +145,7 @@ def test_the_leader_answers_200_and_everybody_else_503() -> None:
         other = await Http.attach(better.driver, better.stack, "127.0.0.1:0")
         assert (await ask(http, "/leader")).status == 503
         assert (await ask(http, "/leader")).json["leader"] == "bee"
+        assert (await ask(http, "/leader")).json["acts"] is None  # Only bee knows.
         await until(lambda: better.reign is not None and better.reign.is_leader(better.driver.clock()))
         assert (await ask(other, "/leader")).status == 200
         head = await ask(http, "/leader", method="HEAD")
@@ -170,8 +176,17 @@ def test_members_health_and_what_is_not_there() -> None:
 
 def test_several_elections_each_have_their_leader() -> None:
     async def check(agent: Agent, http: Http) -> None:
-        await until(lambda: all(reign.leader for reign in agent.stack.reigns.values()))
-        assert (await ask(http, "/leader?election=mail")).json["election"] == "mail"
+        reigns = agent.stack.reigns
+        await until(
+            lambda: len(reigns) == 2 and all(reign.is_leader(agent.driver.clock()) for reign in reigns.values())
+        )
+        for path, election in (("/leader", ""), ("/leader?election=mail", "mail")):
+            told = await ask(http, path)
+            assert told.status == 200
+            assert (told.json["election"], told.json["leader"], told.json["is_leader"]) == (election, "ant", True)
+        agent.driver.tell(LeaveGroup(), channel="election/mail")  # It stops leading one, and goes on leading the other.
+        await become(lambda: answers(http, "/leader?election=mail", 503))
+        assert (await ask(http, "/leader")).status == 200
 
     served(check, elections=("mail",))
 
@@ -250,7 +265,8 @@ def test_one_connection_may_ask_again_and_again() -> None:
             async with asyncio.timeout(5):
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
+                told = json.loads(await reader.readexactly(length))
+            assert head.startswith(b"HTTP/1.1 200 ") and told["leader"] == "ant"
         writer.close()
 
     served(check)
@@ -449,6 +465,8 @@ def test_a_client_made_from_the_document_would_send_the_token() -> None:
         token = f"authorization: Bearer {TOKEN}\r\n"
         document = json.loads((await ask(http, "/openapi.json", headers=token)).body)
         assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+        operations = [path["get"] for path in document["paths"].values()]
+        assert operations and all({"token": []} in operation["security"] for operation in operations)
         Draft202012Validator(schema_of(document, "/leader", refused)).validate(refused.json)
 
     served(check, token=TOKEN)
@@ -458,7 +476,7 @@ def test_a_client_made_from_the_document_would_send_the_token() -> None:
 
 
 def test_connections_are_bounded_and_the_silent_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REQUEST_S", 0.3)
+    monkeypatch.setattr(module, "REQUEST_S", 2.0)
 
     async def check(agent: Agent, http: Http) -> None:
         opened = [await open_to(http) for _ in range(CONNECTIONS_MAX + 10)]

@@ -9,6 +9,7 @@ import pytest
 from doyen.core.config import is_duration, options
 from doyen.core.kinds import ALIASES, Choice, ElectionKind, MembershipKind, Time
 from doyen.errors import ConfigError
+from doyen.node.config import NodeConfig
 from doyen.node.registry import (
     ELECTIONS,
     MEMBERSHIPS,
@@ -53,6 +54,10 @@ def test_a_choice_has_the_fields_of_its_table_and_their_types(kind: ElectionKind
     assert kind.choice is not None and kind.choice.kind == kind.name
     fields = {option.name: option.type for option in options(kind.choice)}
     wanted = {option.name: option.type for option in options(kind.table.config)}
+    on_node = {option.name: option.type for option in options(NodeConfig)}
+    for name, there in kind.choice.on_node.items():
+        assert name not in wanted
+        wanted[name] = on_node[there]
     assert {*wanted} - {*kind.table.hidden} <= {*fields} <= {*wanted}
     for name, hint in fields.items():
         plain = wanted[name].__origin__ if hasattr(wanted[name], "__metadata__") else wanted[name]

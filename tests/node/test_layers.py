@@ -160,7 +160,7 @@ def test_where_it_listens_follows_from_its_seeds() -> None:
 @pytest.mark.parametrize("preset", get_args(Network))
 @pytest.mark.parametrize("kind", election_names())
 def test_every_preset_works_with_every_election_and_says_its_worst_case(preset: str, kind: str) -> None:
-    config = configured({"preset": preset, "election": kind, "voters": ("a",), "volatile": True})
+    config = configured({"preset": preset, "election": kind, "voters": ("a",), "volatile": True, "shared": "/"})
     worst = worst_case(config)
     assert 0 < worst.detection <= worst.failover < seconds(3600)
     assert worst.because

@@ -11,13 +11,13 @@ from doyen.core.clock import ms, seconds
 from doyen.core.ids import Incarnation, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.election.churn.kind import HYBRID
-from doyen.election.churn.messages import ElectionId, LeaderHeld, Record
+from doyen.election.churn.messages import AttemptBegan, ElectionId, LeaderHeld, Record, ResponseCounted
 from doyen.errors import LeadershipLost
 from doyen.node.reign import Reign
 
 
 def alone(**fields: object) -> doyen.Node:
-    return doyen.join("g", name="a", preset="local", **fields)  # type: ignore[arg-type]
+    return doyen.join("g", name="a", **fields)  # type: ignore[arg-type]
 
 
 def quorum_of_one() -> doyen.Node:
@@ -76,3 +76,25 @@ def test_a_tentative_leader_that_becomes_final_is_explained_so() -> None:
         if not final:
             reign.note(LeaderElected(machine.held.term), 0)
         assert ("not final yet" in str(reign.why)) is not final
+
+
+def test_what_was_counted_in_an_earlier_election_is_not_said_of_a_later_one() -> None:
+    ant, bee = NodeId("ant"), NodeId("bee")
+    reign = Reign("", "election", HYBRID, ant)
+    machine: Any = SimpleNamespace(me=ant, leader_count=1)
+    reign.machine = machine
+
+    def elect(number: int, initiator: NodeId, now: int) -> None:
+        machine.held = Record(ElectionId(number, initiator, Incarnation(1)), 1, True, bee, Incarnation(1))
+        machine.point = SimpleNamespace(handed_over=None, rank=lambda name: 0, tie=None)
+        reign.note(LeaderHeld(machine.held), now)
+        reign.note(LeaderElected(machine.held.term), now)
+
+    mine = ElectionId(1, ant, Incarnation(1))
+    reign.note(AttemptBegan(mine, 1), seconds(1))
+    reign.note(ResponseCounted(bee, (), (ant, bee), ()), seconds(1))
+    elect(1, ant, seconds(2))
+    assert reign.account.candidates == (ant, bee) and reign.took == seconds(1)
+    reign.note(LeaderLost(Term(1, bee), "silent"), seconds(5))
+    elect(2, bee, seconds(6))
+    assert (reign.account.candidates, reign.account.answered, reign.took) == ((), (), None)

@@ -131,6 +131,9 @@ def test_calls_that_run_side_by_side_in_one_process_are_members_with_names_of_th
         (lambda: doyen.singleton(print), "give it in brackets"),  # type: ignore[arg-type]
         (lambda: doyen.singleton("g")(3), "cannot be a singleton"),  # type: ignore[arg-type]
         (lambda: doyen.singleton("g")(yields), "that returns"),
+        (lambda: doyen.singleton("g", seed=["host"]), "do you mean seeds"),  # type: ignore[call-arg]
+        (lambda: doyen.singleton("g", config="later.toml", nam="ant"), "do you mean name"),  # type: ignore[call-arg]
+        (lambda: doyen.singleton("g", election="quorum"), "must name all members that vote"),
         (lambda: doyen.join("g", on_elected=3), "on_elected must be a function"),  # type: ignore[arg-type]
         (lambda: doyen.join("g", election="none", membership="swim", on_lost=print), "on_lost would never be called"),
     ],

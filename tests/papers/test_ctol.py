@@ -1,22 +1,23 @@
 """[CTOL] reproduced, in its quick form: what has no chance in it whole, the rest by one small point."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from doyen.sim.runs import Figure
+from doyen.sim.runs import Figure, run_seed
 from doyen.sim.streams import Streams
 from doyen_papers.papers import paper
-from doyen_papers.papers.cells import difference, gain, ratio
-from doyen_papers.papers.ctol.cells import Asked, elections, run_task, statistics, straightness
-from doyen_papers.papers.ctol.points import POINTS, Point, traces
+from doyen_papers.papers.cells import difference, outcomes, paired, paired_gain, paired_ratio
+from doyen_papers.papers.ctol.cells import MODES, Asked, elections, run_task, statistics, straightness
+from doyen_papers.papers.ctol.points import POINTS, Point, trace_of
 from doyen_papers.papers.ctol.tables import needed
-from doyen_papers.papers.item import Budget
+from doyen_papers.papers.item import Budget, Task
 from doyen_papers.papers.running import expected_of, reproduce
-from doyen_papers.studies.ctolerant import TABLE_I
+from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, Experiment, simulate
 from doyen_papers.studies.ground import CROWDS, draw_places
 from doyen_papers.studies.memstats import percentile, trace_stats
-from doyen_papers.studies.memtrace import Header, MemTrace
+from doyen_papers.studies.memtrace import Header, MemTrace, read
 
 EXACT = ("lemma1", "fig1", "fig2", "theorem1", "theorem2", "theorem3")
 
@@ -43,24 +44,63 @@ def test_a_wrong_machine_would_be_a_miss(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Standpoint, "asked_count", lambda self: max(1, self.missing_max()))
     broken = run_task(
-        elections(Point(), "base").__class__(Asked(question="theorem1"), "machine"),
+        Task(Asked(question="theorem1"), "machine"),
         Budget(runs=40, seed=1, jobs=1, engine="machine"),
         None,
     )
     assert broken.of["wrong"] is not None and broken.of["wrong"].mean > 0
 
 
-def test_traces_are_recorded_once_and_elections_run_over_them(tmp_path: Path) -> None:
+def test_every_run_has_a_trace_of_its_own_and_all_modes_share_it(tmp_path: Path) -> None:
     point = Point(size=32)
-    budget = Budget(runs=2, seed=1, jobs=1, engine="machine", work=str(tmp_path))
-    first = run_task(elections(point, "hybrid"), budget, None)
+    budget = Budget(runs=3, seed=1, jobs=1, engine="machine", work=str(tmp_path))
+    first = run_task(elections(point), budget, None)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "traces").iterdir()}
-    assert len(kept) == point.trace_count
-    assert run_task(elections(point, "hybrid"), budget, None) == first
+    assert len(kept) == budget.runs
+    places = {tuple(map(tuple, read(str(path)).header.places)) for path in kept}
+    assert len(places) == budget.runs  # Nobody stands where somebody of another run does.
+    assert run_task(elections(point), budget, None) == first
     assert run_task(statistics(point), budget, None).of["missing_mean"] is not None
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "traces").iterdir()} == kept
-    assert set(traces(point, str(tmp_path), seed=1, jobs=1)) == {str(path) for path in kept}
-    assert first.of["agreed"] is not None and first.of["agreed"].mean == 1
+    assert trace_of(point, str(tmp_path), run_seed(1, 2)) in {str(path) for path in kept}
+    labels = [label for label, mode in MODES.items() if mode.exclusion == "union"]
+    assert all(first.columns[f"{label}: agreed"] == [1.0] * budget.runs for label in labels)
+
+
+def test_as_printed_nothing_is_confirmed_and_the_same_leader_is_elected(tmp_path: Path) -> None:
+    """What our confirmation costs is bytes, and what it changes is not the leader."""
+    point, costs = Point(size=32), []
+    for seed in range(1, 5):
+        path = trace_of(point, str(tmp_path), seed)
+        ours, printed, base = (
+            simulate(ChurnSetting(variant=variant, confirmed=confirmed, trace=path, missing_max="2"), seed)  # type: ignore[arg-type]
+            for variant, confirmed in (("optimistic", True), ("optimistic", False), ("base", True))
+        )
+        assert printed.agreed and ours.agreed
+        assert printed.hash_rank == ours.hash_rank == base.hash_rank == 0
+        assert printed.completion_final == printed.completion  # Every LEADER stands as it is.
+        costs.append((printed.bytes or 0) / (ours.bytes or 1))
+    assert sum(costs) < 0.95 * len(costs)
+
+
+def test_gossip_can_be_left_to_acks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pings carry none, no ping has an update, and news still spread."""
+    from doyen.membership.swim.messages import Ack, Ping
+
+    carried: Counter[tuple[str, bool]] = Counter()
+    for gossip in ("all", "acks"):
+        experiment = Experiment(
+            ChurnSetting(nodes=12, drop=0.2, gossip=gossip, warmup_s=20.0, variant="local"), 1, None
+        )  # type: ignore[arg-type]
+
+        def on_send(node: object, channel: str, message: object, now: int, gossip: str = gossip) -> None:
+            if isinstance(message, Ping | Ack) and message.updates:
+                carried[gossip, isinstance(message, Ping)] += 1
+
+        experiment.sim.send_watchers.append(on_send)
+        experiment.begin()
+    assert carried["all", True] and carried["all", False] and carried["acks", False]
+    assert not carried["acks", True]
 
 
 def test_every_cell_of_table_i_is_a_point() -> None:
@@ -89,13 +129,21 @@ def test_c_and_p_of_a_trace_by_hand() -> None:
 
 
 def test_small_sums() -> None:
-    from collections import Counter
-
     assert percentile(Counter({0: 99, 5: 1}), 0.99) == 0 and percentile(Counter({0: 98, 5: 2}), 0.99) == 5
     a, b = Figure(2.0, 0.2), Figure(4.0, 0.4)
-    assert ratio("r", a, b).mean == 0.5 and ratio("r", a, b, less=1.0).mean == -0.5
-    assert gain("g", a, b).mean == 0.5 and difference("d", b, a).mean == 2.0
-    assert ratio("r", a, None).mean is None and difference("d", None, a).mean is None
+    assert difference("d", b, a).mean == 2.0 and difference("d", None, a).mean is None
     assert straightness((1.0, 2.0, 3.0), [a, b, Figure(6.0, None)]) == pytest.approx(1.0)
     bent = straightness((1.0, 2.0, 3.0), [a, b, a])
     assert bent is not None and bent < 0.1
+
+
+def test_what_belongs_together_is_compared_run_by_run() -> None:
+    """Runs differ by a factor of 100, and one column is always half of the other: there is no error in that."""
+    found = outcomes([{"a": x, "b": 2 * x} for x in (1.0, 10.0, 100.0)] + [{"a": None, "b": 5.0}])
+    assert (paired_ratio("r", found, "a", "b").mean, paired_ratio("r", found, "a", "b").stderr) == (0.5, 0.0)
+    assert paired_gain("g", found, "a", "b").mean == 0.5
+    assert paired("d", found, "b", "a").mean == pytest.approx(37.0)
+    assert difference("d", Figure(1.0, None), Figure(0.5, 0.1)).stderr is None  # One run has no error.
+    assert paired_ratio("r", found, "a", "b", less=1.0).mean == -0.5
+    assert paired_ratio("r", outcomes([{"a": 1.0, "b": 2.0}]), "a", "b").stderr is None
+    assert paired_ratio("r", outcomes([{"a": 1.0, "b": None}]), "a", "b").mean is None

@@ -23,7 +23,8 @@ from doyen_papers.papers.le.figures import from_which
 from doyen_papers.papers.running import expected_of, reproduce
 
 LE = [f"le/fig5.{n}" for n in range(6, 14)]
-LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations"]
+LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations", "le/recurrences"]
+LE += ["le/extensions"]
 
 
 def invoke(*arguments: str) -> Result:
@@ -42,6 +43,15 @@ def test_items_are_chosen_by_id_by_paper_or_all_at_once() -> None:
     assert [item.id for item in chosen(["le/fig5.8", "le/fig5.6", "le/fig5.8"])] == ["le/fig5.6", "le/fig5.8"]
     assert [item.id for item in chosen(["le"])] == [item.id for item in chosen(["all"])][: len(LE)] == LE
     assert [item.id for item in chosen([])] == [item.id for item in chosen(["all"])]
+
+
+def test_what_starts_real_processes_is_run_only_if_it_is_named_or_asked_for() -> None:
+    real = {item.id for item in all_items() if item.live}
+    assert real == {"arb/fig8", "arb/fig11", *(f"ctol/fig{number}" for number in range(13, 18))}
+    assert not real & {item.id for ids in (["all"], ["arb"], ["ctol"], []) for item in chosen(ids)}
+    assert real <= {item.id for item in chosen(["arb", "ctol"], live=True)}
+    assert [item.id for item in chosen(["arb/fig8", "arb/fig7"])] == ["arb/fig7", "arb/fig8"]
+    assert "real processes" in invoke("list").stdout
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +74,7 @@ def test_json_is_one_object_and_the_same_as_the_file(report: tuple[Path, dict[st
 
 def test_the_page_needs_nothing_else(report: tuple[Path, dict[str, Any]]) -> None:
     page = (report[0] / "index.html").read_text()
-    assert page.count("<svg") == 2 and page.count("</svg>") == 2
+    assert page.count("<svg") == 3 and page.count("</svg>") == 3  # Two figures, and one of them on the first page.
     assert not re.search(r'(src|href)="(?!#|http://www\.w3\.org)', page)
     assert 'name="viewport"' in page
     assert "What held" in page and "What did not hold" in page
@@ -72,6 +82,19 @@ def test_the_page_needs_nothing_else(report: tuple[Path, dict[str, Any]]) -> Non
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', page)) <= set(ids)
+
+
+def test_the_report_opens_with_what_was_claimed_and_what_came_of_it(report: tuple[Path, dict[str, Any]]) -> None:
+    page = (report[0] / "index.html").read_text()
+    opening = page[: page.index("How to read the rest")]
+    said = re.sub(r"<svg.*?</svg>", "", opening, flags=re.DOTALL)
+    judged = [cell for item in report[1]["items"] for cell in item["cells"] if cell["kind"]]
+    assert f"Of {len(judged)} numbers and claims to check, <b>{report[1]['in_band']}</b>" in said
+    places = [said.index(words) for words in ("What it claims.", "What held.", "What did not hold, and why.")]
+    assert places == sorted(places)
+    assert opening.count("<svg") == 1
+    # A miss leads to the experiment that shows why: the same curves under load.
+    assert re.search(r'Shown by <a href="#le-fig5-11">le/fig5.11</a>: [^<]* from N, load is', said)
 
 
 def test_plots_are_sound_files(report: tuple[Path, dict[str, Any]]) -> None:

@@ -28,14 +28,17 @@ def expect(**fields: object) -> Expect:
         (expect(kind="exact", value=1.0), 1.0 + 1e-12, 0.0, "in band"),  # The same in every run.
         (expect(kind="exact", value=1.0), 1.001, 0.0, "miss"),
         (expect(kind="printed", value=6.0), 5.0, 0.1, "miss"),
-        (expect(kind="published", value=200.0, tolerance=50.0), 249.0, None, "in band"),
-        (expect(kind="published", value=200.0, tolerance=50.0), 251.0, None, "miss"),
-        (expect(kind="published", value=200.0, tolerance=50.0), 249.0, 1e9, "in band"),  # Noise widens no band.
-        (expect(kind="published", value=200.0, tolerance=50.0), 251.0, 1e9, "miss"),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.0, None, "in band"),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 251.0, None, "miss"),
+        # Noise widens no band.
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 249.0, 1e9, "in band"),
+        (expect(kind="published", value=200.0, published=200.0, tolerance=50.0), 251.0, 1e9, "miss"),
         (expect(kind="inferred", value=5.6, tolerance=0.1), 5.45, 0.01, "miss"),
         (expect(kind="claim", value=0.0), 0.036, 0.01, "in band"),
         (expect(kind="claim", value=0.0), 0.034, 0.01, "miss"),  # Not clearly above.
         (expect(kind="claim", value=0.0), -0.036, 0.01, "miss"),
+        (expect(kind="claim", value=0.0), 0.036, 0.0, "in band"),  # There is no chance in it.
+        (expect(kind="claim", value=0.0), 9.9, None, "miss"),  # How far off it may be is not known.
         (expect(kind="exact", value=5.0), None, None, "miss"),  # It never happened.
         (None, 5.0, 0.1, "beyond the paper"),
     ],
@@ -57,10 +60,12 @@ def test_an_explained_miss_is_a_miss() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_expectation_has_an_item_a_reason_and_a_source(key: str) -> None:
+def test_every_item_is_judged_or_says_why_not(key: str) -> None:
     expected = expected_of(paper(key))
     assert expected.paper.key == key
-    assert {expect.item for expect in expected.expects} == {item.id for item in paper(key).items}
+    judged = {expect.item for expect in expected.expects}
+    assert judged | {item.id for item in paper(key).items if item.unjudged} == {item.id for item in paper(key).items}
+    assert not [item.id for item in paper(key).items if item.unjudged and item.id in judged]
 
 
 PAPER = '[paper]\nkey = "x"\ntitle = "X"\nsource = "a book"\nabout = "about"\n'
@@ -82,6 +87,12 @@ GOOD = 'item = "x/a"\nwhere = "*"\nkind = "exact"\nvalue = 1.0\nreason = "r"\nso
         (PAPER + "[[expect]]\n" + GOOD + "stderr = inf\n", "number 1.*stderr"),
         (PAPER + "[[expect]]\n" + GOOD.replace('"r"', '" "'), "number 1.*reason"),
         (PAPER + "[[expect]]\n" + GOOD.replace("exact", "published"), "number 1.*tolerance"),
+        (
+            PAPER + "[[expect]]\n" + GOOD.replace("exact", "published") + "tolerance = 1\n",
+            "number 1.*published.*prints",
+        ),
+        (PAPER + "[[expect]]\n" + GOOD + "published = 2.0\n", "number 1.*published.*value = 1"),
+        (PAPER + "[[expect]]\n" + GOOD.replace("exact", "inferred") + "tolerance = 1\npublished = 1.0\n", "midpoint"),
         (PAPER + "[[expect]]\n" + GOOD.replace("exact", "claim").replace("value = 1.0\n", ""), "number 1.*value"),
         (PAPER + "[[expect]]\n" + GOOD.replace('source = "s"\n', ""), "number 1.*source"),
     ],

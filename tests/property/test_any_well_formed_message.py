@@ -35,7 +35,7 @@ from doyen.membership.leadernote import LeaderNote
 from doyen.membership.medley.config import MedleyConfig
 from doyen.membership.medley.machine import Medley
 from doyen.membership.missing import MissingConfig, MissingEstimator
-from doyen.membership.notes import Note, Notes, NotesConfig
+from doyen.membership.notes import Note, Notes
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import seat
 from doyen.membership.ring.machine import Arbitration
@@ -103,7 +103,7 @@ MACHINES: dict[str, Build] = {
     "heartbeat": lambda out, rng: Heartbeat(ME, HeartbeatConfig(), out, rng, seeds=[Address("h", 1)]),
     "missing": lambda out, rng: MissingEstimator(ME, MissingConfig(), out, rng),
     "leader note": _leader_note,
-    "notes": lambda out, rng: Notes(Note(ME, Incarnation(1), 1), NotesConfig(), out, rng),
+    "notes": lambda out, rng: Notes(Note(ME, Incarnation(1), 1), out, rng),
     "ring": lambda out, rng: Arbitration(
         seat(ME), ArbitrationConfig(), out, rng, founding=founding((seat(name) for name in NAMES), 2)
     ),

@@ -63,17 +63,20 @@ LAYERS = {
     ),
     "doyen.runner": Layer(
         "doyen.core doyen.errors doyen.membership doyen.net doyen.node",
-        "asyncio ctypes logging fcntl msgspec os pathlib select signal socket sys time urllib",
+        "asyncio ctypes logging fcntl msgspec os pathlib select signal socket subprocess sys time urllib",
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
+    "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
     "doyen.testing": Layer(
-        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
+        typing="doyen.node",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim doyen.testing",
+        "doyen doyen.check doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim "
+        "doyen.testing",
         "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -93,6 +96,16 @@ LAYERS = {
         "doyen doyen.errors doyen.node",
         "apscheduler argparse asyncio celery django logging os starlette sys threading",
         "environment",
+    ),
+    # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
+    "doyen.engines": Layer(
+        "doyen.core doyen.election doyen.errors", "http importlib kazoo logging msgspec psycopg redis ssl urllib"
+    ),
+    "doyen.fence": Layer(
+        "doyen.core doyen.engines doyen.errors",
+        "asyncio importlib inspect kazoo os pathlib psycopg socket threading",
+        "dynamic files",
+        typing="doyen.errors",
     ),
     # The wheel `doyen-papers`.
     "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
@@ -129,7 +142,7 @@ LAYERS = {
         "clock environment files",
     ),
     "doyen_lab.contest": Layer(
-        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.testing "
+        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.sim doyen.testing "
         "doyen_lab doyen_lab.proving doyen_papers.score",
         "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
@@ -138,10 +151,12 @@ LAYERS = {
         "doyen.core doyen.election doyen.sim doyen_lab.contest doyen_papers.analysis doyen_papers.studies",
         "gc msgspec os platform simpy time",
     ),
+    "doyen_lab.museum": Layer("doyen.core doyen.sim doyen.testing", "asyncio msgspec random", "chance"),
     "doyen_lab.cli": Layer(
         "doyen.cli doyen.core doyen.election doyen.errors doyen.net doyen.score doyen.testing "
-        "doyen_lab doyen_lab.contest doyen_lab.proving doyen_lab.simulators doyen_papers.papers doyen_papers.studies",
-        "asyncio click msgspec os pathlib signal sys tempfile",
+        "doyen_lab doyen_lab.contest doyen_lab.museum doyen_lab.proving doyen_lab.simulators doyen_papers.papers "
+        "doyen_papers.studies",
+        "asyncio click msgspec os pathlib signal sys",
         "files",
     ),
 }
@@ -153,7 +168,19 @@ FILES = {
     "doyen/score/probes.py": Extra(
         Layer(outside="pathlib", world="files"), "it measures the machine: that is its task"
     ),
-    "doyen/node/agent.py": Extra(Layer(world="chance"), "here the machines get their random streams"),
+    "doyen/election/directory/files.py": Extra(
+        Layer(outside="os pathlib", world="files"), "the election's other half: a directory that all members reach"
+    ),
+    "doyen/election/engine/kind.py": Extra(Layer("doyen.engines"), "the election's other half: a store"),
+    "doyen/node/outside.py": Extra(Layer(outside="queue"), "requests wait for the thread that does them"),
+    "doyen/net/will.py": Extra(
+        Layer(outside="_socket select"), "a keeper weighs little: socket would load five modules for one class"
+    ),
+    "doyen/node/will.py": Extra(
+        Layer(outside="_posixsubprocess", world="environment"), "it watches for processes that begin, and starts one"
+    ),
+    "doyen/runner/guard.py": Extra(Layer(outside="will"), "doyen.net.will, by its place: doyen is not loaded there"),
+    "doyen/node/premises.py": Extra(Layer(world="chance"), "here the machines get their random streams"),
     "doyen/node/registration.py": Extra(
         Layer(outside="fcntl", world="environment"), "where this user's nodes are, and whether they live"
     ),
@@ -165,10 +192,29 @@ FILES = {
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),
     "doyen/sim/scenario/text.py": Extra(Layer(outside="pathlib", world="files"), "it reads scenario files"),
+    "doyen/testing/madeup/refusal.py": Extra(
+        Layer(outside="_thread datetime random sysconfig time", world="chance"), "it stands between programs and clocks"
+    ),
+    "doyen/testing/madeup/loop.py": Extra(Layer(outside="threading"), "asyncio asks which thread runs a loop"),
+    "doyen/testing/madeup/wires.py": Extra(Layer(outside="socket"), "a lookup raises what sockets raise"),
+    "doyen/testing/madeup/streams.py": Extra(Layer(outside="socket"), "protocols ask for the family of a socket"),
     "doyen/cli/lazy.py": Extra(Layer(world="dynamic"), "a command's module loads when the command is typed"),
     "doyen/cli/resident.py": Extra(Layer(world="dynamic"), "a node's process loads the one command that stays"),
+    "doyen_lab/contest/engine_member.py": Extra(
+        Layer("doyen", "psycopg redis"), "a program of its own: doyen and the recipes of stores"
+    ),
+    "doyen_lab/contest/engines.py": Extra(
+        Layer(outside="signal subprocess", world="clock"), "it starts, kills and stops members, and dates it"
+    ),
+    "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
+    "doyen_lab/servers.py": Extra(
+        Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"
+    ),
     "doyen_papers/papers/arb/cells.py": Extra(
         Layer("doyen_lab", typing="doyen_lab"), "figures of real processes, where the lab is installed"
+    ),
+    "doyen_papers/papers/ctol/deployed.py": Extra(
+        Layer("doyen_lab", typing="doyen_lab.contest"), "figures of real processes, where the lab is installed"
     ),
     "doyen_papers/papers/arb/figures.py": Extra(Layer(typing="doyen_lab"), "the type of those figures' data"),
 }

@@ -24,7 +24,8 @@ class Reach(NamedTuple):
 
 
 def is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and name != "_"
+    """Return whether a name is private; `_replace` is what a NamedTuple offers to all."""
+    return name.startswith("_") and not name.startswith("__") and name not in ("_", "_replace")
 
 
 def defined(roots: Mapping[str, Path]) -> set[str]:

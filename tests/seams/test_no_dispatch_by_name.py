@@ -12,8 +12,13 @@ CHECKS = ("__post_init__", "check")  # Methods in which a Struct checks its own 
 FIELDS = "reads the fields of a Struct, whose names it has from the Struct or from a table beside it"
 ALLOWED = {  # By module and function, with the reason.  An entry that nothing needs fails, too.
     "__init__.__getattr__": "a public name loads its module when it is used",
+    "check.case._shown": "is a text",
+    "check.explore.left_of": FIELDS,
+    "check.frozen._attributes": "walks through any machine's state",
+    "check.frozen.of": "walks through any machine's state",
     "core.config._limited": "reads the limits in a field's type",
     "core.config.is_duration": "reads what a type says of its unit",
+    "fence.__init__.__getattr__": "a public name loads its module when it is used",
     "net.aead.load": "asks a C library whether it is recent enough",
     "net.leaderlink._establish": "asks the platform whether it has this option of sockets",
     "net.recording.built": "names the plain containers, as a file has them",

@@ -197,6 +197,7 @@ def test_every_option_of_the_study_bites(trace: str) -> None:
         "variant": "base", "topology": "grid", "nodes": 15, "drop": 0.12, "missing_max": "4", "failure_max": 1,
         "candidates": 2, "unhealthy": 1, "timeout_s": 0.3, "initiators": 2, "crash_initiator": True,
         "membership": "swim", "trace": trace, "handicap": True, "warmup_s": 22.0,
+        "confirmed": False, "gossip": "acks",
     }  # fmt: skip
     for name, value in changes.items():
         assert run(1, **(base | {name: value})).trace_hash != plain, name

@@ -88,6 +88,6 @@ def test_checkers_watch_without_being_felt() -> None:
 
 def test_a_simulation_needs_no_numpy() -> None:
     hidden = "import sys; sys.modules['numpy'] = sys.modules['numba'] = None\n"
-    command = [sys.executable, "-c", hidden + "from doyen.cli import main; main(['sim', 'run', '--run-length', '20s'])"]
+    command = [sys.executable, "-c", hidden + "from doyen.cli import main; main(['sim', 'run'])"]
     assert "all 5 name" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert simulate(Scenario()).agreed

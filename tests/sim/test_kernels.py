@@ -100,11 +100,15 @@ def test_closed_forms_of_message_counts() -> None:
 
 
 def test_first_round_alone() -> None:
-    """[LE Fig. 5.12]"""
-    published: dict[LossModel, float] = {"none": 0.515, "correlated": 0.604, "uncorrelated": 0.697}
-    for model, expected in published.items():
-        result = run(Setting(nodes=100, loss=0.4, loss_model=model), RUNS, seed=7)
-        assert_mean(result.first_tmax, expected, 0.0005)
+    """[LE Fig. 5.12] Closed forms of `doyen_papers.analysis`; under uncorrelated loss there is none: see the notes."""
+    known: dict[LossModel, tuple[float, float]] = {
+        "none": (0.516993, 0.0),
+        "correlated": (0.599939, 0.0),
+        "uncorrelated": (0.697, 0.0005),
+    }
+    for model, (expected, error) in known.items():
+        result = run(Setting(nodes=100, loss=0.4, loss_model=model), 5 * RUNS, seed=7)
+        assert_mean(result.first_tmax, expected, error)
         assert (result.first_messages <= result.messages).all()
 
 

@@ -18,7 +18,7 @@ from msgspec.msgpack import Decoder
 from doyen.core.config import choices, load, options
 from doyen.sim import engine
 from doyen.sim.checkers import CHECKERS
-from doyen.sim.churn import ChurnEvent
+from doyen.sim.churn import LATE_CLAIM, ChurnEvent
 from doyen.sim.scenario import Result, Scenario, simulate
 from doyen.sim.trace import Trace
 
@@ -96,8 +96,8 @@ def spread(seen: Seen) -> float:
     return max(seen.latencies()) - min(seen.latencies())
 
 
-def rate_row(deed: str, more: str = "") -> Row:
-    return Row(f"[group]\nnodes = 6\n[run]\nlength = '40s'\n{more}", [0.0, 20.0], fault(deed), grows=True)
+def rate_row(deed: str, base: str = "[group]\nnodes = 6\n") -> Row:
+    return Row(f"{base}[run]\nlength = '40s'\nquiet = '0s'\n", [0.0, 20.0], fault(deed), grows=True)
 
 
 ANNOUNCING = ("terms", "reigns", "unique", "existed", "inner", "incumbent", "steady", "agreement")
@@ -113,6 +113,8 @@ RANKED = (
     PLACED.replace("[group]", "[topology]\nshape = 'geometric'\n[group]").replace("10ms'", "10ms'\nlink_spread = '9ms'")
     + "seed = 8\n[network.loss]\nmodel = 'links'\nprob = 0.1\n"
 )
+QUORUM = "[group]\nnodes = 5\n[node]\nelection = 'pole'\npreset = 'local'\nvoters = ['n0', 'n1', 'n2']\n"
+FOLDER = "[group]\nnodes = 3\n[node]\nelection = 'directory'\npreset = 'local'\n"
 RING = [[i, (i + 1) % 5] for i in range(5)]
 STAR = [[0, i] for i in range(1, 5)]
 LONG_NAMES = "[group]\nnodes = 3\nnames = [" + ", ".join(f"'{c * 60}'" for c in "abc") + "]\n"
@@ -211,11 +213,24 @@ ROWS: dict[str, Row] = {
     "churn.random.partition_rate": rate_row("partition"),
     "churn.random.block_rate": rate_row("block"),
     "churn.random.cut_rate": rate_row("cut"),
+    "churn.random.graph_rate": rate_row("graph"),
     "churn.random.clog_rate": rate_row("clog"),
     "churn.random.clock_rate": rate_row("clock"),
     "churn.random.wall_rate": rate_row("wall"),
     "churn.random.resign_rate": rate_row("resign"),
     "churn.random.score_rate": rate_row("score"),
+    "churn.random.will_rate": rate_row("will", QUORUM),
+    "churn.random.old_will_rate": rate_row("old-will", QUORUM + CRASHES),
+    "churn.random.baton_rate": rate_row("baton", QUORUM),
+    "churn.random.voters_rate": rate_row("voters", QUORUM),
+    "churn.random.hang_rate": rate_row("hang", FOLDER),
+    "churn.random.io_error_rate": rate_row("io-error", FOLDER),
+    "churn.random.late_claim_prob": Row(
+        FOLDER + "[churn.random]\ncrash_rate = 20.0\n[run]\nlength = '40s'\nquiet = '0s'\n",
+        [0.0, 1.0],
+        fault(LATE_CLAIM),
+        grows=True,
+    ),
     "churn.random.disk_lost_max": Row(
         "[churn.random]\ncrash_rate = 60.0\ndisk_lost_prob = 1.0\n[group]\ndurable_terms = true\n",
         [0, 1, 5],
@@ -268,6 +283,10 @@ DEEDS: dict[str, dict[str, Any]] = {
     "partition": {},
     "block": {},
     "cut": {},
+    "star": {},
+    "chain": {},
+    "one-way-star": {},
+    "graph": {"who": []},
     "heal": {"who": []},
     "clog": {},
     "release": {"who": []},
@@ -276,6 +295,10 @@ DEEDS: dict[str, dict[str, Any]] = {
     "wall-clock": {},
     "resign": {},
     "score": {},
+}
+LEADERS = {  # What only some elections know.
+    **dict.fromkeys(("baton", "voters", "will", "old-will"), QUORUM),
+    **dict.fromkeys(("hang", "io-error"), FOLDER),
 }
 PARTED = {"do": "partition", "who": ["n4"], "at": "5s", "name": "first"}
 EVENT_ROWS: dict[str, Row] = {
@@ -380,9 +403,8 @@ def test_a_field_of_an_event_changes_the_trace_and_its_figure(name: str) -> None
 
 def test_each_deed_changes_the_trace_and_is_counted() -> None:
     deeds = next(get_args(option.type) for option in options(ChurnEvent) if option.name == "do")
-    assert {*DEEDS, "corrupt"} == set(
-        deeds
-    )  # Memory that can be corrupted is the spanning election's: corruption.toml.
+    # Memory that can be corrupted is the spanning election's: corruption.toml.
+    assert {*DEEDS, *LEADERS, "corrupt"} == set(deeds)
     before = [
         PARTED | {"at": "2s"},
         {"do": "clog", "who": ["n0"], "at": "2s"},
@@ -399,9 +421,24 @@ def test_each_deed_changes_the_trace_and_is_counted() -> None:
         assert result.faults[deed] == 1 + (deed in ("pause", "partition", "clog")), deed
 
 
+@pytest.mark.parametrize("deed", LEADERS)
+def test_what_befalls_a_leader_changes_the_trace_and_is_counted(deed: str) -> None:
+    resigns = {"do": "resign", "who": ["leader"], "at": "4s", "lasting": "1s"}
+    before = [resigns] if deed == "old-will" else []  # Only the will of a term that is over is old.
+    plain, told = (
+        simulate(scenario_with(LEADERS[deed] + "[run]\nlength = '20s'\nquiet = '0s'\n", ("churn", "events"), events))
+        for events in (before, [*before, {"do": deed, "who": ["leader"], "at": "8s"}])
+    )
+    assert plain.trace_hash != told.trace_hash and (plain.faults.get(deed, 0), told.faults[deed]) == (0, 1)
+
+
 CRASH = (
     "[[churn.events]]\ndo = 'crash'\nwho = ['leader']\nat = '20s'\nlasting = '10s'\n"
     "[run]\nlength = '90s'\nquiet = '45s'\n"
+)
+PARTED_BY_LINKS = (
+    "[[churn.events]]\ndo = 'star'\nwho = ['others']\nat = '25s'\nlasting = '25s'\n"
+    "[run]\nlength = '90s'\nquiet = '40s'\n[network.delay]\nmean = '1ms'\n"
 )
 STACKS = (
     "[group]\nrank = 'wake-up'\n",
@@ -412,6 +449,10 @@ STACKS = (
     CRASH + "[node]\nelection = 'base'\nrank = 'hash'\npreset = 'local'\n"
     "[node.ctolerant]\nmissing_max = 1\n[network.delay]\nmean = '1ms'\n",
     CRASH + "[node]\nelection = 'pole'\npreset = 'local'\n",
+    CRASH.replace("['leader']", "['leader', 'random', 'random']").replace("90s", "150s").replace("45s", "60s")
+    + "[node]\nelection = 'pole'\npreset = 'local'\n[network.delay]\nmean = '1ms'\n",
+    PARTED_BY_LINKS + "[node]\nelection = 'hybrid'\npreset = 'local'\n",
+    PARTED_BY_LINKS + "[node]\nelection = 'le-s'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'by-key'\npreset = 'local'\n",
     CRASH + "[node]\nelection = 'le-s'\npreset = 'local'\n[network.delay]\nmean = '1ms'\n",
 )

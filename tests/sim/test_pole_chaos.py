@@ -67,7 +67,7 @@ class EpochMissingFromTheOrder(Pole):
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         best = self.ballot.best
-        if isinstance(message, Propose) and self.chosen is None and best is not None:
+        if isinstance(message, Propose) and self.chosen is None and best is not None and message.node is not None:
             if better(best, (message.standing, message.node)):
                 message = replace(message, epoch=self.epoch)
         super().on_message(sender, message, now)
@@ -79,7 +79,7 @@ class VotersCountedAsProposers(Pole):
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
         super().on_message(sender, message, now)
         if isinstance(message, Vote) and self.chosen is None and self.ballot.best is not None:
-            super().on_message(sender, self.ballot.proposal(), now)
+            super().on_message(sender, self.proposal(now), now)
 
 
 class TimerRestartedByEachMessage(Pole):
@@ -101,17 +101,20 @@ class TimerRestartedByEachMessage(Pole):
 
 class TimerLeftRunningIntoANewEpoch(Pole):
     def on_timer(self, timer: Any, now: Instant) -> None:
-        super().on_timer(ElectionEnds(self.epoch) if isinstance(timer, ElectionEnds) else timer, now)
+        late = isinstance(timer, ElectionEnds) and timer.epoch != self.epoch
+        if late and self.status is Status.ELECTING and self.ballot.best is not None:
+            self.select(now)
+        else:
+            super().on_timer(timer, now)
 
 
 class EpochLoweredByJoining(Pole):
     """As printed: Alg. 1, line 62."""
 
     def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
-        free = self.chosen is None
-        super().on_message(sender, message, now)
-        if isinstance(message, Vote) and free and self.chosen == message.leader != self.me:
+        if isinstance(message, Vote) and self.chosen is None and message.epoch < self.voter.promise.epoch:
             self.voter.advance(message.epoch)
+        super().on_message(sender, message, now)
 
 
 class PromiseNotDurable(Pole):
@@ -119,8 +122,8 @@ class PromiseNotDurable(Pole):
 
     def start(self, now: Instant) -> None:
         self.voter.promise = VoterRecord(0)
-        self.voting, self.status = True, Status.ELECTING
-        self.ballot = Ballot(0, len(self.voters))
+        self.able, self.status = True, Status.ELECTING
+        self.ballot = Ballot(0, self.electorate)
         super().start(now)
 
 

@@ -39,7 +39,7 @@ def judge(scenario: Scenario, results: list[Result]) -> None:
         assert not result.violations, replay_line(scenario, result.seed)
 
 
-@pytest.mark.parametrize(("nodes", "each_side", "runs"), [(5, 1, 5), (8, 2, 5), (9, 3, 5), (12, 4, 2)])
+@pytest.mark.parametrize(("nodes", "each_side", "runs"), [(5, 1, 5), (8, 2, 5), (9, 3, 3), (12, 4, 1)])
 def test_no_theorem_is_violated(nodes: int, each_side: int, runs: int) -> None:
     scenario = with_ring(nodes, each_side)
     judge(scenario, run_many(partial(simulate, scenario), runs, each_side, jobs=1))

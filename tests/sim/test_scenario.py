@@ -86,11 +86,28 @@ def test_a_scenario_is_the_same_as_a_line_and_replays_to_the_same_trace(path: Pa
 
 def test_flags_win_over_the_file_and_are_enough_without_one(tmp_path: Path, doyen: Any) -> None:
     path = tmp_path / "a.toml"
-    path.write_text("[group]\nnodes = 3\n[network]\nfifo = true\n[run]\nlength = '20s'\nseed = 4\n")
+    path.write_text(
+        "[group]\nnodes = 3\nprotocol = 'announce'\n[network]\nfifo = true\n[run]\nlength = '20s'\nseed = 4\n"
+    )
     assert doyen("run", path, "--json").json["up"] == 3
     both = doyen("run", path, "--group-nodes", 6, "--no-network-fifo", "--json").json
     assert both["up"] == 6 and both["seed"] == 4
-    assert both == doyen("run", "--group-nodes", 6, "--run-length", "20s", "--seed", 4, "--json").json
+    by_flags = ("--group-nodes", 6, "--run-length", "20s", "--seed", 4, "--group-protocol", "announce")
+    assert both == doyen("run", *by_flags, "--json").json
+
+
+def test_a_file_that_does_not_say_how_to_elect_elects_as_nodes_do_by_default(tmp_path: Path, doyen: Any) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("[group]\nnodes = 3\n")
+    ran = doyen("run", path, "--json").json
+    assert ran["election"] == "hybrid" and ran["agreed"]
+    assert ran == doyen("run", "--nodes", 3, "--json").json
+    assert doyen("run", path, "--group-election-listen-timeout", "2s", "--json").json["election"] == "announce"
+    refused(doyen("run", path, "--run-length", "15s"), "--run-length 15s leaves no quiet time", "--run-quiet 0")
+    assert doyen("run", path, "--run-length", "15s", "--run-quiet", "0s", "--json").json["election"] == "hybrid"
+    path.write_text("# Nothing.\n")
+    refused(doyen("run", path), str(path), "it is empty")
+    refused(doyen("run", "--runs", 1_000_001), "--runs 1000001 is too many")
 
 
 def test_every_field_has_a_flag_and_every_flag_a_text(doyen: Any) -> None:
@@ -101,9 +118,10 @@ def test_every_field_has_a_flag_and_every_flag_a_text(doyen: Any) -> None:
 
 def test_lists_are_given_as_in_toml_or_with_commas(doyen: Any) -> None:
     events = '[{do = "crash", at = "5s", who = ["leader"]}, {do = "join", at = "6s"}]'
-    ran = doyen("run", "--churn-events", events, "--run-checks", "terms,agreement", "--json").json
+    announced = ("run", "--group-protocol", "announce", "--json")
+    ran = doyen(*announced, "--churn-events", events, "--run-checks", "terms,agreement").json
     assert ran["faults"] == {"crash": 1, "join": 1} and list(ran["looked"]) == ["terms", "agreement"]
-    shaped = doyen("run", "--topology-shape", "edges", "--topology-edges", "[[0,1],[1,2],[2,3],[3,4]]", "--json").json
+    shaped = doyen(*announced, "--topology-shape", "edges", "--topology-edges", "[[0,1],[1,2],[2,3],[3,4]]").json
     assert shaped["agreed"] and shaped["hops"] == 4 * shaped["messages"]
 
 
@@ -215,7 +233,8 @@ def test_each_rank_elects_the_best_by_its_own_measure() -> None:
         ("[churn.random]\ncrash_rate = -1\n", ["[churn.random]", "crash_rate"]),
         ("[churn.random]\nup_min = 50\n", ["[churn.random]", "up_min"]),
         ("[clocks]\ndrift_max = 2.0\n", ["[clocks]", "drift_max"]),
-        ("[run]\nquiet = '1s'\n", ["[run]", "quiet", "5.7s"]),
+        ("[group]\nprotocol = 'announce'\n[run]\nquiet = '1s'\n", ["[run]", "quiet", "5.7s"]),
+        ("[node]\nelection = 'hybrid'\n[run]\nquiet = '1s'\n", ["[run]", "quiet", "104.906s"]),
         ("[run]\nlength = '5s'\n", ["[run]", "length", "quiet"]),
         ("[run]\nchecks = ['vibes']\n", ["[run]", "checks"]),
         ("[run]\nseed = -1\n", ["[run]", "seed"]),

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 COMMANDS = {
     "up": "Start a local group to watch: it loses its leader, and elects again.",
     "agent": "Start one process of a group.",
+    "witness": "Vote in a quorum and never lead: the third voter of two hosts.",
     "run": "Run a command only while this process leads.",
     "members": "Show who is in the group.",
     "leader": "Show who leads.",
     "watch": "Show what happens in the group, as it happens.",
     "explain": "Explain why this one leads, and what the election promises.",
     "resign": "Make the leader hand over.",
+    "voters": "Show who votes in a quorum election, or replace a voter.",
     "leave": "Make a node leave its group and end.",
     "join": "Give a running node the address of further members.",
     "doctor": "Find what is wrong here, and what to do about it.",
@@ -30,6 +32,8 @@ COMMANDS = {
     "state": "Make, show or retire what a node keeps over restarts.",
     "replay": "Run a recording of a node again, and find what differs.",
     "sim": "Simulate an election, or a scenario file.",
+    "prove": "Prove that a quorum's lease is safe for all drifts and delays.",
+    "check": "Explore every order of events in a small group, within a bound.",
     "score": "Compute who would be a good leader: weights, and quality.",
     "analyze": "Evaluate the papers' closed forms.",
     "papers": "Reproduce the papers' tables and figures.",
@@ -98,5 +102,7 @@ def _understood(arguments: list[str] | None) -> Any:
 
 
 def fail(text: str, code: int) -> NoReturn:
-    print(f"doyen: {text}", file=sys.stderr)
+    from doyen.core.plain import plain
+
+    print(f"doyen: {plain(text)}", file=sys.stderr)
     sys.exit(code)

@@ -12,18 +12,22 @@ from typing import Any, Final, Literal
 import click
 from msgspec import Struct
 
+from doyen.cli.local import ask
 from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.output import json_flag, print_json
-from doyen.core.clock import at_most
+from doyen.cli.voters import in_words
+from doyen.core.clock import at_most, seconds
+from doyen.core.ids import Incarnation, NodeId
 from doyen.errors import ConfigError, DoyenError
 from doyen.net.keys import CLEAR, exposure, id_text, read_keys
 from doyen.net.own_address import is_loopback
-from doyen.net.storage import is_node_directory, look_at
+from doyen.net.storage import is_node_directory, look_at, write_time_s
 from doyen.node.agent import udp_config
 from doyen.node.attachments import check
 from doyen.node.config import NodeConfig
-from doyen.node.control import ask, local_nodes
+from doyen.node.control import local_nodes
 from doyen.node.lines import BAD, CARE, paint
+from doyen.node.outside import outside_of
 from doyen.node.registration import is_private, runtime_dir
 
 CONFIRMED_AFTER_S: Final = 1.0  # Two may lead for a moment, while one takes over from the other.
@@ -144,6 +148,10 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
             "ok",
             f"preset {config.preset}: a dead leader is noticed in {detected}, replaced in {failover}, at the worst",
         )
+    for name, elected_by in config.election_kinds().items():
+        if elected_by.other_half is not None:
+            outside = outside_of(config, name, elected_by, NodeId(config.name or "doctor"), Incarnation(0))
+            yield from (Finding(*found) for found in elected_by.other_half().examine(outside, time.sleep))
     if not config.key_file:
         yield Finding(
             "note", "no key: whoever can send to this group can speak in it", "doyen keys new, then --key-file"
@@ -208,6 +216,29 @@ def _state(directory: Path, config: NodeConfig) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", f"state in {own}")
+    yield from _disk(there, config)
+
+
+def _disk(directory: Path, config: NodeConfig) -> Iterator[Finding]:
+    """Measure a write, on which a voter's answers depend."""
+    try:
+        write = seconds(write_time_s(directory))
+    except OSError as error:
+        yield Finding("wrong", f"cannot write in {directory}: {error.strerror}", "free space, or give another")
+        return
+    took = f"a write to {directory} takes {at_most(write)}"
+    kind = config.election_kind()
+    if kind is None or not kind.needs.disk:
+        yield Finding("ok", took)
+        return
+    settled = at_most(config.worst_case(kind, write).settling)
+    took = f"{took}: with it a leader is there in {settled} after the last fault, at the worst"
+    lease = kind.lease(config.table(kind.table))
+    if lease is not None and write > lease // 4:
+        advice = f"a faster disk, or --{kind.table.name}-lease of {at_most(4 * write)} or more"
+        yield Finding("note", f"{took}; a leader that writes as slowly may lose its lease of {at_most(lease)}", advice)
+    else:
+        yield Finding("ok", took)
 
 
 def check_nodes(group: str | None) -> Iterator[Finding]:
@@ -232,6 +263,7 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             yield Finding("ok", f"{who}: {told['leader']} leads, term {told['term']}")
         yield from _not_met(who, told)
         yield from _refusals(who, told["refused"])
+        yield from _voters(who, path)
         versions = {member["software"] for member in told["members"] if member["software"]}
         if len(versions) > 1:
             yield Finding("note", f"{who}: versions differ: {', '.join(sorted(versions))}", "upgrade the older ones")
@@ -246,6 +278,26 @@ def check_nodes(group: str | None) -> Iterator[Finding]:
             if member["state"] == "suspected":
                 yield Finding("note", f"{who}: {member['name']} is suspected", "doyen watch shows what becomes of it")
     yield from _two_leaders([path for _, path in nodes], answers)
+
+
+def _voters(who: str, path: Path) -> Iterator[Finding]:
+    """Find out whether a quorum's voters are those that are configured, and how many may still fail."""
+    try:
+        told = ask(path, "voters", timeout_s=3)
+    except DoyenError:
+        return  # It has none.
+    if not told.get("voters"):
+        return
+    voters, configured = ", ".join(told["voters"]), ", ".join(told["configured"])
+    if sorted(told["voters"]) != told["configured"]:
+        yield Finding(
+            "note", f"{who}: {voters} vote, but --voters says {configured}", f"--voters {','.join(told['voters'])}"
+        )
+    if told["earlier"]:
+        yield Finding("note", f"{who}: the voters are being changed", "doyen voters, again in a while")
+    if told["may_fail"] is not None:
+        sort: Literal["ok", "note"] = "ok" if told["may_fail"] > 0 else "note"
+        yield Finding(sort, f"{who}: of {voters} {in_words(told['may_fail'])}", "" if sort == "ok" else "doyen voters")
 
 
 def _not_met(who: str, told: dict[str, Any]) -> Iterator[Finding]:
@@ -296,7 +348,7 @@ def _leaders(answers: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
 
 
 def _differs(told: dict[str, Any], election: str) -> bool:
-    """Whether a node has found a member that runs something else in that election."""
+    """Return whether a node has found a member that runs something else in that election."""
     return any(found["election"] == election for found in told.get("differs", ()))
 
 

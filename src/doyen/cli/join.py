@@ -2,9 +2,9 @@
 
 import click
 
-from doyen.cli.local import which_node
+from doyen.cli.local import ask, which_node
 from doyen.cli.output import print_json
-from doyen.node.control import ask, find_node
+from doyen.node.control import find_node
 
 
 @click.command("join", help="Give a node on this machine the ADDRESS (host:port) of another part of its group.")

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import click
 
+from doyen.cli.local import ask
 from doyen.cli.output import json_flag, print_json
 from doyen.errors import ConfigError, TransportError
 from doyen.net.keys import CLEAR, KEYS_MAX, id_text, key_text, new_key, parse_key, read_keys, write_keys
 from doyen.net.keywatch import LOOK_EVERY_S
 from doyen.net.rotation import STEPS, rotate
-from doyen.node.control import ask, local_nodes
+from doyen.node.control import local_nodes
 
 READ_WITHIN_S: Final = 3 * LOOK_EVERY_S  # A member looks every second, and reads what has stood still for one look.
 

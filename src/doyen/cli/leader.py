@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from doyen.cli.local import ago, waits_for, which_election, which_node
+from doyen.cli.local import ago, ask, waits_for, which_election, which_node
 from doyen.cli.output import print_json
-from doyen.node.control import ask, find_nodes
+from doyen.node.control import find_nodes
 from doyen.node.lines import CARE, GOOD, paint
 
 

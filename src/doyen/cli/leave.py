@@ -2,10 +2,10 @@
 
 import click
 
-from doyen.cli.local import which_node
+from doyen.cli.local import ask, which_node
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen.node.control import ask, find_nodes
+from doyen.node.control import find_nodes
 
 
 @click.command("leave", help="Make a node on this machine say goodbye to its group and end.")

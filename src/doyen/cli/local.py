@@ -1,15 +1,18 @@
 """Flags and formats of the commands that ask a node running on this machine."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import click
 
 from doyen.cli.output import json_flag
+from doyen.core.plain import plain_values
 from doyen.errors import DoyenError
-from doyen.node.control import ask, find_node
+from doyen.node import control
+from doyen.node.control import find_node
 from doyen.node.lines import paint
 
 
@@ -25,6 +28,21 @@ def which_node(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 which_election = click.option("--election", default="", help="A named election of the group; by default its own.")
+
+
+def ask(path: Path, do: str, **fields: Any) -> Any:
+    """Ask a node one question; its answer is as a terminal may show it, unless it is printed as JSON."""
+    return _shown(control.ask(path, do, **fields))
+
+
+def watch(path: Path) -> Iterator[Any]:
+    """Yield the events of a node as they happen, like `ask`."""
+    return map(_shown, control.watch(path))
+
+
+def _shown(told: Any) -> Any:
+    context = click.get_current_context(silent=True)
+    return told if context is not None and context.params.get("as_json") else plain_values(told)
 
 
 def waits_for(told: dict[str, Any], election: str = "") -> str:
@@ -48,7 +66,7 @@ def ago(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{max(0.0, seconds) * 1000:.0f} ms"
 
 
-def table(rows: list[tuple[str, ...]], *, indent: str = "", tones: Sequence[str] = ()) -> None:
+def table(rows: Sequence[Sequence[str]], *, indent: str = "", tones: Sequence[str] = ()) -> None:
     """Print columns as wide as they must be; the last one, of remarks or numbers, is as wide as it is.
 
     `tones` has the colour of each row below the heading, where there is one.

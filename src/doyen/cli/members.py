@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import ago, table, waits_for, which_node
+from doyen.cli.local import ago, ask, table, waits_for, which_node
 from doyen.cli.output import print_json
-from doyen.node.control import ask, find_node
+from doyen.node.control import find_node
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
 
 

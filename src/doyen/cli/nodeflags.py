@@ -9,7 +9,7 @@ import click
 
 from doyen.cli.naming import named_by_flag
 from doyen.cli.nodehelp import help_all, wants_all, write_all, write_short
-from doyen.cli.options import how
+from doyen.cli.options import how, key_of
 from doyen.core.config import Option, nearest
 from doyen.core.kinds import ALIASES
 from doyen.node.config import NodeConfig
@@ -31,14 +31,20 @@ class NodeCommand(click.Command):
     for only where a flag or a name is none of ours: the search takes longer than everything else.
     """
 
-    def __init__(self, *arguments: Any, examples: Mapping[str, str], **named: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        examples: Mapping[str, str],
+        takes: Callable[[Option], bool] = lambda option: True,  # Which options the command has a use for.
+        **named: Any,
+    ) -> None:
         super().__init__(*arguments, **named)
-        self.examples = examples  # What each command line is for.
+        self.examples, self._takes = examples, takes  # Examples: what each command line is for.
         file = click.Path(dir_okay=False, path_type=Path)
         about = "A TOML file; DOYEN_… variables and flags win over it."
         self.params.append(click.Option(["--config", "config_file"], type=file, envvar="DOYEN_CONFIG", help=about))
         self.params.append(help_all())
-        self.params += [_flag(option) for option in node_options(tables(ours=True))]
+        self.params += [_flag(option) for option in node_options(tables(ours=True)) if takes(option)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -58,7 +64,8 @@ class NodeCommand(click.Command):
     def _add_further(self) -> None:
         """Add the flags of protocols that other packages have installed."""
         known = {param.name for param in self.params}
-        self.params += [_flag(option) for option in node_options() if _key(option) not in known]
+        further = [option for option in node_options() if self._takes(option)]
+        self.params += [_flag(option) for option in further if key_of(option) not in known]
 
 
 class _KindName(click.Choice):  # type: ignore[type-arg, unused-ignore]
@@ -117,12 +124,8 @@ def _flag(option: Option) -> click.Option:
     if option.name in REPEATED:
         settings |= {"multiple": True, "type": str, "default": ()}
     if option.path in _NAMES:
-        return _KindFlag([flag, _key(option)], **settings | {"type": _KindName(_NAMES[option.path])})
+        return _KindFlag([flag, key_of(option)], **settings | {"type": _KindName(_NAMES[option.path])})
     if option.type is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     names = [flag, "--score"] if option.name == "standing" else [flag]
-    return click.Option([*names, _key(option)], **settings)
-
-
-def _key(option: Option) -> str:
-    return "__".join(option.path)
+    return click.Option([*names, key_of(option)], **settings)

@@ -76,7 +76,7 @@ def write_short(
     """Write the options of `SHORT`, the first sentence of those that only this command has, and examples."""
     flags = {param.name: param.opts[-1] for param in params}
     sections = {
-        heading: [(f"{flags[name]} {takes}", why) for name, (takes, why) in options.items()]
+        heading: [(f"{flags[name]} {takes}", why) for name, (takes, why) in options.items() if name in flags]
         for heading, options in SHORT.items()
     }
     own = [param for param in params if isinstance(param, click.Option) and not _is_field(str(param.name))]
@@ -93,5 +93,5 @@ def write_short(
 
 
 def _is_field(name: str) -> bool:
-    """Whether an option of that name is a field of a node's configuration."""
+    """Return whether an option of that name is a field of a node's configuration."""
     return "__" in name or name in NodeConfig.__struct_fields__

@@ -12,9 +12,10 @@ from doyen.cli.naming import flag_of, named_by_flag
 from doyen.core.clock import FOREVER, format_duration, parse_duration, to_seconds
 from doyen.core.config import Option, is_duration, load, options, read_value, shown
 from doyen.errors import ConfigError
+from doyen.node.layers import overlay
 
 S = TypeVar("S", bound=Struct)
-__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "laid_over", "named_by_flag"]
+__all__ = ["DurationText", "OutputFile", "chosen", "flag_of", "flags", "how", "key_of", "laid_over", "named_by_flag"]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -55,7 +56,7 @@ def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options(kind)):
             if option.name not in leave_out:
-                click.option(_spelling(option), _key(option), **how(option))(function)
+                click.option(_spelling(option), key_of(option), **how(option))(function)
         return function
 
     return decorate
@@ -73,9 +74,11 @@ def laid_over(
     """Return a file's tables with the flags laid over them, and by path the flag that a value came from."""
     if not isinstance(data, dict | None):
         raise ConfigError(f"{where} must be a table, not {shown(data)}")
-    tree, by_flag = _copied(data or {}), {}
+    tree: dict[str, Any] = {}
+    overlay(tree, data or {})
+    by_flag = {}
     for option in options(kind):
-        value = given.get(_key(option))
+        value = given.get(key_of(option))
         if value is None:
             continue
         table = tree
@@ -90,16 +93,12 @@ def laid_over(
     return tree, by_flag
 
 
-def _copied(tree: Any) -> Any:
-    return {key: _copied(value) for key, value in tree.items()} if isinstance(tree, dict) else tree
-
-
 def _spelling(option: Option) -> str:
     flag = flag_of(option)
     return f"{flag}/--no-{flag[2:]}" if option.type is bool else flag
 
 
-def _key(option: Option) -> str:
+def key_of(option: Option) -> str:
     return "__".join(option.path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from doyen.core.plain import plain_json
 from doyen.sim.runs import Figure
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -15,7 +16,7 @@ json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON
 
 def print_json(value: Any) -> None:
     """Print exactly one object, in UTF-8 whatever the locale; floats that are not numbers become null."""
-    click.echo(msgspec.json.encode(value))
+    click.echo(plain_json(msgspec.json.encode(value)))
 
 
 @contextmanager

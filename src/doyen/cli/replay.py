@@ -40,5 +40,8 @@ def _show(result: Replayed) -> None:
         click.echo(f"  leaders  {' → '.join(result.leaders)}")
     if result.failure:
         click.echo(f"  stopped  {result.failure}")
+    if result.cut_off_bytes:
+        why = "its node was killed while it wrote, or the file was cut short"
+        click.echo(f"  cut off  after these inputs: {result.cut_off_bytes:,} bytes of half an input follow; {why}")
     if result.doyen != __version__:
         click.echo(f"  recorded by doyen {result.doyen}, run by {__version__}")

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import click
 
-from doyen.cli.local import which_election, which_node
+from doyen.cli.local import ask, which_election, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
 from doyen.errors import DoyenError, LocalProtocolError, TransportError
-from doyen.node.control import ask, find_nodes
+from doyen.node.control import find_nodes
 
 NEXT_S: Final = 2.0  # How long the command waits for the next leader, to print it.
 

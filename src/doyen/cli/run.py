@@ -79,12 +79,18 @@ EXAMPLES = {
     default=None,
     help="How long --once stays after a success [0s]. So runners that start late hear of it.",
 )
+@click.option(
+    "--will/--no-will",
+    default=True,
+    help="quorum: a killed runner's guard resigns for it [--will].",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines to standard error.")
 def command(
     words: tuple[str, ...],
     grace: Duration,
     wait: float | None,
     as_json: bool,
+    will: bool,
     once: str | bool | None,
     remember: Duration | None,
     linger: float | None,
@@ -111,6 +117,7 @@ def command(
         wait_s=wait,
         as_json=as_json,
         once=run_once,
+        will=will,
     )
 
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import click
 
+from doyen.cli.naming import named_by_flag
 from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.output import json_flag, print_json
+from doyen.core.ids import Incarnation, NodeId
 from doyen.errors import ConfigError
 from doyen.net.storage import Found, first_records, is_node_directory, lacking, look_at, next_name, retire
+from doyen.node.config import NodeConfig
+from doyen.node.outside import outside_of
 from doyen.node.stack import channel_of
 
 _directory = click.argument(
@@ -44,7 +48,7 @@ def show(directory: Path, as_json: bool) -> None:
     "init",
     cls=NodeCommand,
     examples={"doyen state init --group g --name ant --voters ant,bee,cat --election quorum --state DIR": "once"},
-    help="Make the state of a voter that has never voted; does nothing where it is there already.",
+    help="Make the state of a voter that has never voted, or prepare a shared directory; what is there stays.",
 )
 @click.option(
     "--until",
@@ -56,13 +60,24 @@ def show(directory: Path, as_json: bool) -> None:
 @json_flag
 def init(until: datetime | None, as_json: bool, config_file: Path | None, **given: Any) -> None:
     config = chosen_node(config_file, given)
+    with named_by_flag():
+        prepared = _prepare(config)
     kinds = {channel_of(name): kind for name, kind in config.election_kinds().items()}
     records = {channel: record for channel, kind in kinds.items() if (record := kind.first_record()) is not None}
+    if prepared is not None and not records:
+        if as_json:
+            print_json({"directory": config.shared, "group": config.group, "made": prepared})
+        else:
+            click.echo(f"{config.shared} · {'prepared' if prepared else 'there already'}: group {config.group!r}")
+        return
     if not records or not config.state:
         raise ConfigError("--state keeps nothing here: give a directory, and an election with voters (quorum)")
-    if config.name not in config.voters:
+    if config.name not in config.voters and not (config.name and config.newcomer):
         who = repr(config.name) if config.name else "a process without --name"
-        raise ConfigError(f"--name: {who} is not one of the voters ({', '.join(config.voters)}): give the name of one")
+        raise ConfigError(
+            f"--name: {who} is not one of the voters ({', '.join(config.voters)}): give the name of one, or --newcomer "
+            "for one that shall become a voter"
+        )
     own = Path(config.state) / config.name
     if until is not None and datetime.now(UTC) >= until.replace(tzinfo=UTC) and lacking(own, records):
         raise ConfigError(
@@ -75,6 +90,16 @@ def init(until: datetime | None, as_json: bool, config_file: Path | None, **give
     else:
         done = f"made: {config.name} may vote" if made else f"there already: {config.name} keeps its promises"
         click.echo(f"{own} · {done}")
+
+
+def _prepare(config: NodeConfig) -> bool | None:
+    """Prepare the world of elections that have another half; return whether anything was made, None where none has."""
+    made = None
+    for name, kind in config.election_kinds().items():
+        if kind.other_half is not None:
+            outside = outside_of(config, name, kind, NodeId(config.name or "init"), Incarnation(0))
+            made = kind.other_half().prepare(outside) or bool(made)
+    return made
 
 
 @command.command("reset", help="Retire the identity of one node: its name must not be used here again.")

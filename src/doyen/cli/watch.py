@@ -6,10 +6,10 @@ from types import FrameType
 
 import click
 
-from doyen.cli.local import waits_for, which_node
+from doyen.cli.local import ask, waits_for, watch, which_node
 from doyen.cli.options import DurationText
 from doyen.cli.output import print_json
-from doyen.node.control import ask, find_node, watch
+from doyen.node.control import find_node
 from doyen.node.lines import event_line
 
 

@@ -25,6 +25,23 @@ class Stand(Command, frozen=True):
     """Stand for election again after a resignation."""
 
 
+class PassOn(Command, frozen=True):
+    """Make this the baton; `BatonPassed` says with this number when the next leader will find it, or a later one."""
+
+    number: int
+    baton: bytes
+
+
+class ChangeVoters(Command, frozen=True):
+    """Replace the voters by these, in steps; `ChangeEnded` says with this number when it is done, or why it is not.
+
+    Only one may come, one may go, or one be replaced at a time.
+    """
+
+    number: int
+    voters: frozenset[NodeId]
+
+
 class LeaveGroup(Command, frozen=True):
     """Say goodbye and fall silent."""
 

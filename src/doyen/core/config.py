@@ -324,7 +324,7 @@ def is_table(hint: Any) -> bool:
 
 
 def is_free_table(hint: Any) -> bool:
-    """Whether the hint is of a table whose fields somebody else knows."""
+    """Return whether the hint is of a table whose fields somebody else knows."""
     return get_origin(hint) is dict
 
 

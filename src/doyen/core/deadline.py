@@ -35,7 +35,7 @@ class Deadline:
             out.set_timer(timer, at)
 
     def is_over(self, timer: Any, now: Instant, out: Out) -> bool:
-        """Whether the deadline has passed, now that its timer fires; if it has moved, the timer is set again."""
+        """Return whether the deadline has passed, now that its timer fires; if it has moved, the timer is set again."""
         self.fired()
         if now < self.at:
             self.move(self.at, timer, out)

@@ -3,7 +3,7 @@
     machine ──send/multicast──▶ network     ──▶ on_message
             ──set_timer──────▶ clock        ──▶ on_timer
             ──emit───────────▶ its node     ──▶ other machines that hear it, and the application
-            ──persist────────▶ disk         ──▶ nothing: a barrier; what tells of the record waits
+            ──persist────────▶ disk         ──▶ a barrier: what tells of the record waits; `RecordDurable`, if heard
 
 A machine writes its effects, in order, to the `Out` it was given.  Drivers and the simulator supply a direct
 one (`core.host.Port`); tests a recording one (`doyen.testing.RecordingOut`), which keeps the values below.
@@ -19,6 +19,10 @@ from doyen.core.ids import Address, NodeId
 
 class UrgentFact(Struct, frozen=True):
     """A fact that takes something back: it passes the persistence barrier (decision 1)."""
+
+
+class RecordDurable(Struct, frozen=True):
+    """Tells a machine that hears it that the oldest of its records on their way is on the disk now."""
 
 
 class Out(Protocol):

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from doyen.core.clock import Instant
 from doyen.core.commands import Command
-from doyen.core.effects import UrgentFact
+from doyen.core.effects import RecordDurable, UrgentFact
 from doyen.core.ids import Address, NodeId
 from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
@@ -59,12 +59,12 @@ class Port:
     """One machine's place in its node, and the `Out` it writes to."""
 
     __slots__ = (
-        "_held",
         "channel",
         "emit",
         "fire",
         "follows",
         "hear",
+        "held",
         "host",
         "machine",
         "multicast",
@@ -88,7 +88,7 @@ class Port:
         self.host, self.channel = host, channel
         self.follows = None if follows is None else frozenset(follows)  # Whose facts it hears; None: everybody's.
         self.machine: Machine
-        self._held: list[Callable[[], None]]  # While closed.
+        self.held: list[tuple[str, tuple[Any, ...]]]  # While closed: verbs, and what they were given.
         self._open()
 
     def _open(self) -> None:
@@ -107,27 +107,41 @@ class Port:
     def _emit_urgent(self, fact: Any) -> None:
         if isinstance(fact, UrgentFact):  # Decision 1.
             self._emit(fact)
-        self._held.append(lambda: self.emit(fact))
+        self.held.append(("emit", (fact,)))
 
     def _close(self, record: Any) -> None:
         """Hold what would tell of the record until it is durable, `persist` included, so that order is kept."""
         self.host.world.persist(self, record)  # First: if it refuses, the port stays open.
-        self._held = []
-        hold = self._held.append
-        self.send = lambda to, message: hold(lambda: self.send(to, message))
-        self.multicast = lambda message: hold(lambda: self.multicast(message))
+        self.hold([])
+
+    def hold(self, held: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Wait for the disk, with what is held already."""
+        self.held = held
+        self.send = lambda *given: held.append(("send", given))
+        self.multicast = lambda *given: held.append(("multicast", given))
         self.emit = self._emit_urgent
-        self.persist = lambda record: hold(lambda: self.persist(record))
+        self.persist = lambda *given: held.append(("persist", given))
         self.waits_for_disk = True
 
     def durable(self, now: Instant) -> None:
         """The world's word that the last `persist` reached the disk: what was held leaves, in order."""
         if not self.waits_for_disk:
             raise LocalProtocolError(f"channel {self.channel!r} was not waiting for its disk")
-        held = self._held
+        held = self.held
         self._open()
-        for release in held:
-            release()  # Another `persist` among them closes the port again, and holds the rest.
+        handle = self.machine.HEARS.get(RecordDurable)
+        if handle is not None:
+            handle(self.machine, RecordDurable(), now)
+        for verb, given in held:  # Another `persist` among them closes the port again, and holds the rest.
+            match verb:
+                case "send":
+                    self.send(*given)
+                case "multicast":
+                    self.multicast(*given)
+                case "emit":
+                    self.emit(*given)
+                case _:
+                    self.persist(*given)
         self.host.settle(now)
 
     def silence(self) -> None:
@@ -138,18 +152,6 @@ class Port:
 
 class Host:
     """One node: its name, its machines, and the way facts travel between them."""
-
-    __slots__ = (
-        "_later",
-        "_settling",
-        "_subscribers",
-        "facts",
-        "node",
-        "ports",
-        "unknown_channel_count",
-        "unsettled",
-        "world",
-    )
 
     def __init__(self, node: NodeId, world: World, unsettled: "list[Host] | None" = None) -> None:
         self.node, self.world = node, world
@@ -185,7 +187,7 @@ class Host:
 
     @property
     def is_writing(self) -> bool:
-        """Whether anything that a machine said still waits for a disk."""
+        """Return whether anything that a machine said still waits for a disk."""
         return any(port.waits_for_disk for port in self.ports.values())
 
     # Inputs.

@@ -27,7 +27,7 @@ class Address(Struct, frozen=True, gc=False, order=True):
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the host is an IP address, which needs no looking up."""
+        """Return whether the host is an IP address, which needs no looking up."""
         from ipaddress import ip_address  # Only nodes on real networks ask.
 
         try:
@@ -69,3 +69,8 @@ def parse_address(text: str, *, default_port: int | None = None) -> Address:
     if bare or not host or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise ConfigError(f"{text[:100]!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
     return Address(host, int(port))
+
+
+def has_port(text: str) -> bool:
+    """Return whether an address, as it was given, names a port."""
+    return parse_address(text, default_port=1) == parse_address(text, default_port=2)

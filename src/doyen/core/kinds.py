@@ -12,7 +12,7 @@ A kind's module is light: it imports the machine only when it builds one (decisi
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, StructMeta
@@ -21,11 +21,14 @@ from doyen.core.clock import FOREVER, Duration, Instant, ms
 from doyen.core.config import nearest
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
-from doyen.core.machine import Machine
+from doyen.core.leadership import Electors
+from doyen.core.outside import OtherHalf
 from doyen.core.reasons import Account
+from doyen.errors import LocalProtocolError
 
 Network: TypeAlias = Literal["local", "lan", "wan", "iot"]
 DELAYS: Final[dict[Network, Duration]] = {"local": ms(1), "lan": ms(1), "wan": ms(150), "iot": ms(200)}  # One way.
+LOSSES: Final[dict[Network, float]] = {"local": 0.0, "lan": 0.001, "wan": 0.03, "iot": 0.05}  # Shares of messages.
 
 # ── What a Python user passes ───────────────────────────────────────────────────────────────────────────────
 
@@ -38,18 +41,19 @@ class _KnowsItsFields(StructMeta):
 
     if not TYPE_CHECKING:  # Type checkers know the fields anyway.
 
-        def __call__(cls, **given: Any) -> Any:
+        def __call__(cls, *values: Any, **given: Any) -> Any:
             for name in given.keys() - {*cls.__struct_fields__}:
                 near = nearest(name, cls.__struct_fields__)
                 advice = f"do you mean {near}?" if near else f"one of {', '.join(cls.__struct_fields__)}"
                 raise TypeError(f"{cls.__name__} has no field {name!r}: {advice}")
-            return super().__call__(**given)
+            return super().__call__(*values, **given)
 
 
 class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=_KnowsItsFields):
     """A protocol, and what is said about it: `Hybrid(missing_max=3)`.  What is not given comes from the preset."""
 
     kind: ClassVar[str]
+    on_node: ClassVar[Mapping[str, str]] = {}  # Fields that are the node's, by the name that they have there.
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were given."""
@@ -94,6 +98,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     why: str = ""  # Why it needs a membership, and what to give: the end of a sentence.
     voters: bool = False  # The names of all voters.
     disk: bool = False  # A state directory, where promises survive a restart.
+    shared: bool = False  # A directory that all members reach.
 
 
 class Promise(Struct, frozen=True, kw_only=True):
@@ -109,7 +114,7 @@ class Promise(Struct, frozen=True, kw_only=True):
 
     @property
     def strong(self) -> bool:
-        """Whether a leader is stopped in time by its clock alone."""
+        """Return whether a leader is stopped in time by its clock alone."""
         return self.sort == "quorum"
 
 
@@ -129,6 +134,15 @@ class Detection(Struct, frozen=True):
     because: str
     merging: Duration = 0  # Until two parts that were cut apart know of each other again.
     joining: Duration = 0  # Until all are in that begin at once.
+    of_leader: Duration | None = None  # Until somebody knows of a leader's death; None: as of any other member's.
+    of_leader_because: str = ""
+    spreading: Duration = 0  # From then until everybody knows of it.
+
+    def of_leader_by_all(self) -> tuple[Duration, str]:
+        """Return the time until everybody knows of a leader's death, and why it takes so long."""
+        if self.of_leader is None:
+            return self.duration, self.because
+        return self.of_leader + self.spreading, self.of_leader_because
 
 
 class Around(Struct, frozen=True, kw_only=True):
@@ -137,6 +151,7 @@ class Around(Struct, frozen=True, kw_only=True):
     delay: Duration  # One way.
     group_size: int
     detection: Detection  # The membership's; 0 where there is none.
+    disk: Duration = 0  # How long a record takes to become durable.
 
 
 class WorstCase(Struct, frozen=True, kw_only=True):
@@ -180,89 +195,101 @@ class Place(Struct, frozen=True, kw_only=True):
 Build: TypeAlias = Callable[[Place], Callable[[Out], Any]]
 
 
-class Election(Machine, Protocol):
-    """The questions that a node may ask of any election's machine."""
+class Election:
+    """The questions that a node may ask of an election's machine, and the answers of one without lease and voters.
 
-    @property
-    def named(self) -> NodeId | None:
-        """Return the leader that this machine names; a node waits for the fact that says so before it acts."""
-
-    @property
-    def stage(self) -> str:
-        """The machine's own word for where it stands; "": leading, following and waiting are all there is."""
-
-    @property
-    def leader_count(self) -> int:
-        """Return how many may lead at once by configuration."""
-
-    def leads(self, now: Instant) -> bool:
-        """Whether this node may act as leader at this instant, by its lease if it has one."""
-
-    def lease_until(self) -> Instant | None:
-        """Return until when this node may act without hearing anything further; None: there is no lease."""
-
-    def check_heir(self, to: NodeId | None) -> None:
-        """Raise `LocalProtocolError` if leadership cannot be handed to that member."""
-
-
-class NoLease:
-    """The answers that all elections without a lease have in common.  A machine gives `me` and `named`."""
+    A machine gives `me` and `named`, and its own answer wherever it has another.
+    """
 
     __slots__ = ()
 
     me: NodeId
-    stage: str = ""
-    leader_count: int = 1
 
     @property
     def named(self) -> NodeId | None:
+        """Return the leader that this machine names; a node waits for the fact that says so before it acts."""
         raise NotImplementedError
 
+    @property
+    def stage(self) -> str:
+        """The machine's own word for where it stands; "": leading, following and waiting are all there is."""
+        return ""
+
+    @property
+    def leader_count(self) -> int:
+        """Return how many may lead at once by configuration."""
+        return 1
+
     def leads(self, now: Instant) -> bool:
-        """Whether this node names itself."""
+        """Return whether this node may act as leader at this instant, by its lease if it has one."""
         return self.named == self.me
 
     def lease_until(self) -> Instant | None:
+        """Return until when this node may act without hearing anything further; None: there is no lease."""
         return None
 
     def check_heir(self, to: NodeId | None) -> None:
-        """Anybody may be the heir, unless the machine knows better."""
+        """Raise `LocalProtocolError` if leadership cannot be handed to that member."""
+
+    @property
+    def heir(self) -> NodeId | None:
+        """Return who would be the next leader, as the present one says; None: nobody knows."""
+        return None
+
+    @property
+    def baton(self) -> bytes | None:
+        """Return what the last leader handed on, and this one since; None: this election keeps nothing."""
+        return None
+
+    def check_baton(self, baton: bytes) -> None:
+        """Raise `LocalProtocolError` if that cannot be handed to the next leader."""
+        raise LocalProtocolError("this election hands nothing on: only a quorum's does (election='quorum')")
+
+    def electors(self, now: Instant) -> Electors | None:
+        """Return the voters that count; None: there are no voters."""
+        return None
+
+    def check_voters(self, voters: frozenset[NodeId]) -> None:
+        """Raise `LocalProtocolError` if the voters cannot be replaced by these."""
+        raise LocalProtocolError("this election has no voters: only a quorum's has (election='quorum')")
+
+    @property
+    def voters(self) -> frozenset[NodeId]:
+        """Return the members whose votes count; none where nobody votes."""
+        return frozenset()
+
+    def will(self) -> Any:
+        """Return the message that ends the term led now, for when this process is known to be dead; None: none."""
+        return None
+
+    @property
+    def will_goes_to(self) -> frozenset[NodeId]:
+        """Return the members that a will is sent to."""
+        return self.voters
 
 
-class Membership(Machine, Protocol):
-    """The questions that a node may ask of any membership's machine."""
+NoLease = Election  # As elections of other packages know it.
+
+
+class Membership:
+    """The questions that a node may ask of any membership's machine, and the answers of one without suspects."""
+
+    __slots__ = ()
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""
+        return ()
 
     def refute_by(self, node: NodeId) -> Instant | None:
         """Return until when a suspect may still refute, by this node's clock."""
+        return None
 
     def round_trip(self, node: NodeId) -> Duration | None:
         """Return the smoothed round trip between this node and that member, where something pings it."""
+        return None
 
 
 # ── The kinds ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _nothing(config: Any) -> None:
-    return None
-
-
-def _no_record() -> Any:
-    return None
-
-
-def _never(config: Any) -> Duration:
-    return FOREVER
-
-
-def _always(config: Any, rank: str) -> bool:
-    return True
-
-
-def _same(config: Any) -> Any:
-    return config
 
 
 class ElectionKind(Struct, frozen=True, kw_only=True):
@@ -277,18 +304,20 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     needs: Needs = Needs()
     aliases: tuple[str, ...] = ()  # Names that people can guess, the usual one first.
     choice: type[ElectionChoice] | None = None
-    check: Callable[[Any], None] = _nothing  # Raises `ConfigError` for a table that this kind cannot run with.
+    check: Callable[[Any], None] = lambda config: None  # Raises `ConfigError` for a table that it cannot run with.
     account: Callable[[], Account] = Account
-    lease: Callable[[Any], Duration | None] = _nothing  # How long a leader acts on one renewal, if it has a lease.
-    stay_put: Callable[[Any], Any] = _same  # The same table, but a leader never hands over by itself.
+    lease: Callable[[Any], Duration | None] = lambda config: None  # How long a leader acts on one renewal.
+    stay_put: Callable[[Any], Any] = lambda config: config  # The same table, but a leader never hands over by itself.
     keeps_cool_down: bool = False  # The machine itself passes over whoever resigned, for as long as it was told.
     resigns: bool = True  # Whether its machine hears `Resign`.
     stands_again: bool = False  # Whether its machine hears `Stand` once a cool-down is over.
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.
-    heeds_score: Callable[[Any, str], bool] = _always  # (config, rank): whether a member's score counts.
-    compares_every: Callable[[Any], Duration] = _never  # How often a leader compares its score with the others'.
-    first_record: Callable[[], Any] = _no_record  # What a voter that has never voted keeps; None: it keeps nothing.
+    heeds_score: Callable[[Any, str], bool] = lambda config, rank: True  # Whether a member's score counts.
+    compares_every: Callable[[Any], Duration] = lambda config: FOREVER  # How often a leader compares scores.
+    first_record: Callable[[], Any] = lambda: None  # What a voter that has never voted keeps; None: it keeps nothing.
     asks_oracle: bool = False  # Whether an oracle's scores decide, where one is chosen.
+    other_half: Callable[[], OtherHalf] | None = None  # Makes what does its machine's requests (`core.outside`).
+    store: Callable[[str], str] | None = None  # What a store of that address guarantees; raises `ConfigError` for none.
 
     @property
     def title(self) -> str:

@@ -15,3 +15,9 @@ class PeerHeard(Struct, frozen=True):
     """Somebody of the group listens there: it said so to all."""
 
     address: Address
+
+
+class OwnAddressChanged(Struct, frozen=True):
+    """Others reach this node there from now on.  Told by the node, which has lost the address that it had."""
+
+    address: Address

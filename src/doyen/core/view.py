@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,6 +17,11 @@ class Status(Enum):
     LEFT = "left"  # On its own word, which is not a failure.
     UNKNOWN = "unknown"  # It is a member by configuration alone: nothing here says whether it is up.
 
+    __hash__ = object.__hash__  # The one of Enum is written in Python, and simulations ask for it all the time.
+
+
+_PRESENT: Final = (Status.ALIVE, Status.SUSPECTED)
+
 
 class Member(Struct, frozen=True, kw_only=True):
     node: NodeId
@@ -26,7 +32,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
     @property
     def present(self) -> bool:
-        return self.status in (Status.ALIVE, Status.SUSPECTED)
+        return self.status in _PRESENT
 
 
 class MembershipView:

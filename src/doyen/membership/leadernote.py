@@ -3,8 +3,8 @@
 An election names a leader and says nothing else of it.  So the leader sends a note, once per term, to all; a member
 that names a leader and has no note of this term asks for it, a few times.  Nothing is sent while nothing changes.
 
-    elected ───────────────▶ Told to all ─ lost ─▶ Ask, after 0.1 s, 0.2 s, 0.4 s, … ─▶ Told to the one that asks
-    the leader's words change ▶ Told to all, a few times
+    elected ─▶ Description to all ─ lost ─▶ Ask, after 0.1 s, 0.2 s, 0.4 s, … ─▶ Description to the one that asks
+    the leader's words change ─▶ Description to all, a few times
 
 There is one machine per election; it follows that election's facts.  `since` is the leader's own wall clock, so that
 all members show the same; a machine has no clock, so its node gives it (`DescribeLeader`).
@@ -23,6 +23,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import Address, Count, Incarnation, NodeId, TermNumber
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
+from doyen.core.seeds import OwnAddressChanged
 from doyen.membership.notes import META_BYTES_MAX, words_size
 
 ASK_AFTER: Final[Duration] = ms(100)  # Until the first question: the leader's note is on its way.  Then doubled.
@@ -38,7 +39,7 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="a"):
     """Asks the leader for its note."""
 
 
-class Told(Struct, frozen=True, array_like=True, tag="t"):
+class Description(Struct, frozen=True, array_like=True, tag="t"):
     """The note of a leader; the newest counts."""
 
     incarnation: Annotated[Incarnation, Meta(ge=0)]
@@ -96,7 +97,7 @@ class LeaderNote:
     """The note of one election's leader: this node's own while it leads, else the one that the leader sent."""
 
     __slots__ = ("_answered", "_early", "_leads", "_named", "_number", "_out", "_own", "_rng", "_sent", "me", "told")
-    MESSAGES: ClassVar[Any] = Ask | Told
+    MESSAGES: ClassVar[Any] = Ask | Description
 
     def __init__(
         self,
@@ -112,16 +113,16 @@ class LeaderNote:
         self.me = me
         self._out, self._rng = out, rng
         host, port = ("", 0) if address is None else (address.host, address.port)
-        self._own = Told(incarnation, 1, version, 0.0, host, port, words)
+        self._own = Description(incarnation, 1, version, 0.0, host, port, words)
         self._leads = False  # And its node has said since when.
-        self._sent: Told | None = None  # What all were told last in this reign.
+        self._sent: Description | None = None  # What all were told last in this reign.
         self._named: tuple[NodeId, int] | None = None  # The leader, and its term.
         self._number = 0  # Of times that somebody was named.
         self._answered = False  # The leader has sent a note since it was named.
-        self.told: Told | None = None  # By the leader that is named.
-        self._early: tuple[NodeId, Told] | None = None  # By somebody who may be named next.
+        self.told: Description | None = None  # By the leader that is named.
+        self._early: tuple[NodeId, Description] | None = None  # By somebody who may be named next.
 
-    def of(self, leader: NodeId) -> Told | None:
+    def of(self, leader: NodeId) -> Description | None:
         """Return the note of that leader, if this node names it and has its note."""
         if leader == self.me:
             return self._own if self._leads else None
@@ -172,11 +173,22 @@ class LeaderNote:
                 for wait in REPEATS:
                     self._out.set_timer(ChangeIsRepeated(own.version), now + wait)
 
+    def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
+        """Say the new address in this node's note, at once if it leads."""
+        self._own = replace(self._own, host=fact.address.host, port=fact.address.port, version=self._own.version + 1)
+        if self._leads:
+            self._sent = self._own
+            self._out.multicast(self._own)
+            self._out.emit(LeaderDescribed(self.me))
+
     HEARS: ClassVar[Hears] = (
-        hears(LeaderElected, on_elected) | hears(LeaderLost, on_lost) | hears(DescribeLeader, on_describe)
+        hears(LeaderElected, on_elected)
+        | hears(LeaderLost, on_lost)
+        | hears(DescribeLeader, on_describe)
+        | hears(OwnAddressChanged, on_own_address_changed)
     )
 
-    def on_message(self, sender: NodeId, message: Ask | Told, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: Ask | Description, now: Instant) -> None:
         if sender == self.me:
             return
         if isinstance(message, Ask):
@@ -203,7 +215,7 @@ class LeaderNote:
 
     @property
     def _is_wanting(self) -> bool:
-        """Whether the leader's note of this term is still to come.
+        """Return whether the leader's note of this term is still to come.
 
         Members of a weak election may number one reign differently, so any note counts that came since it was named.
         """

@@ -9,6 +9,11 @@ member is missing, and scales that up to the group:
 The estimate is an upper bound for a high quantile of c over time, by the order statistics of the observations, with
 its confidence.  It errs on the high side: one view of seven that lacks a member counts for a seventh of the group.
 Members that most views lack are taken for gone, and count for nothing.
+
+Views are alike most of the time, so a sum over the digest is enough then (`sums`); whoever has another asks for it:
+
+    ViewSum ─▶ equal: the sender's view is as one's own
+            ─▶ differs ─▶ DigestWanted ─▶ ViewDigest
 """
 
 from collections import deque
@@ -28,7 +33,9 @@ from doyen.core.machine import Hears, hears
 from doyen.core.view import MembershipView, ViewChanged
 
 ENTRY_BYTES: Final = 4
-ENTRIES_MAX: Final = 256  # In one digest; larger views are sent in slices.
+ENTRIES_MAX: Final = 256  # In one digest, about; larger views are sent in slices.
+ENTRIES_MOST: Final = 320  # More do not fit a datagram.
+SUM_BYTES: Final = 6
 SLICES_MAX: Final = 4096
 VIEWS_MIN: Final = 3  # Fewer views, the node's own included, show nothing.
 
@@ -41,12 +48,18 @@ class MissingConfig(Config, frozen=True, kw_only=True):
     interval: Annotated[Period, Doc("The time between digests, and of observations. Short: traffic.")] = seconds(10)
     fan_out: Annotated[Several, Doc("Digests sent per interval, with 4 bytes a member each.")] = 2
     fresh: Annotated[Period, Doc("How long a digest counts. Short: few views. Long: stale ones.")] = seconds(30)
+    sums: Annotated[bool, Doc("Whether a sum is sent first, and the digest only to members that have another.")] = False
     window: Annotated[int, Meta(ge=1, le=100_000), Doc("Observations remembered: an hour of them.")] = 360
     quantile: Annotated[Fraction, Doc("The share of the time in which c is to be enough.")] = 0.99
     confidence: Annotated[Fraction, Doc("How sure the bound is to be; the estimate carries what is reached.")] = 0.95
 
     def check(self) -> None:
         need(self.interval <= self.fresh, "fresh", "must be interval or more")
+
+    @classmethod
+    def quiet(cls) -> "MissingConfig":
+        """Return a configuration with as many views at a quarter of the traffic, or less in large groups."""
+        return cls(fan_out=1, fresh=seconds(60), sums=True)
 
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,8 +77,31 @@ class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
             raise ValueError("not a digest of a view")
 
 
+class ViewSum(Struct, frozen=True, gc=False, array_like=True, tag="S"):
+    """Carries a sum over the entries of a digest; whoever has another one asks for the digest itself."""
+
+    sum: int
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.part < self.parts <= SLICES_MAX:
+            raise ValueError("not a sum over a view")
+
+
+class DigestWanted(Struct, frozen=True, gc=False, array_like=True, tag="W"):
+    """Asks the sender of a sum for its digest."""
+
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.part < self.parts <= SLICES_MAX:
+            raise ValueError("not a part of a view")
+
+
 class DigestIsSent(Struct, frozen=True, gc=False):
-    """The node compares the digests that it has, and sends its own to a few members."""
+    """The node compares the views that it knows, and sends the digest of its own, or the sum over it."""
 
 
 class MissingEstimated(Struct, frozen=True):
@@ -83,7 +119,7 @@ class MissingEstimator:
     """Sends digests, compares them, and emits its estimate whenever that changes."""
 
     __slots__ = ("_fresh", "_observed", "_out", "_part", "_rng", "_told", "_view", "config", "me")
-    MESSAGES: ClassVar[Any] = ViewDigest
+    MESSAGES: ClassVar[Any] = ViewDigest | ViewSum | DigestWanted
 
     def __init__(self, me: NodeId, config: MissingConfig, out: Out, rng: Random) -> None:
         self.me, self.config = me, config
@@ -104,20 +140,36 @@ class MissingEstimator:
 
     HEARS: ClassVar[Hears] = hears(ViewChanged, on_view_changed)
 
-    def on_message(self, sender: NodeId, message: ViewDigest, now: Instant) -> None:
-        if self._view is not None and sender in self._view:  # Else strangers could fill the table.
+    def on_message(self, sender: NodeId, message: ViewDigest | ViewSum | DigestWanted, now: Instant) -> None:
+        if self._view is None or sender not in self._view:  # Else strangers could fill the table.
+            return
+        if isinstance(message, ViewDigest):
             self._fresh[sender] = (now, message)
+            return
+        own = digest_of(self._present(), message.part, message.parts)
+        if isinstance(message, DigestWanted):
+            if len(own.entries) <= ENTRY_BYTES * ENTRIES_MOST:
+                self._out.send(sender, own)
+        elif message.sum == sum_of(own):
+            self._fresh[sender] = (now, own)
+        else:
+            self._out.send(sender, DigestWanted(message.part, message.parts))
 
     def on_timer(self, timer: DigestIsSent, now: Instant) -> None:
         self._observe(now)
         others = [] if self._view is None else [m.node for m in self._view.present() if m.node != self.me]
         if others:
-            parts = min(SLICES_MAX, -(-(len(others) + 1) // ENTRIES_MAX))
+            present = {self.me, *others}
+            parts = min(SLICES_MAX, -(-len(present) // ENTRIES_MAX))
             self._part = (self._part + 1) % parts
-            digest = digest_of({self.me, *others}, self._part, parts)
+            own = digest_of(present, self._part, parts)
+            message = ViewSum(sum_of(own), self._part, parts) if self.config.sums else own
             for node in self._rng.sample(others, min(self.config.fan_out, len(others))):
-                self._out.send(node, digest)
+                self._out.send(node, message)
         self._out.set_timer(timer, now + self.config.interval)
+
+    def _present(self) -> set[NodeId]:
+        return {self.me} if self._view is None else {self.me, *(m.node for m in self._view.present())}
 
     # Queries.
 
@@ -132,7 +184,7 @@ class MissingEstimator:
         self._fresh = {node: entry for node, entry in self._fresh.items() if entry[0] >= oldest}
         if self._view is None or len(self._fresh) + 1 < VIEWS_MIN:
             return
-        present = {m.node for m in self._view.present()} | {self.me}
+        present = self._present()
         digests = [digest for _, digest in self._fresh.values()]
         self._observed.append(missing_max({entry_of(node) for node in present}, digests, len(present)))
         independent = max(1, round(len(self._observed) * self.config.interval / self.config.fresh))
@@ -151,6 +203,10 @@ def entry_of(node: NodeId) -> int:
 def digest_of(nodes: set[NodeId], part: int, parts: int) -> ViewDigest:
     entries = sorted(entry for entry in map(entry_of, nodes) if entry % parts == part)
     return ViewDigest(b"".join(entry.to_bytes(ENTRY_BYTES, "little") for entry in entries), part, parts)
+
+
+def sum_of(digest: ViewDigest) -> int:
+    return int.from_bytes(blake2b(digest.entries, digest_size=SUM_BYTES).digest(), "little")
 
 
 def missing_max(mine: set[int], digests: list[ViewDigest], group_size: int) -> int:

@@ -1,11 +1,12 @@
 """Gossips what members say of themselves: a score, whether they may lead, a few words; the newest note counts.
 
 A membership knows who is here; a note says what a member wishes the others to know.  Each member writes only its own
-note, and numbers its versions; a member that hears a newer one passes it on, once, to a few; and every `interval` a
-member is asked whether it knows the same, so that a member that missed a note gets it in the end.
+note, and numbers its versions; a member that hears a newer one passes it on, once, to a few; and after an `interval` a
+member is asked whether it knows the same, so that a member that missed a note gets it in the end.  While nothing is
+new, the intervals grow.
 
     say ─▶ News to `fan_out` members ─▶ each passes it on once ─▶ …
-    every interval ─▶ Sum to one member ─ differs ─▶ its News ─▶ what it lacks of ours
+    after intervals ─▶ Sum to one member ─ differs ─▶ its News ─▶ what it lacks of ours
 """
 
 from collections.abc import Mapping
@@ -15,10 +16,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta, Struct
 
-from doyen.core.clock import Instant, seconds
+from doyen.core.clock import Duration, Instant, seconds
 from doyen.core.codec import pieces
 from doyen.core.commands import ChangeNote
-from doyen.core.config import Config, Doc, Period, Several
 from doyen.core.effects import Out
 from doyen.core.hashes import blake2b
 from doyen.core.ids import Count, Incarnation, Name, NodeId
@@ -29,17 +29,10 @@ from doyen.errors import ConfigError
 META_BYTES_MAX: Final = 512  # The words of one member, keys and values together.
 NOTES_MAX: Final = 10_000
 SLICES_MAX: Final = 8  # Datagrams in one answer.
+INTERVAL: Final[Duration] = seconds(5)  # From news to the question whether another member knows the same,
+INTERVAL_MAX: Final[Duration] = seconds(30)  # and between such questions while there is no news.
+FAN_OUT: Final = 3  # How many members news are passed on to; with 1 most would miss them.
 PAYLOAD: Final = 1100  # Bytes of notes in one message, which fit any datagram.
-
-# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class NotesConfig(Config, frozen=True, kw_only=True):
-    """The interval at which members compare notes, and how many they pass one on to."""
-
-    interval: Annotated[Period, Doc("The time between questions whether another member knows the same.")] = seconds(5)
-    fan_out: Annotated[Several, Doc("How many members news are passed on to. 1: most miss them.")] = 3
-
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,9 +73,11 @@ class Sum(Struct, frozen=True, array_like=True, tag="s"):
 class SumIsSent(Struct, frozen=True, gc=False):
     """One member is asked whether it knows the same notes."""
 
+    number: int = 0  # Of the news after which it was set.
+
 
 class NotesChanged(Struct, frozen=True):
-    """These members say something new of themselves."""
+    """Some members say something new of themselves."""
 
     changed: tuple[NodeId, ...]
 
@@ -93,15 +88,15 @@ class NotesChanged(Struct, frozen=True):
 class Notes:
     """The note of this member, and those of the others."""
 
-    __slots__ = ("_out", "_rng", "_sum", "_view", "config", "me", "notes")
+    __slots__ = ("_news_no", "_out", "_rng", "_sum", "_view", "_wait", "me", "notes")
     MESSAGES: ClassVar[Any] = News | Sum
 
-    def __init__(self, own: Note, config: NotesConfig, out: Out, rng: Random) -> None:
-        self.me, self.config = own.node, config
-        self._out, self._rng = out, rng
+    def __init__(self, own: Note, out: Out, rng: Random) -> None:
+        self.me, self._out, self._rng = own.node, out, rng
         self.notes: dict[NodeId, Note] = {}
         self._sum = 0
         self._view: MembershipView | None = None
+        self._news_no, self._wait = 0, INTERVAL
         self._keep(own)
 
     @property
@@ -111,7 +106,7 @@ class Notes:
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        self._out.set_timer(SumIsSent(), now + int(self._rng.random() * self.config.interval))
+        self._out.set_timer(SumIsSent(), now + int(self._rng.random() * INTERVAL))
 
     def on_change_note(self, command: ChangeNote, now: Instant) -> None:
         """Replace what the command gives in this member's own note, and pass it on; the rest stays."""
@@ -129,6 +124,7 @@ class Notes:
         )
         self._keep(said)
         self._pass_on((said,))
+        self._compare_soon(now)
         self._out.emit(NotesChanged((self.me,)))
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
@@ -162,13 +158,23 @@ class Notes:
         elif 0 < len(fresh) <= 4:  # A whole list is no news to the others.
             self._pass_on(fresh)
         if fresh:
+            self._compare_soon(now)
             self._out.emit(NotesChanged(tuple(note.node for note in fresh)))
 
     def on_timer(self, timer: SumIsSent, now: Instant) -> None:
+        if timer.number != self._news_no:
+            return
         others = self._others()
         if others:
             self._out.send(self._rng.choice(others), Sum(self._sum))
-        self._out.set_timer(timer, now + self.config.interval)
+        self._out.set_timer(timer, now + self._wait)
+        self._wait = min(2 * self._wait, INTERVAL_MAX)
+
+    def _compare_soon(self, now: Instant) -> None:
+        """Ask a member within one interval, as there is news; a question that is due sooner stays."""
+        if self._wait > INTERVAL:
+            self._news_no, self._wait = self._news_no + 1, INTERVAL
+            self._out.set_timer(SumIsSent(self._news_no), now + int(self._rng.random() * self._wait))
 
     # Steps.
 
@@ -193,7 +199,7 @@ class Notes:
 
     def _pass_on(self, notes: tuple[Note, ...]) -> None:
         others = self._others()
-        for node in self._rng.sample(others, min(self.config.fan_out, len(others))):
+        for node in self._rng.sample(others, min(FAN_OUT, len(others))):
             self._send(node, list(notes), answer=False)
 
     def _send_all(self, to: NodeId, *, answer: bool) -> None:

@@ -5,7 +5,7 @@ acknowledged; a member acknowledges once its own record is durable.  Whoever is 
 
     Inquire  ─▶ Question to all ─▶ Undone of all, or patience over ─▶ Inquired, with those that are silent
                                 └▶ Done of one ─▶ OccasionDone
-    Conclude ─▶ record ─▶ Done to all ─▶ Noted of all, or patience over ─▶ Told, with those that are silent
+    Conclude ─▶ record ─▶ Done to all ─▶ Noted of all, or patience over ─▶ Concluded, with those that are silent
 
 The promise is *at least once*: the occasion may be done again if the member that did it dies before others know, if a
 member could not be reached, or if nobody who remembers is up.  The empty key stands for "this gathering": it is
@@ -21,7 +21,6 @@ from msgspec import Meta, Struct
 
 from doyen.core.clock import Duration, Instant, ms, seconds
 from doyen.core.commands import Conclude, Inquire, Kept, Recall
-from doyen.core.config import Config, Doc, Period
 from doyen.core.effects import Out
 from doyen.core.ids import Incarnation, Name, NodeId
 from doyen.core.machine import Hears, hears
@@ -31,17 +30,9 @@ from doyen.errors import ConfigError
 KEY_BYTES_MAX: Final = 100
 OCCASIONS_MAX: Final = 1000  # What is remembered at once; those that end soonest make room.
 STRANGERS_MAX: Final = 1000  # Members that were heard before the membership named them.
+RETRY: Final[Duration] = ms(200)  # Between two copies to a member that has not answered.
+PATIENCE: Final[Duration] = seconds(3)  # How long a member that is present may be silent.
 REMEMBER_MAX: Final[Duration] = seconds(10 * 365 * 24 * 3600)
-
-# ── Config ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class OccasionsConfig(Config, frozen=True, kw_only=True):
-    """Sets how long the machine waits for members that do not answer."""
-
-    retry: Annotated[Period, Doc("The time between two copies to a member that has not answered.")] = ms(200)
-    patience: Annotated[Period, Doc("How long a member that is present may be silent.")] = seconds(3)
-
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +95,7 @@ class Inquired(Struct, frozen=True):
     silent: tuple[NodeId, ...]
 
 
-class Told(Struct, frozen=True):
+class Concluded(Struct, frozen=True):
     """The others were notified: some know that the occasion is done, and some did not answer, or have failed."""
 
     told: tuple[NodeId, ...]
@@ -117,25 +108,6 @@ class Told(Struct, frozen=True):
 class Occasions:
     """One member's memory of occasions, and its questions about the one occasion that it is here for."""
 
-    __slots__ = (
-        "_ask_until",
-        "_inquiring",
-        "_others",
-        "_out",
-        "_retrying",
-        "_strangers",
-        "_tell_until",
-        "_telling",
-        "_told",
-        "_unanswered",
-        "_untold",
-        "config",
-        "done",
-        "epoch",
-        "group",
-        "key",
-        "me",
-    )
     MESSAGES: ClassVar[Any] = Question | Undone | Done | Noted
     RECORD: ClassVar[Any] = Memory
 
@@ -144,13 +116,12 @@ class Occasions:
         me: NodeId,
         group: str,
         key: str,
-        config: OccasionsConfig,
         out: Out,
         *,
         epoch: int,
         restored: Memory | None,
     ) -> None:
-        self.me, self.group, self.key, self.config, self.epoch = me, group, key, config, epoch
+        self.me, self.group, self.key, self.epoch = me, group, key, epoch
         self._out = out
         self.done: dict[str, Kept] = {}
         if restored is not None and restored.group == group:
@@ -177,7 +148,7 @@ class Occasions:
         self._see(now)
 
     def on_inquire(self, command: Inquire, now: Instant) -> None:
-        self._inquiring, self._ask_until = True, now + self.config.patience
+        self._inquiring, self._ask_until = True, now + PATIENCE
         self._unanswered = set(self._reachable())
         self._ask(self._unanswered, now)
         self._settle(now)
@@ -185,7 +156,7 @@ class Occasions:
     def on_conclude(self, command: Conclude, now: Instant) -> None:
         at = self.epoch + now
         self._keep(Kept(self.key, self.me, at, at + min(command.remember, REMEMBER_MAX)), now)
-        self._telling, self._tell_until = True, now + self.config.patience
+        self._telling, self._tell_until = True, now + PATIENCE
         self._untold, self._told = set(self._reachable()), set()
         self._tell(self._untold, now)
         self._settle(now)
@@ -257,7 +228,7 @@ class Occasions:
             self._tell(nodes, now)
         elif self._remembered(self.key, now) is None:
             if not self._inquiring:
-                self._ask_until = now + self.config.patience
+                self._ask_until = now + PATIENCE
             self._unanswered.update(nodes)
             self._ask(nodes, now)
 
@@ -276,7 +247,7 @@ class Occasions:
     def _retry_later(self, now: Instant) -> None:
         if not self._retrying:
             self._retrying = True
-            self._out.set_timer(RetryIsDue(), now + self.config.retry)
+            self._out.set_timer(RetryIsDue(), now + RETRY)
 
     def _settle(self, now: Instant) -> None:
         """Say how a question or a notification went, once everybody has answered or patience is over."""
@@ -287,7 +258,7 @@ class Occasions:
         if self._telling and (not self._untold or now >= self._tell_until):
             self._telling = False
             failed = {node for node, (status, _) in self._others.items() if status is Status.FAILED}
-            self._out.emit(Told(tuple(sorted(self._told)), tuple(sorted(self._untold | failed))))
+            self._out.emit(Concluded(tuple(sorted(self._told)), tuple(sorted(self._untold | failed))))
 
     def _see(self, now: Instant) -> None:
         """Emit it if the occasion is known to be done."""

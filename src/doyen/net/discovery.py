@@ -12,19 +12,21 @@ end.  A name that cannot be resolved keeps the addresses it had.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import socket
+import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from doyen.core.clock import Duration, Instant, seconds, to_seconds
 from doyen.core.config import Config, Doc, Timeout
-from doyen.core.ids import Address, parse_address
+from doyen.core.ids import Address, has_port, parse_address
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
@@ -50,16 +52,22 @@ class DiscoveryConfig(Config, frozen=True, kw_only=True):
     local_every: Annotated[Timeout, Doc("The time between two looks at this machine's other nodes.")] = seconds(1)
     beacon_first: Annotated[Timeout, Doc("The wait for the second multicast; doubled up to beacon_last.")] = seconds(1)
     beacon_last: Annotated[Timeout, Doc("The time between calls by multicast in the long run.")] = seconds(60)
+    answers_within: Annotated[Timeout, Doc("Members that were heard within this time answer at once.")] = seconds(3)
 
 
 class Discovery:
     """Keeps a driver's seeds up to date, from `Discovery.attach` until the driver closes."""
 
     def __init__(
-        self, driver: Driver, default_port: int | None, config: DiscoveryConfig, lookup: Lookup | None = None
+        self,
+        driver: Driver,
+        default_port: int | None,
+        config: DiscoveryConfig,
+        lookup: Lookup | None = None,
+        group_port: int = 0,
     ) -> None:
         self.driver, self.config = driver, config
-        self._default_port = default_port
+        self._default_port, self._group_port = default_port, group_port
         self._lookup = lookup or resolve
         self._family = socket.AF_INET6 if ":" in driver.transport.config.bind.host else socket.AF_INET
         self._given: tuple[str, ...] = ()
@@ -84,6 +92,7 @@ class Discovery:
         *,
         file: Path | None = None,
         default_port: int | None = None,
+        group_port: int = 0,  # Where a seed without a port may be, too: another group may have the usual one.
         config: DiscoveryConfig | None = None,
         lookup: Lookup | None = None,
         local: Callable[[], Iterable[Address]] | None = None,  # Where other nodes of this machine listen now.
@@ -92,7 +101,7 @@ class Discovery:
 
         Raises `ConfigError` for a seed that cannot be an address; about one in the file there is only a complaint.
         """
-        found = cls(driver, default_port, config or DiscoveryConfig(), lookup)
+        found = cls(driver, default_port, config or DiscoveryConfig(), lookup, group_port)
         found._given = tuple(seeds)
         found._file = file
         for text in found._given:
@@ -101,8 +110,8 @@ class Discovery:
         driver.on_close(found._close)
         if file is not None:
             found._look_at_file()
-        if local is not None:
-            found._local = local
+        found._local = local
+        if local is not None or group_port:
             found._look_around()
         found._refresh()
         return found
@@ -141,15 +150,15 @@ class Discovery:
         if self._closed:
             return
         self._file_watch = _later(self.config.file_every, self._look_at_file)
-        stamp = _stamp(self._file)
-        if stamp == self._file_stamp:
+        found = stamp(self._file)
+        if found == self._file_stamp:
             return
         try:
             lines = seed_lines(self._file)
         except OSError as error:  # Looked at again: its rights may be mended, which changes no stamp.
             self.driver.complain("seeds file", f"seeds file {self._file}: {error.strerror}; going on with those known")
             return
-        self._file_stamp = stamp
+        self._file_stamp = found
         if lines and lines[-1][0] > LINES_MAX:
             self.driver.complain(
                 "long seeds file", f"seeds file {self._file}: only the first {LINES_MAX} lines are read"
@@ -168,12 +177,11 @@ class Discovery:
         self._refresh()
 
     def _look_around(self) -> None:
-        assert self._local is not None
         if self._closed:
             return
         self._local_watch = _later(self.config.local_every, self._look_around)
-        here = tuple(self._local())[:ADDRESSES_MAX]
-        if here != self._here:
+        here = () if self._local is None else tuple(self._local())[:ADDRESSES_MAX]
+        if here != self._here or self._group_port:  # Who was heard decides which port of a seed is left out.
             self._here = here
             self._refresh()
 
@@ -227,10 +235,10 @@ class Discovery:
         for text in (*self._given, *self._listed):
             address = parse_address(text, default_port=self._default_port)
             if address.is_numeric:
-                addresses[address] = None
+                addresses |= dict.fromkeys(self._at_either_port(text, (address,)))
             elif len(names) < NAMES_MAX:
                 names[text] = None
-                addresses |= dict.fromkeys(self._found.get(text, ()))
+                addresses |= dict.fromkeys(self._at_either_port(text, self._found.get(text, ())))
         for name in [name for name in self._watched if name not in names]:
             handle = self._watched.pop(name)
             self._found.pop(name, None)
@@ -246,6 +254,19 @@ class Discovery:
             self._told = told
             self.driver.addresses.seeds = told
             self.driver.tell(SeedsChanged(told))
+
+    def _at_either_port(self, text: str, found: Sequence[Address]) -> Iterator[Address]:
+        """Yield a seed's addresses; if it names no port also those at the group's own, until one of both was heard."""
+        if not self._group_port or has_port(text):
+            yield from found
+            return
+        heard = set(self.driver.addresses.heard_from().values())
+        for usual in found:
+            own = Address(usual.host, self._group_port)
+            if own not in heard:
+                yield usual
+            if usual not in heard:
+                yield own
 
     def _usable(self, address: Address) -> bool:
         try:
@@ -274,12 +295,16 @@ def resolve(host: str, port: int, family: socket.AddressFamily) -> list[str]:
 
 def seed_lines(path: Path) -> list[tuple[int, str]]:
     """Return the seeds that a file names, each with the number of its line; raise `OSError` if it cannot be read."""
-    with open(path, encoding="utf-8", errors="replace") as file:
+    # Not waited for: the writer of a pipe may never come, and the node would hang here.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8", errors="replace") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no regular file")
         lines = file.read(FILE_MAX).splitlines()
     return [(number, text) for number, line in enumerate(lines, start=1) if (text := line.split("#")[0].strip())]
 
 
-def _stamp(path: Path) -> Any:
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file does; None if it is not there."""
     try:
         found = os.stat(path)
     except OSError:

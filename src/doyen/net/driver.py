@@ -18,12 +18,13 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec, Envelope, Header
 from doyen.core.host import Host, Port, Verbs, World
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.plain import plain
 from doyen.core.view import ViewChanged
 from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.address_book import AddressBook
@@ -36,10 +37,16 @@ from doyen.net.sealed import MARK, OVERHEAD, Seal, Unproven
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
 log = logging.getLogger("doyen")
+
+
+def _plain_record(record: logging.LogRecord) -> bool:
+    """Make what a record says one line that a terminal can show: it may name what others chose."""
+    record.msg, record.args = plain(record.getMessage()), ()
+    return True
+
+
+log.addFilter(_plain_record)
 
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
 LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
@@ -102,7 +109,6 @@ class Driver:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: Instant = FOREVER
         self._complained_at: dict[str, float] = {}
-        self._disk: ThreadPoolExecutor | None = None
         self._running = self._opened = self._closed = False
         self.failure: BaseException | None = None
 
@@ -185,8 +191,6 @@ class Driver:
             self._alarm.cancel()
         self._timers.clear()
         self.transport.close()
-        if self._disk is not None:
-            self._disk.shutdown(wait=False)
         if self.storage is not None:
             self.storage.close()
         while self._closers:
@@ -209,12 +213,8 @@ class Driver:
     def persist(self, port: Port, record: Any) -> None:
         if self.storage is None:
             raise TransportError(f"channel {port.channel!r} must keep a record, but no state directory is configured")
-        if self._disk is None:
-            from concurrent.futures import ThreadPoolExecutor  # Most nodes keep nothing.
-
-            self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")  # One: order is kept.
         data = self.storage.encode(port.channel, record)  # As it is now, whatever becomes of it while the disk is busy.
-        written = self._loop.run_in_executor(self._disk, self.storage.save, port.channel, data)
+        written = self.storage.save_soon(port.channel, data)
         written.add_done_callback(partial(self._on_written, port))
 
     def observe(self, port: Port, fact: Any, now: Instant) -> None:
@@ -236,7 +236,7 @@ class Driver:
         if to == self.host.node:  # To oneself: at once, and surely, but after this step.
             self._loop.call_soon(self._on_own_message, port.channel, message)
             return
-        address = to if isinstance(to, Address) else self._reach(to)
+        address = self.addresses.towards(to, self.clock()) if isinstance(to, Address) else self._reach(to)
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
@@ -254,6 +254,16 @@ class Driver:
             found = self.addresses.reach(node)
         return found
 
+    def for_later(self, channel: str, message: Any, to: Iterable[NodeId]) -> list[tuple[Address, bytes]]:
+        """Return a message as datagrams for the members that can be reached, for another process to send."""
+        data = self.codec.encode(self.host.node, self.incarnation, channel, message)
+        reached = ((self._reach(node), node) for node in to if node != self.host.node)
+        return [
+            (address, data if self.seal is None else self.seal.seal_for_later(data, node))
+            for address, node in reached
+            if address is not None
+        ]
+
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
         if data is None:
@@ -263,8 +273,9 @@ class Driver:
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
         else:
-            for address in self.addresses.fan_out() - {self.transport.address}:
-                self.transport.send(data, address)
+            for address in self.addresses.fan_out():
+                if address != self.transport.address:
+                    self.transport.send(data, address)
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
         try:
@@ -283,6 +294,9 @@ class Driver:
 
     def _on_datagram(self, data: bytes, source: Address) -> None:
         if not self._running:
+            return
+        if not data:  # It asks the kernel whether anybody is here (leaderlink): no news, and counted as all else.
+            self.refused["empty"] += 1
             return
         header: Header | None = None
         try:
@@ -309,7 +323,7 @@ class Driver:
                 self._turn_away(judged, sender, source)
                 return
         self.received_count += 1
-        self.addresses.heard(sender, incarnation, source)
+        self.addresses.heard(sender, incarnation, source, self.clock())
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
         elif envelope.channel == ALIKE:

@@ -6,16 +6,15 @@ it would be a file with fewer keys.  What could not be read is tried again at ev
 
 import asyncio
 import logging
-import os
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from doyen.errors import ConfigError
+from doyen.net.discovery import stamp
 from doyen.net.driver import Driver
 from doyen.net.keys import Keyring, exposure, id_text, load_keyring
 
 log = logging.getLogger("doyen")
-_Stamp: TypeAlias = tuple[int, int, int] | None
 LOOK_EVERY_S: Final = 1.0
 
 
@@ -26,14 +25,14 @@ def watch_key_file(driver: Driver, keyring: Keyring, *, every_s: float = LOOK_EV
     warn_of_exposure(driver, path)
     warn_of_clear(driver, keyring)
     loop = asyncio.get_running_loop()
-    glimpsed: _Stamp = _stamp(str(path))
-    read: _Stamp = (0, 0, 0)  # The file may have changed since the ring was made of it.
+    glimpsed = stamp(path)
+    read: tuple[int, int, int] | None = (0, 0, 0)  # The file may have changed since the ring was made of it.
     timer: asyncio.TimerHandle
 
     def look() -> None:
         nonlocal glimpsed, read, timer
         timer = loop.call_later(every_s, look)
-        found = _stamp(str(path))
+        found = stamp(path)
         stands, glimpsed = found == glimpsed, found
         if not stands or found == read:
             return
@@ -78,11 +77,3 @@ def warn_of_clear(driver: Driver, keyring: Keyring) -> None:
             if keyring.speaks_clear
             else "remove clear, once every member seals",
         )
-
-
-def _stamp(path: str) -> _Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -11,8 +11,9 @@ machines follow as suspicion of that one incarnation; a silent cut of the networ
 
     hello = 2 bytes length · [role, other's nonce, own nonce, group, name, incarnation], sealed where there are keys
 
-An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, or
-answered by another incarnation, the old one is gone; answered by the same one, nothing was the matter.
+An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, and by UDP
+too, or answered by another incarnation, the old one is gone; answered by the same one, nothing was the matter.  A reset
+alone says nothing: anybody on the way can send one.
 The leader hears of members that are killed in the same way.
 """
 
@@ -34,12 +35,14 @@ from doyen.core.link import LinkBroken
 from doyen.errors import RemoteProtocolError
 from doyen.net.driver import Driver
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, Keyring
+from doyen.net.own_address import family_of
 
 _MAGIC: Final = b"DYN1"
 _NONCE: Final = 16
 _BYE: Final = b"\0"
 _HELLO_MAX: Final = 512
 _LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # A dying process may still take a connection and drop it: look again.
+_DEAF_S: Final = 0.2  # How long the kernel of a member that is gone has to say so.
 _KEEPALIVE_S: Final = 600  # A leader forgets members whose machines vanished, some day.
 
 
@@ -76,7 +79,7 @@ class LeaderLink:
         self._leaders: dict[str, NodeId] = {}  # By channel.
         self._keepers: dict[NodeId, asyncio.Task[None]] = {}
         self._looking: asyncio.TimerHandle | None = None
-        self._server: asyncio.Server | None = None
+        self.server: asyncio.Server | None = None
 
     @classmethod
     async def attach(
@@ -146,16 +149,33 @@ class LeaderLink:
         self._tell(LinkBroken(leader, incarnation))
         for pause_s in _LOOKS_S:
             await asyncio.sleep(pause_s)
-            found = await self._call(leader, address)
+            found = await self._call(leader, self.driver.addresses.of(leader) or address)
             if isinstance(found, Link) and found.incarnation == incarnation:
                 self.broken["back"] += 1
                 return found
+            if isinstance(found, ConnectionRefusedError) and not await self._is_deaf(address):
+                continue  # Its datagrams are taken: something else refuses connections there.
             if isinstance(found, Link | ConnectionRefusedError):
                 self._tell(LinkBroken(leader, incarnation, gone=True))
                 return found if isinstance(found, Link) else None
             if not isinstance(found, ConnectionError):  # Silence says nothing.
                 return None
         return None
+
+    async def _is_deaf(self, address: Address) -> bool:
+        """Whether the kernel there says that no process takes datagrams either; silence says nothing."""
+        loop = asyncio.get_running_loop()
+        with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect((address.host, address.port))
+                probe.send(b"")
+                await asyncio.wait_for(loop.sock_recv(probe, 1), _DEAF_S)
+            except ConnectionRefusedError:
+                return True
+            except (OSError, TimeoutError):
+                return False
+        return False
 
     async def _call(self, leader: NodeId, address: Address) -> "Link | Exception | None":
         loop = asyncio.get_running_loop()
@@ -177,7 +197,7 @@ class LeaderLink:
     async def _listen(self) -> None:
         address = self.driver.transport.address
         try:
-            self._server = await asyncio.get_running_loop().create_server(
+            self.server = await asyncio.get_running_loop().create_server(
                 lambda: Link(self, None),
                 address.host,
                 address.port,
@@ -185,7 +205,7 @@ class LeaderLink:
                 reuse_address=True,
                 start_serving=False,
             )
-            await self._server.start_serving()  # Apart, so that a start that is cancelled here leaves nothing open.
+            await self.server.start_serving()  # Apart, so that a start that is cancelled here leaves nothing open.
         except OSError as error:
             self.driver.complain(
                 "no link", f"members cannot hold on to this node: TCP {address} is not free ({error.strerror})"
@@ -268,8 +288,8 @@ class LeaderLink:
     def _close(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self.server is not None:
+            self.server.close()
         for keeper in self._keepers.values():
             keeper.cancel()
         for link in [*self.linked.values(), *self.accepted.values()]:

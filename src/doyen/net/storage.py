@@ -2,7 +2,8 @@
 
     directory = identity.state   who it is, how often it has started, which records there must be
                 CHANNEL.state    one per machine that promises
-                lock             held while a process runs here
+                lock             held while a process runs here, as is the directory itself; not empty once there is
+                                 an identity
     file      = 4 bytes CRC-32 · msgpack [version, name, channel, record]
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
@@ -12,14 +13,17 @@ lost its records must not speak under its old name again: `doyen state reset --n
 (decision 83).
 """
 
+import asyncio
+import errno
 import fcntl
 import os
 import re
 import time
 import zlib
+from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -27,9 +31,13 @@ from msgspec import Struct
 from doyen.core.ids import Incarnation
 from doyen.errors import ConfigError, TransportError
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 _VERSION: Final = 2
 _IDENTITY: Final = "identity"
 _RECORD_MAX: Final = 1 << 20
+WRITES_KEPT: Final = 16  # Of so many the slowest tells how slow the disk is.
 
 
 class Identity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +56,9 @@ class Storage:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._identity: Identity | None = None
-        self._lock: int | None = None
+        self._write_s: deque[float] = deque(maxlen=WRITES_KEPT)
+        self._locks: list[int] = []  # The directory, then the file in it: of 0.1.0 the file alone is locked.
+        self._writer: ThreadPoolExecutor | None = None
         try:
             made = [place for place in (directory, *directory.parents) if not place.exists()]
             directory.mkdir(parents=True, exist_ok=True)
@@ -74,49 +84,76 @@ class Storage:
             raise
 
     def _begin(self, least: int) -> Incarnation:
-        identity = self.load(_IDENTITY, Identity) or Identity(name=self.directory.name)
+        found = self.load(_IDENTITY, Identity)
+        if found is None and self._was_begun():
+            raise TransportError(self._advice("identity file identity.state is missing"))
+        identity = found or Identity(name=self.directory.name)
         if identity.retired:
             raise TransportError(
                 f"state directory {self.directory}: {identity.name} was retired here, its promises are lost. "
                 f"Start under another name, e.g. --name {next_name(identity.name)}"
             )
         for channel in identity.channels:
-            if not self._path(channel).exists():
+            if not self._exists(channel):
                 raise TransportError(self._advice(f"promise file {self._path(channel).name} is missing"))
         identity = msgspec.structs.replace(
             identity, incarnation=max(identity.incarnation + 1, least), began_at=int(time.time())
         )
         self._write(_IDENTITY, self.encode(_IDENTITY, identity))
+        if found is None:
+            self._note_begun()
         self._identity = identity
         return Incarnation(identity.incarnation)
 
+    def _was_begun(self) -> bool:
+        """Whether a process has begun here before, so that a missing identity is a lost one."""
+        return bool(os.fstat(self._locks[-1]).st_size) or any(self.directory.glob("*.state"))
+
+    def _note_begun(self) -> None:
+        os.write(self._locks[-1], b"1")
+
     def _take(self) -> None:
+        """Lock the directory, which nobody can remove from under a process, and the file in it."""
         try:
-            self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            for path, flags in ((self.directory, os.O_DIRECTORY), (self.directory / "lock", os.O_RDWR | os.O_CREAT)):
+                self._locks.append(os.open(path, flags | os.O_NOFOLLOW * (path.name == "lock") | os.O_CLOEXEC, 0o600))
         except OSError as error:
+            self.close()
             raise TransportError(
                 f"state directory {self.directory}: its file lock: {error.strerror}: this user must be able to write it"
             ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise TransportError(
-                f"state directory {self.directory}: another process runs as {self.directory.name} here: "
-                "stop it, or give this one another name"
-            ) from None
+        for lock in self._locks:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if lock == self._locks[0] and error.errno != errno.EWOULDBLOCK:
+                    continue  # Some network file systems lock no directories.
+                self.close()
+                raise TransportError(
+                    f"state directory {self.directory}: another process runs as {self.directory.name} here: "
+                    "stop it, or give this one another name"
+                ) from None
 
     def close(self) -> None:
         """Give the directory free; the end of the process does so, too."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._writer is not None:
+            self._writer.shutdown(wait=False)
+        while self._locks:
+            os.close(self._locks.pop())
 
     # Records.
 
     def encode(self, channel: str, record: Any) -> bytes:
         body = msgspec.msgpack.encode((_VERSION, self.directory.name, channel, record))
         return zlib.crc32(body).to_bytes(4, "big") + body
+
+    def save_soon(self, channel: str, data: bytes) -> "asyncio.Future[None]":
+        """Save an encoded record in a thread, one after the other in the order of the calls."""
+        if self._writer is None:
+            from concurrent.futures import ThreadPoolExecutor  # Most nodes keep nothing.
+
+            self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="doyen-disk")
+        return asyncio.get_running_loop().run_in_executor(self._writer, self.save, channel, data)
 
     def save(self, channel: str, data: bytes) -> None:
         """Write an encoded record, and return once it is on the disk; the old one stays whole until then."""
@@ -127,29 +164,40 @@ class Storage:
             self._write(_IDENTITY, self.encode(_IDENTITY, identity))
             self._identity = identity
 
+    @property
+    def slowest_write_s(self) -> float:
+        """Return how long the slowest of the last writes took; each node has made one when it starts."""
+        return max(self._write_s.copy(), default=0.0)
+
     def _write(self, channel: str, data: bytes) -> None:
         path = self._path(channel)
-        beside = path.with_suffix(".new")
+        began = time.monotonic()
         try:
-            with open(beside, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-            _flush(self.directory)
+            if self._locks and not os.path.samestat(os.fstat(self._locks[0]), os.stat(self.directory)):
+                raise TransportError(f"state directory {self.directory} was replaced while a process used it: stop it")
+            _write_whole(path, data)
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}: nothing was promised on it") from None
+        self._write_s.append(time.monotonic() - began)
 
-    def load(self, channel: str, kind: Any) -> Any:
-        """Return the record, checked to be of that type, or None if there never was one."""
+    def _read(self, channel: str) -> bytes | None:
         path = self._path(channel)
         try:
             with open(path, "rb") as file:
-                data = file.read(_RECORD_MAX + 1)
+                return file.read(_RECORD_MAX + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}: this user must be able to read it") from None
+
+    def _exists(self, channel: str) -> bool:
+        return self._path(channel).exists()
+
+    def load(self, channel: str, kind: Any) -> Any:
+        """Return the record, checked to be of that type, or None if there never was one."""
+        path, data = self._path(channel), self._read(channel)
+        if data is None:
+            return None
         what = "identity file" if channel == _IDENTITY else "promise file"
         if not 5 <= len(data) <= _RECORD_MAX or zlib.crc32(data[4:]).to_bytes(4, "big") != data[:4]:
             raise TransportError(self._advice(f"{what} {path.name} is damaged (checksum)"))
@@ -175,6 +223,30 @@ class Storage:
     def _path(self, channel: str) -> Path:
         as_ascii = "".join(map(chr, channel.encode()))
         return self.directory / (re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"%{ord(found[0]):02x}", as_ascii) + ".state")
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    beside = path.with_suffix(".new")
+    with open(beside, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    _flush(path.parent)
+
+
+def write_time_s(directory: Path) -> float:
+    """Return how long the slowest of three writes of a record takes in this directory; nothing is left there."""
+    taken = []
+    probe = directory / f".probe-{os.getpid()}.state"
+    try:
+        for _ in range(3):
+            began = time.monotonic()
+            _write_whole(probe, bytes(100))
+            taken.append(time.monotonic() - began)
+    finally:
+        probe.unlink(missing_ok=True)
+    return max(taken)
 
 
 def _flush(directory: Path) -> None:

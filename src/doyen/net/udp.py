@@ -19,7 +19,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias, cast
 
@@ -42,6 +42,7 @@ Ttl: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
 class UdpConfig(Config, frozen=True, kw_only=True):
     bind: Annotated[Address, Doc("Where this node hears unicast; 0: any free port.")] = Address("127.0.0.1", 0)
     else_any: Annotated[bool, Doc("Whether any free port will do where the one of bind is taken.")] = False
+    else_port: Annotated[int, Doc("The port that is tried first where the one of bind is taken; 0: none.")] = 0
     multicast: Annotated[Address | None, Doc("The group's multicast address and port, or None: no multicast.")] = None
     interface: Annotated[
         str, Doc("The interface for multicast; empty: that of `bind`, or of the route to the group.")
@@ -108,7 +109,8 @@ class UdpTransport:
             for made in sockets:
                 ear = _Ear(heard, self, made)
                 endpoint, _ = await loop.create_datagram_endpoint(lambda ear=ear: ear, sock=made)  # type: ignore[misc]
-                cast(Any, endpoint).max_size = _READ_MAX
+                with suppress(AttributeError):  # uvloop has no such limit.
+                    cast(Any, endpoint).max_size = _READ_MAX
                 self._endpoints.append(endpoint)
             host, port, *_ = sockets[0].getsockname()
             self.address = Address(host, port)
@@ -186,12 +188,14 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
     ours = config.multicast_from()
     index = 0 if config.multicast is None else _interface_index(config, ours)
     with _opened(family, f"cannot listen on {config.bind}") as made:
-        try:
-            _bind(made, config.bind)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not config.else_any:
-                raise
-            _bind(made, Address(config.bind.host, 0))
+        ports = [config.bind.port, *filter(None, (config.else_port,)), 0] if config.else_any else [config.bind.port]
+        for port in ports:
+            try:
+                _bind(made, Address(config.bind.host, port))
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or port == ports[-1]:
+                    raise
         if config.multicast is not None:
             if family == socket.AF_INET:
                 made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ttl)

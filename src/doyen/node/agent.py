@@ -2,14 +2,9 @@
 
 import asyncio
 import logging
-import os
-import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from doyen.core.clock import Duration, Instant, ms, to_seconds
@@ -17,36 +12,45 @@ from doyen.core.codec import Codec
 from doyen.core.commands import LeaveGroup
 from doyen.core.ids import Address, Incarnation, NodeId, node_id, parse_address
 from doyen.core.kinds import ElectionKind
-from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
+from doyen.core.leadership import (
+    BatonPassed,
+    ChangeEnded,
+    HandOverDue,
+    HeirNamed,
+    LeaderElected,
+    LeaderLost,
+    VotersChanged,
+)
+from doyen.core.outside import Request
 from doyen.core.rank import STANDING_MAX, ScoreGiven, ScoreWanted
 from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
-from doyen.errors import ConfigError, TransportError
 from doyen.membership.leadernote import LeaderDescribed
 from doyen.membership.notes import NotesChanged
 from doyen.membership.swim.messages import MemberSuspected
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 from doyen.net.alike import MemberDiffers
 from doyen.net.driver import Driver
-from doyen.net.own_address import family_of, is_loopback, is_ours, is_wildcard, own_address, own_addresses
-from doyen.net.storage import Storage
-from doyen.net.udp import UdpConfig, UdpTransport
+from doyen.net.own_address import is_ours, is_wildcard
+from doyen.net.udp import UdpConfig
 from doyen.node.attachments import Attachments, attach, check, grown, recorder_of, seal_of
-from doyen.node.config import DEFAULT_PORT, NodeConfig
+from doyen.node.config import ANSWERS_WITHIN, DEFAULT_PORT, NodeConfig
 from doyen.node.events import Event
 from doyen.node.gate import Gate, Seen
 from doyen.node.gatekeeper import Gatekeeper
+from doyen.node.premises import HERE, Premises
 from doyen.node.registration import Registration, runtime_dirs
 from doyen.node.reign import Reign
 from doyen.node.stack import MEMBERSHIP, Site, Stack
+from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address_of
 
 if TYPE_CHECKING:
     from doyen.net.recording.recorder import Recorder
+    from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
 
 log = logging.getLogger("doyen")
 
-LOOKUP_PATIENCE_S: Final = 1.0  # For a seed's name, where this machine has several addresses to choose from.
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
@@ -62,13 +66,14 @@ class Agent:
         *,
         on_failure: Callable[[BaseException], None] | None = None,
         occasion: str | None = None,
+        premises: Premises = HERE,
     ) -> None:
-        self.config, self._occasion = config, occasion
+        self.config, self._occasion, self._premises = config, occasion, premises
         self.listeners: list[Callable[[Event], None]] = [] if listen is None else [listen]
-        self.name = node_id(config.name or default_name())
+        self.name = node_id(config.name or premises.name())
         self.udp = udp_config(config)
         self.address: Address | None = None  # Where others reach this process, once it listens.
-        self.seeds = config.numeric_seeds()  # Names are looked up once it runs.
+        self.seeds = config.numeric_seeds()  # Names are looked up, and the group's own port tried, once it runs.
         for seed in self.seeds:
             self.udp.check_peer(seed)
         check(config)
@@ -76,26 +81,29 @@ class Agent:
         # Asked for a score, by channel and number; None: the configured standing is the answer.
         self.ask_score: Callable[[str, int], None] | None = None
         self.hand_over: Callable[[str, HandOverDue], None] = lambda election, due: None  # By the election's name.
+        self.on_charter: Callable[[str, Any], None] = lambda election, fact: None  # By the election's name.
         self.round_trip_s: float | None = None  # The mean of the membership's pings.
         self._rating: SelfRating | None = None
+        self._workers: dict[str, Worker] = {}  # The other halves of elections that have one, by channel.
         self.recorder: Recorder | None = None
         self.registration: Registration | None = None  # This node in the runtime directory.
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
-        storage = Storage(Path(config.state) / self.name) if config.state else None
+        storage = premises.storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
         self.driver = Driver(
             self.name,
             least if storage is None else storage.begin_incarnation(least),
             Codec(config.group),
-            UdpTransport(self.udp),
+            premises.transport(self.udp),
             peers=self.seeds,
             storage=storage,
             seal=seal,
             observer=self._on_fact,
             on_failure=on_failure,
+            clock=premises.clock,
         )
         self._gates = Gatekeeper(
             self.driver,
@@ -111,7 +119,7 @@ class Agent:
         driver = self.driver
         try:
             await driver.open()
-            self.address = await self._own_address()
+            self.address = await own_address_of(self)
             self._register()
             seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
             driver.addresses.seeds = seeds
@@ -124,7 +132,7 @@ class Agent:
                     address=self.address,
                     seeds=seeds,
                     add=driver.add,
-                    rng=(lambda channel: Random()) if recorder is None else recorder.rng,
+                    rng=self._premises.rng if recorder is None else recorder.rng,
                     restored=driver.restored if recorder is None else recorder.restored,
                     durable=driver.storage is not None,
                     tell=driver.tell,
@@ -147,6 +155,7 @@ class Agent:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
+            follow_own_address(self)
         except BaseException:
             driver.close()
             raise
@@ -158,7 +167,7 @@ class Agent:
             here = Address("::1" if ":" in here.host else "127.0.0.1", here.port)
         address = str(here) if self.config.find_local else ""
         try:
-            self.registration = Registration.make(self.config.group, self.name, address, map(str, self.seeds))
+            self.registration = self._premises.register(self.config.group, self.name, address, map(str, self.seeds))
         except OSError as error:
             self.driver.complain(
                 "registration", f"no control socket, and others on this machine cannot find it: {error.strerror}"
@@ -176,29 +185,6 @@ class Agent:
     def _add_occasions(self, key: str) -> None:
         epoch = time.time_ns() - self.driver.clock()
         grown(self.recorder, {"occasion": key, "epoch": str(epoch)}, lambda: self.stack.add_occasions(key, epoch))
-
-    async def _own_address(self) -> Address:
-        """Return where others reach this process; one that listens everywhere finds it out by the way to its seeds."""
-        heard, config = self.driver.transport.address, self.config
-        if config.advertise:
-            given = parse_address(config.advertise, default_port=heard.port)
-            return Address(given.host, given.port or heard.port)
-        if not is_wildcard(heard.host):
-            return heard
-        if config.multicast:
-            ours = self.udp.multicast_from()
-            if is_loopback(ours):
-                log.warning("%s: no interface but loopback is up: multicast only reaches this machine", self.name)
-            return Address(ours, heard.port)
-        family = family_of(heard.host)
-        seeds = [*config.seed_addresses(), *listed_seeds(config)]
-        towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
-        if not towards and seeds and len(own_addresses(family)) > 1:
-            towards = await _looked_up(seeds[0], family)
-        ours = own_address(family, towards)
-        if is_loopback(ours) and not all(map(is_loopback, towards)):
-            raise TransportError(f"no way to seed {towards[0]}: give --advertise HOST:PORT")
-        return Address(ours, heard.port)
 
     @property
     def reign(self) -> Reign | None:
@@ -233,10 +219,14 @@ class Agent:
                     driver.tell(LeaveGroup(), channel=MEMBERSHIP)
                 deadline = driver.clock() + DISK_PATIENCE
                 # Also what is to be said right after that step: a ring's member says farewell once its own node knows.
-                while driver.running and (driver.host.is_writing or driver.is_behind) and driver.clock() < deadline:
+                while driver.running and self._is_busy() and driver.clock() < deadline:
                     await asyncio.sleep(0.002)
         finally:
             driver.close()
+
+    def _is_busy(self) -> bool:
+        driver = self.driver
+        return driver.host.is_writing or driver.is_behind or any(worker.busy for worker in self._workers.values())
 
     # What happens.
 
@@ -257,6 +247,10 @@ class Agent:
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case HandOverDue() if reign is not None:
                 self.hand_over(reign.name, fact)
+            case BatonPassed() | ChangeEnded() | HeirNamed() if reign is not None:
+                self.on_charter(reign.name, fact)
+            case VotersChanged(number, voters, earlier) if reign is not None:
+                log.info("%s: voters %d: %s%s", self.name, number, ", ".join(voters), " and before" if earlier else "")
             case ViewChanged(view, changed):
                 for node in changed:
                     self._on_member(view.members.get(node), node, now)
@@ -271,6 +265,8 @@ class Agent:
                 self.round_trip_s = to_seconds(mean)
             case ScoreWanted(number):
                 self._answer(channel, number)
+            case Request() if reign is not None:
+                self._worker(reign).ask(fact)
             case MemberDiffers(member, election):
                 log.warning("%s: %s", self.name, fact)
                 self._tell("differs", now, member=member, election=election, reason=str(fact))
@@ -283,7 +279,12 @@ class Agent:
         """Return what this node sees of the others, for its first act."""
         driver, config, view = self.driver, self.config, self.stack.view
         heard = driver.addresses.heard_from()
-        alive = set(heard) if view is None else {name for name in view.members if view[name].status is Status.ALIVE}
+        if view is not None:
+            alive = {name for name in view.members if view[name].status is Status.ALIVE}
+        elif config.expect > 1:
+            alive = driver.addresses.heard_since(driver.clock() - ANSWERS_WITHIN[config.preset])
+        else:
+            alive = set(heard)
         registered = self.registration.others() if self.registration is not None and config.find_local else []
         here = {entry.name for entry in registered if _usable(entry.address, self.udp.bind)}
         seeds = self._seeds_given()
@@ -292,6 +293,8 @@ class Agent:
         if len(self._met) < MET_MAX:
             self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
         others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
+        if config.seeds_file and not seeds:  # Whoever writes it has not begun.
+            others = [config.seeds_file]
         return Seen(
             present_count=len(alive | {self.name}),
             silent_seeds=() if self._seed_answered else tuple(others),
@@ -325,7 +328,10 @@ class Agent:
         bound = self.driver.transport.address
         if address in (bound, self.address):
             return True
-        return address.port == bound.port and is_wildcard(bound.host) and is_ours(address.host)
+        ports = (address.port, self.udp.else_port if address.port == DEFAULT_PORT else address.port)
+        return bound.port in ports and (
+            address.host == bound.host or (is_wildcard(bound.host) and is_ours(address.host))
+        )
 
     def _on_wait(self, reign: Reign, why: str, now: Instant) -> None:
         log.info("%s: named leader of %r, but does not act yet: %s", self.name, self.config.group, why)
@@ -333,7 +339,8 @@ class Agent:
 
     def _on_long_wait(self, reign: Reign, gate: Gate) -> None:
         which = f"{self.config.group!r}" + (f" / {reign.name}" if reign.name else "")
-        log.warning("%s: named leader of %s, but does not act yet: %s; %s", self.name, which, gate.why, gate.advice)
+        stands = "named leader of" if reign.mine is not None else "follows in"
+        log.warning("%s: %s %s, but does not act yet: %s; %s", self.name, stands, which, gate.why, gate.advice)
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
         """Say it if this node begins to act alone, and notify whoever waits to act."""
@@ -395,6 +402,16 @@ class Agent:
             standing = self.config.standing if self.config.eligible else -STANDING_MAX
             self.driver.tell(ScoreGiven(number, standing), channel=channel)
 
+    def _worker(self, reign: Reign) -> "Worker":
+        """Return what does the requests of that election's machine."""
+        if reign.channel not in self._workers:
+            from doyen.node.outside import Worker, outside_of  # Most elections have no other half.
+
+            assert reign.kind.other_half is not None
+            outside = outside_of(self.config, reign.name, reign.kind, self.name, self.driver.incarnation)
+            self._workers[reign.channel] = Worker(self.driver, reign.channel, reign.kind.other_half().work(outside))
+        return self._workers[reign.channel]
+
     def _tell(self, kind: str, now: Instant, **fields: Any) -> None:
         if self.listeners:
             event = Event(kind=kind, at=time.time(), clock=now, **fields)
@@ -411,47 +428,8 @@ def udp_config(config: NodeConfig) -> UdpConfig:
     return UdpConfig(
         bind=config.bind_address(listed_seeds(config)),
         else_any=not config.bind,
+        else_port=config.group_port(),
         multicast=parse_address(config.multicast) if config.multicast else None,
         interface=config.interface,
         ttl=config.ttl,
     )
-
-
-def default_name() -> str:
-    """Return a name that no other process of this network has."""
-    return f"{socket.gethostname()[:40]}-{os.getpid()}"
-
-
-async def _looked_up(seed: Address, family: socket.AddressFamily) -> list[str]:
-    """Return the addresses of a seed's name, unless a name server takes its time: the node must start without."""
-    from doyen.net.discovery import resolve
-
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def ask() -> None:
-        found = []
-        with suppress(OSError, ValueError):  # UnicodeError is a ValueError.
-            found = [host for host in resolve(seed.host, seed.port, family) if not is_loopback(host)]
-        with suppress(RuntimeError):  # The loop has closed meanwhile.
-            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
-
-    threading.Thread(target=ask, name="doyen-own-address", daemon=True).start()
-    try:
-        return await asyncio.wait_for(answer, LOOKUP_PATIENCE_S)
-    except TimeoutError:
-        return []
-
-
-def listed_seeds(config: NodeConfig) -> list[Address]:
-    """Return the seeds that the seeds file names now; discovery complains about what cannot be read there."""
-    if not config.seeds_file:
-        return []
-    from doyen.net.discovery import seed_lines
-
-    found = []
-    with suppress(OSError):
-        for _, text in seed_lines(Path(config.seeds_file)):
-            with suppress(ConfigError):
-                found.append(parse_address(text, default_port=DEFAULT_PORT))
-    return found

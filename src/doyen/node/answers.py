@@ -20,6 +20,10 @@ class Leader(Struct, frozen=True, kw_only=True):
     address: str | None  # Where doyen's datagrams reach the leader.
     meta: Mapping[str, str]  # What the leader says of itself.
     since: float | None  # Wall clock, in seconds, when it was elected.
+    acts: bool | None  # Whether the leader acts, or still waits for its first act; None: only the leader itself knows.
+    waits_for: str  # What this node waits for before its first act, while it is named leader and does not act yet.
+    heir: str | None = None  # Who would lead next, as the leader says.
+    baton_bytes: int | None = None  # The size of what is handed on, as far as it has come here; None: nothing is.
 
 
 class HttpMember(MemberInfo, frozen=True, kw_only=True):

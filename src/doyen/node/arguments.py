@@ -35,6 +35,7 @@ class NodeFields(TypedDict, total=False):
     measures: Sequence[str]
     request_rate: float
     volatile: bool
+    shared: str
     links_each_side: int
     announce: Mapping[str, Any]
     swim: Mapping[str, Any]
@@ -43,6 +44,8 @@ class NodeFields(TypedDict, total=False):
     ctolerant: Mapping[str, Any]
     spanning: Mapping[str, Any]
     pole: Mapping[str, Any]
+    directory: Mapping[str, Any]
+    engine: Mapping[str, Any]
     ring: Mapping[str, Any]
 
 
@@ -69,6 +72,10 @@ def chosen(field: str, choice: str | Choice, given: dict[str, Any]) -> str:
     name = kind.table.name
     table = dict(given.get(name) or {})
     for part, value in choice.given().items():
+        if part in choice.on_node:
+            if given.setdefault(choice.on_node[part], value) != value:
+                raise ConfigError(f"{choice!r}: {choice.on_node[part]} is another already: say it once")
+            continue
         if table.setdefault(part, value) != value:
             raise ConfigError(
                 f"{choice!r}: {name}.{part} is {table[part]!r} already, and all elections of a node that "

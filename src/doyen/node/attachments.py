@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, format_duration
 from doyen.core.ids import Address
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
 from doyen.net.sealed import Seal
-from doyen.node.config import NodeConfig
+from doyen.node.config import ANSWERS_WITHIN, NodeConfig
 from doyen.node.stack import Stack
 
 if TYPE_CHECKING:
@@ -123,9 +124,9 @@ def _discovery(
     calls = bool(config.multicast) and stack.membership is not None and address is not None
     named = len(config.numeric_seeds()) < len(config.seeds)
     # Without a list of members a follower says nothing: it calls, rarer and rarer, so that others know of it.
-    weak = any(not config.promise(reign.kind).strong for reign in stack.reigns.values())
-    calls = calls or (stack.membership is None and weak and bool(config.looks_for_others() or local or config.expect))
-    if not (calls or config.seeds_file or named or local is not None):
+    unknown = stack.membership is None and not (config.multicast and _is_strong(config, stack))
+    calls = calls or (unknown and bool(config.looks_for_others() or local or config.expect))
+    if not (calls or config.seeds_file or named or local is not None or config.group_port()):
         return None
     found = _discover(driver, config, local)
     if calls and address is not None:
@@ -135,11 +136,24 @@ def _discovery(
         last = DiscoveryConfig().beacon_last if stack.membership is not None else FOREVER
         # A member that looks for nobody in particular is answered by the leader's own announcements.
         asks = bool(stack.membership or config.seeds or config.seeds_file or config.expect or (local and [*local()]))
-        settings = DiscoveryConfig(beacon_last=last)
-        build = partial(Beacon, driver.host.node, address, settings, wants_answers=asks)
+        introduces, expect = stack.membership is None and not config.multicast, 0
         added = {"beacon": str(address), "last": format_duration(last), "asks": str(asks)}
+        settings = DiscoveryConfig(beacon_last=last)
+        if introduces:
+            added["introduces"] = "True"
+        if config.expect > 1 and stack.membership is None:  # A membership knows who is there.
+            expect, settings = config.expect, replace(settings, answers_within=ANSWERS_WITHIN[config.preset])
+            added |= {"expect": str(expect), "within": format_duration(settings.answers_within)}
+        build = partial(
+            Beacon, driver.host.node, address, settings, wants_answers=asks, introduces=introduces, expect=expect
+        )
         grown(recorder, added, partial(driver.add, CHANNEL, build))
     return found
+
+
+def _is_strong(config: NodeConfig, stack: Stack) -> bool:
+    """Whether every election of this node counts a majority of its voters, who answer each other."""
+    return all(config.promise(reign.kind).strong for reign in stack.reigns.values())
 
 
 def _discover(driver: Driver, config: NodeConfig, local: Callable[[], Iterable[Address]] | None = None) -> Any:
@@ -147,4 +161,6 @@ def _discover(driver: Driver, config: NodeConfig, local: Callable[[], Iterable[A
     from doyen.node.config import DEFAULT_PORT
 
     file = Path(config.seeds_file) if config.seeds_file else None
-    return Discovery.attach(driver, config.seeds, file=file, default_port=DEFAULT_PORT, local=local)
+    return Discovery.attach(
+        driver, config.seeds, file=file, default_port=DEFAULT_PORT, group_port=config.group_port(), local=local
+    )

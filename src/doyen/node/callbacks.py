@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from doyen.errors import ConfigError
-from doyen.node.campaign import Campaign, Term
+from doyen.node.campaign import Campaign
+from doyen.node.term import Term
 
 log = logging.getLogger("doyen")
 

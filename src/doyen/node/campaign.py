@@ -2,25 +2,28 @@
 
     node.lead()                 async context: waits until elected; the body is cancelled when leadership is lost
     async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
+    node.prepare()              async context: waits until this node would lead next; the body is cancelled when not
 
-A body is stopped by cancelling its task, as `asyncio.timeout` does, so that other cancellations are told apart.
-`lead()` then raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on (decision 71).
+Whose turn it is, and how the body of a turn is stopped, is in `term`.
+`lead()` raises `LeadershipLost`; a term of `terms()` ends its body quietly, and the loop goes on (decision 71).
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from doyen.core.clock import FOREVER, Duration, Instant, parse_duration, to_seconds
-from doyen.core.commands import Resign, Stand
+from doyen.core.commands import ChangeVoters, Command, PassOn, Resign, Stand
 from doyen.core.ids import NodeId, node_id
 from doyen.core.ids import Term as TermId
-from doyen.core.leadership import HandOverDue
+from doyen.core.leadership import BatonPassed, ChangeEnded, Electors, HandOverDue, HeirNamed
 from doyen.errors import LeadershipLost, LocalProtocolError
 from doyen.node.events import Bell, LeaderInfo
 from doyen.node.reign import Reign
+from doyen.node.term import UNSURE, Standby, Term
 
 if TYPE_CHECKING:
     from doyen.node.node import Node
@@ -29,96 +32,6 @@ log = logging.getLogger("doyen")
 
 DESCRIBED_S: Final = 1.0  # How long a leader that is named may take to say what it is.
 BODY_PATIENCE_S: Final = 5.0  # How long cancelled bodies may take to end before the others are notified.
-
-
-class Term:
-    """One leadership of this node.  Use it as an async context manager; it can be entered once."""
-
-    def __init__(self, campaign: "Campaign", term: TermId) -> None:
-        self._campaign, self._term = campaign, term
-        self._lost = ""  # Why, once it is.
-        self._task: asyncio.Task[object] | None = None
-        self._cancelled = self._entered = False
-        self._raises = False
-        self.on_end: Callable[[], object] | None = None  # For bodies that cannot be cancelled.
-
-    @property
-    def number(self) -> int:
-        """Return the number of this reign; it is a fence only with a quorum election (Pole) or an engine."""
-        return self._term.number
-
-    @property
-    def leader(self) -> str:
-        """The name of the leader, which is this node."""
-        return self._term.leader
-
-    @property
-    def lost(self) -> bool:
-        """Whether leadership is over; where there is a lease, the clock alone decides, whatever the timers do."""
-        return bool(self._lost) or not self._campaign.holds(self._term)
-
-    @property
-    def reason(self) -> str:
-        """Why leadership was lost; an empty text while it is held."""
-        return self._lost or ("lease over" if self.lost else "")
-
-    def check(self) -> None:
-        """Raise `LeadershipLost` if leadership is over; call it before every step that only a leader may take."""
-        if self.lost:
-            raise LeadershipLost(self._term.number, self.reason)
-
-    def __repr__(self) -> str:
-        return f"Term({self.number}, {self.leader!r}{', lost: ' + self.reason if self.lost else ''})"
-
-    async def __aenter__(self) -> "Term":
-        if self._entered:
-            raise LocalProtocolError("a term can be entered once: ask for the next")
-        self._entered = True
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._cancelling = task, task.cancelling()
-        if self.lost:
-            self._stop(self.reason)
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
-        task, self._task = self._task, None
-        assert task is not None
-        stopped = self._cancelled and kind is asyncio.CancelledError
-        pending = False
-        if self._cancelled and not stopped:  # The body ended by itself: the cancellation is not for what comes after.
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                pending = True
-        self._campaign.ended(self)
-        if self._cancelled and task.uncancel() > self._cancelling:  # Somebody else cancelled, too.
-            if pending:
-                raise asyncio.CancelledError
-            return False
-        # A body that never paused could not be cancelled; its lease may have ended all the same.
-        overran = kind is None and not self._cancelled and self.lost
-        if self._raises and (stopped or overran):
-            raise LeadershipLost(self._term.number, self.reason) from None
-        return stopped
-
-    def end(self, reason: str) -> None:
-        """End this leadership, and stop its body."""
-        if not self._lost:
-            self._lost = reason
-            if not self._campaign.awaits(self._task):
-                self._stop(reason)
-            if self.on_end is not None:
-                self.on_end()
-
-    def release(self) -> None:
-        """Note that its body is done, wherever that ran."""
-        self._campaign.ended(self)
-
-    def _stop(self, reason: str) -> None:
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
-            self._task.cancel(f"leadership lost: {reason}")
 
 
 class Leading:
@@ -140,7 +53,7 @@ class Leading:
 
     async def __aenter__(self) -> Term:
         self._term = await self.win()
-        self._term._raises = True
+        self._term.raises = True
         return await self._term.__aenter__()
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> bool:
@@ -162,6 +75,9 @@ class Campaign:
         # Awaited before others are notified: what acts on this leadership stops before the next begins (decision 72).
         self.before_handing_over: Callable[[], Awaitable[None]] | None = None
         self._handing_over = False  # Nobody begins to act on it any more.
+        self.standbys: set[Standby] = set()
+        self._asked = count(1)  # Numbers of what the election was asked to do.
+        self._answers: dict[int, str | None] = {}  # What came of that: None: nothing yet; "": it is done; else why not.
 
     def __repr__(self) -> str:
         return f"<doyen.Campaign {self.name!r} of {self._node.name!r}: {self.in_words()}>"
@@ -216,6 +132,95 @@ class Campaign:
                 raise TimeoutError(f"nobody leads after {timeout_s:g} s: node.explain() says why") from None
         return self.leader or leader
 
+    @property
+    def heir(self) -> str | None:
+        """Who would lead next, as the present leader says; None: not known, or no quorum."""
+        return None if self._reign.machine is None or not self._node.running else self._reign.machine.heir
+
+    def prepare(self) -> Standby:
+        """Wait until this node is the heir; the body is cancelled when another is, or when this node leads."""
+        return Standby(self)
+
+    async def is_next(self, standby: Standby) -> None:
+        """Wait until this node would lead next, and then watch whether it still does."""
+        while not (self.heir == self._node.name and not self.is_leader):
+            self._node.check_running()
+            await self.changed()
+        self.standbys.add(standby)
+
+    def _look_at_standbys(self) -> None:
+        """End what is over; a heir stays one while nobody leads, and until the next leader has named another."""
+        if self.is_leader or not self._node.running or self.heir not in (None, self._node.name):
+            for standby in tuple(self.standbys):
+                self.standbys.discard(standby)
+                standby.end(self.is_leader)
+
+    @property
+    def baton(self) -> bytes | None:
+        """Return what is handed on; None: this election hands nothing on."""
+        return None if self._reign.machine is None else self._reign.machine.baton
+
+    async def pass_on(self, baton: bytes, term: Term) -> None:
+        """Hand this on in that term; see `Term.pass_on`."""
+        machine = self._reign.machine
+        assert machine is not None
+        machine.check_baton(baton)
+        number = next(self._asked)
+        if await self._answer(PassOn(number, baton), number, lambda: term.lost) is None:
+            raise LeadershipLost(term.number, term.reason + UNSURE)
+
+    def electors(self) -> Electors | None:
+        """Return the voters that count, as this node knows them; None: there are none."""
+        return None if self._reign.machine is None else self._reign.machine.electors(self._node.clock())
+
+    async def change_voters(self, add: str | None = None, remove: str | None = None) -> Electors:
+        """Add a voter, remove one, or replace one by another; return the voters that count then.
+
+        Raises `LocalProtocolError` if that cannot be: this node does not lead, the new voter does not answer, another
+        change is under way.  Raises `LeadershipLost` if leadership is lost before; the next leader may complete it.
+        """
+        machine, before = self._reign.machine, self.electors()
+        self._node.check_running()
+        if machine is None or before is None:
+            raise LocalProtocolError("this election has no voters: only a quorum's has (election='quorum')")
+        if add is not None and add in before.voters:
+            raise LocalProtocolError(f"{add} votes already: {', '.join(before.voters)}")
+        if remove is not None and remove not in before.voters:
+            raise LocalProtocolError(f"{remove} does not vote: {', '.join(before.voters)} do")
+        voters = frozenset(before.voters) - {remove} | ({node_id(add)} if add is not None else set())
+        machine.check_voters(voters)
+        number, mine = next(self._asked), self._reign.mine
+        assert mine is not None
+        refused = await self._answer(ChangeVoters(number, voters), number, lambda: not self.holds(mine))
+        if refused is None:
+            raise LeadershipLost(mine.number, "the voters may or may not have changed: doyen voters shows them")
+        if refused:
+            raise LocalProtocolError(f"the voters stay as they are: {refused}")
+        after = self.electors()
+        assert after is not None
+        return after
+
+    async def _answer(self, command: Command, number: int, over: Callable[[], bool]) -> str | None:
+        """Give the election a command, and wait for what comes of it; None: leadership is over before."""
+        self._answers[number] = None
+        try:
+            self._node.agent.driver.tell(command, channel=self._reign.channel)
+            while self._answers[number] is None and not over():
+                await self.changed()
+            return self._answers[number]
+        finally:
+            del self._answers[number]
+
+    def note(self, fact: BatonPassed | ChangeEnded | HeirNamed) -> None:
+        """Note what the election has done."""
+        match fact:
+            case BatonPassed(numbers):
+                self._answers |= dict.fromkeys(self._answers.keys() & {*numbers}, "")
+            case ChangeEnded(number, refused) if number in self._answers:
+                self._answers[number] = refused
+        self._look_at_standbys()
+        self.wake()
+
     def lease_until(self) -> Instant | None:
         """Return the end of the lease on `CLOCK_BOOTTIME`, if nothing further is heard; None: there is no lease."""
         return self._reign.lease_until()
@@ -252,14 +257,16 @@ class Campaign:
             return
         machine.check_heir(target)
         with self.asked():
-            if self._handover is None:  # A task of its own, for it may stop the one that asks.
+            # A task of its own, for it may stop the one that asks; an eager one may have ended before it is known here.
+            if self._handover is None or self._handover.done():
                 self._handover = asyncio.get_running_loop().create_task(self._hand_over(target, wait))
             await asyncio.shield(self._handover)
 
     async def hand_over(self, due: HandOverDue) -> None:
         """Hand over to a better member, unless that one is gone by now; this node may be elected again at once."""
         with suppress(LocalProtocolError):
-            if self._handover is None and self._reign.mine is not None and self._reign.machine is not None:
+            goes_on = self._handover is not None and not self._handover.done()
+            if not goes_on and self._reign.mine is not None and self._reign.machine is not None:
                 self._reign.machine.check_heir(due.to)
                 self._handover = asyncio.get_running_loop().create_task(self._hand_over(due.to, 0, due.because))
                 await asyncio.shield(self._handover)
@@ -276,7 +283,7 @@ class Campaign:
             while self._node.running and self._reign.mine is not None:
                 await self.changed()
         finally:
-            self._handover, self._handing_over = None, False
+            self._handing_over = False
             self.wake()
 
     async def stop_acting(self, because: str = "resigned") -> None:
@@ -285,7 +292,7 @@ class Campaign:
         if self.before_handing_over is not None:
             await self.before_handing_over()
         for term in tuple(self._active):
-            if term._task is not None and not self.awaits(term._task):
+            if term.task is not None and not self.awaits(term.task):
                 term.end(because)
         await self.bodies_ended()
 
@@ -338,8 +345,8 @@ class Campaign:
         finally:
             self._askers.discard(asking)
             for term in tuple(self._active):
-                if term._task is asking and term._lost:
-                    term._stop(term._lost)
+                if term.task is asking:
+                    term.stop_if_over()
 
     def awaits(self, task: asyncio.Task[object] | None) -> bool:
         """Whether that task waits for bodies to end, so that it is not stopped itself."""
@@ -349,7 +356,7 @@ class Campaign:
         """Wait for the bodies that run in tasks, for `BODY_PATIENCE_S` at most."""
         try:
             async with asyncio.timeout(BODY_PATIENCE_S):
-                while any(term._task is not None and not self.awaits(term._task) for term in self._active):
+                while any(term.task is not None and not self.awaits(term.task) for term in self._active):
                     await self.changed()
         except TimeoutError:
             log.warning("%s: a body goes on %g s after it was cancelled", self._node.name, BODY_PATIENCE_S)
@@ -365,6 +372,7 @@ class Campaign:
         if self._active and not self.is_leader:
             why = reason or self._reign.lost_because or ("lease over" if self._reign.mine else "outranked")
             self.end_terms(why)
+        self._look_at_standbys()
         self.wake()
         self._watch_lease()
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
+from zlib import crc32
 
 from msgspec import Meta
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from doyen.core.clock import Duration, seconds
 from doyen.core.config import Config, Doc, Several, Wait, need
-from doyen.core.ids import NAME_MAX, Address, node_id, parse_address
+from doyen.core.ids import NAME_MAX, Address, has_port, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import SALTING, STANDING_MAX
 from doyen.errors import ConfigError
@@ -25,7 +26,9 @@ Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 
 ELECTIONS_MAX: Final = 64
 DEFAULT_PORT: Final = 7600
+GROUP_PORTS: Final = range(17600, 27600)
 ALONE_AFTER: Final = {"local": seconds(3), "lan": seconds(10), "wan": seconds(30), "iot": seconds(60)}  # By preset.
+ANSWERS_WITHIN: Final = {"local": seconds(3), "lan": seconds(3), "wan": seconds(10), "iot": seconds(30)}  # By preset.
 DEFAULT_ELECTION: Final = "hybrid"  # One seed is enough for it, and it keeps a list of members.
 DEFAULT_MEMBERSHIP: Final = "swim"  # What `auto` comes to where an election needs a list of members.
 
@@ -109,6 +112,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     volatile: Annotated[
         bool, Doc("For quorum (pole), in tests: promises stay in memory, so a restart may break one.")
     ] = False
+    shared: Annotated[
+        str,
+        Doc("For directory: a directory that all members reach and nobody caches. For engine: the address of a store."),
+    ] = ""
     links_each_side: Annotated[
         Several, Doc("For spanning: how many neighbours a node has on each side of the ring of names.")
     ] = 3
@@ -183,13 +190,18 @@ class NodeConfig(Config, frozen=True, kw_only=True):
                 "vote twice",
                 field="state",
             )
+        if kind.store is not None:
+            kind.store(self.shared)
+        elif needs.shared and not self.shared:
+            raise ConfigError(
+                f"must name a directory that all members reach: the election {kind.title} claims terms in it",
+                field="shared",
+            )
         for voter in self.voters if needs.voters else ():
             node_id(voter)
-        by_oracle = kind.asks_oracle and self.oracle != "score"
-        if not self.eligible and (by_oracle or not kind.heeds_eligible):
-            by = f"the oracle {self.oracle}" if by_oracle else "names alone"
+        if not (self.eligible or kind.heeds_eligible):
             raise ConfigError(
-                f"cannot be false: the election {kind.title} goes by {by}, and would elect it all the same",
+                f"cannot be false: the election {kind.title} goes by names alone, and would elect it all the same",
                 field="eligible",
             )
         kind.check(self.table(kind.table))
@@ -207,6 +219,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             return own | {name: find_election(kind) for name, kind in self.named_elections().items()}
         except ConfigError as error:
             raise ConfigError(error.complaint, field="elections") from None
+
+    def has_lease(self) -> bool:
+        """Whether some election of this node gives its leader a lease."""
+        return any(kind.lease(self.table(kind.table)) is not None for kind in self.election_kinds().values())
 
     def named_elections(self) -> dict[str, str]:
         """Return the kinds of named elections: `mail=le-s` → {"mail": "le-s"}; without a kind, the group's own."""
@@ -234,7 +250,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
     def promise(self, kind: ElectionKind) -> Promise:
         """Return what that election guarantees on this node."""
-        return kind.promise(self.table(kind.table), self.rank)
+        promise = kind.promise(self.table(kind.table), self.rank)
+        if kind.store is None:
+            return promise
+        return replace(promise, in_short=f"{promise.in_short} {kind.store(self.shared)}.")
 
     def must_be_alike(self, kind: ElectionKind | None) -> dict[str, str]:
         """Return what must be the same on all members that take part in this election, in words."""
@@ -246,9 +265,10 @@ class NodeConfig(Config, frozen=True, kw_only=True):
                 found["rank"] = self.rank
         return found
 
-    def worst_case(self, kind: ElectionKind) -> WorstCase:
-        """Return the worst case of that election, by this node's own timers and its preset's delay."""
-        around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection())
+    def worst_case(self, kind: ElectionKind, disk: Duration = 0) -> WorstCase:
+        """Return the worst case of that election, by this node's own timers, its preset's delay, and disks that take so
+        long to write a record."""
+        around = Around(delay=DELAYS[self.preset], group_size=self.group_size, detection=self.detection(), disk=disk)
         return kind.worst_case(self.table(kind.table), around)
 
     def settle(self, kind: ElectionKind) -> Duration:
@@ -269,6 +289,12 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     def numeric_seeds(self) -> tuple[Address, ...]:
         """Return the seeds that need no looking up."""
         return tuple(seed for seed in self.seed_addresses() if seed.is_numeric)
+
+    def group_port(self) -> int:
+        """Return the port of this group on hosts where another group has the usual one; 0: all ports were given."""
+        if not self.seeds_file and all(has_port(seed) for seed in self.seeds):
+            return 0
+        return GROUP_PORTS[crc32(self.group.encode()) % len(GROUP_PORTS)]
 
     def looks_for_others(self) -> bool:
         """Whether this node looks for others on other machines; if not, they must have it as a seed."""

@@ -7,7 +7,7 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `explain`, `resign`, `leave`, `join` and `doctor` are its users.
+`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `leave`, `join` and `doctor` are its users.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from doyen.node.attachments import join_further
 from doyen.node.registration import answers, runtime_dir, runtime_dirs, safe
 
 if TYPE_CHECKING:
+    from doyen.node.campaign import Campaign
     from doyen.node.node import Node
 
 REQUEST_MAX: Final = 4096
@@ -120,6 +121,11 @@ class Control:
                 was = campaign.is_leader
                 await campaign.resign(request.get("cooldown", "30s"), request.get("to"))
                 return self._leader(election) | {"resigned": was}
+            case "voters":
+                campaign = node.election(election) if election else node.own_election
+                if "add" in request or "remove" in request:
+                    await campaign.change_voters(request.get("add"), request.get("remove"))
+                return self._voters(election, campaign)
             case "leave":
                 asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
@@ -191,6 +197,26 @@ class Control:
             "is_me": reign.is_leader(clock),
             "acts": reign.acts(clock),  # None: only the leader itself knows.
             "waits_for": reign.waits_for,
+            "heir": None if reign.machine is None else reign.machine.heir,
+            "baton_bytes": reign.baton_bytes,
+        }
+
+    def _voters(self, election: str, campaign: "Campaign") -> dict[str, Any]:
+        found = campaign.electors()
+        if found is None:
+            raise LocalProtocolError("this election has no voters: only a quorum's has (--election quorum)")
+        return {
+            **{
+                key: told
+                for key, told in self._leader(election).items()
+                if key in ("group", "node", "election", "leader", "is_me")
+            },
+            "number": found.number,
+            "voters": found.voters,
+            "earlier": found.earlier,  # Not empty while voters are being changed.
+            "configured": sorted(self._node.config.voters),
+            "answering": found.answering,  # None: only the leader knows.
+            "may_fail": found.may_fail,
         }
 
     def _join(self, seeds: list[str]) -> list[str]:

@@ -120,16 +120,16 @@ class Bell:
     """Wakes the tasks that wait for a change."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}  # Woken in the order in which they came.
 
     async def wait(self) -> None:
         """Wait until it is rung."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
         try:
             await waiting
         finally:
-            self._waiting.discard(waiting)
+            self._waiting.pop(waiting, None)
 
     def ring(self) -> None:
         for waiting in tuple(self._waiting):

@@ -47,9 +47,8 @@ def explain(node: "Node", reign: Reign) -> Explanation:
         lines.append(("candidates", _candidates_line(node, reign)))
     if account.answered and account.initiator == node.name:
         lines.append(("answered", f"{', '.join(account.answered)}{account.tolerance(reign.machine)}"))
-    if reign.begun and reign.elected and reign.elected.clock >= reign.begun.clock:
-        took = (reign.elected.clock - reign.begun.clock) / 1e6
-        lines.append(("took", f"{took:.0f} ms, as seen from {node.name}"))
+    if reign.took is not None:
+        lines.append(("took", f"{reign.took / 1e6:.0f} ms, as seen from {node.name}"))
     if reign.waits_for:
         lines.append(("waiting", f"named leader, but does not act yet: {reign.waits_for}"))
     if config.expect > 1:
@@ -59,6 +58,16 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     left = None if lease is None else max(0.0, (lease - node.clock()) / 1e9)
     if left is not None:
         lines.append(("lease", f"{left:.3f} s left, unless it is renewed"))
+    if term is not None and reign.machine is not None and reign.machine.heir is not None:
+        lines.append(("heir", f"{reign.machine.heir} would lead next, as {term.leader} says"))
+    if reign.baton_bytes:
+        lines.append(("baton", f"{reign.baton_bytes} bytes are handed to the next leader"))
+    electors = None if reign.machine is None else reign.machine.electors(node.clock())
+    if electors is not None and electors.number:
+        text = f"{', '.join(electors.voters)} (set {electors.number}, which wins over --voters)"
+        lines.append(
+            ("voters", text + (f", being changed from {', '.join(electors.earlier)}" * bool(electors.earlier)))
+        )
     lines += [("differs", str(found)) for found in node.agent.driver.differing() if found.election == reign.name]
     lines.append(("seen", f"by {node.name} alone, since it started: what only others know is not here; ask them, too"))
     lines.append(("promise", promise.in_short))

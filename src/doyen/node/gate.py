@@ -33,8 +33,9 @@ class Gate:
         self._began_at = self._changed_at = now
         self._settle, self._alone_after, self._expect, self._quorum = settle, alone_after, expect, quorum
         self._led = False  # Whether a leader is named.
-        self._met = expect <= 1  # Whether `expect` members have answered at the same time.
-        self.open = quorum and self._met
+        self._was_silent = False  # Whether somebody had not answered when it looked last.
+        self.met = expect <= 1  # Whether `expect` members have answered at the same time.
+        self.open = quorum and self.met
         self.why = "" if self.open else "the election has not settled"
         self.advice = ""  # What a person can do about it; nothing where it passes by itself.
         self.calms = False  # Whether it only waits for calm, which comes by itself, and soon.
@@ -44,12 +45,15 @@ class Gate:
         """Open if nothing is left to wait for; return whether this is the moment at which it opens."""
         if self.open:
             return False
-        self._met = self._met or seen.present_count >= self._expect
+        self.met = self.met or seen.present_count >= self._expect
         waited = now - self._began_at >= self._alone_after
         silent = _named(seen)
-        lone = seen.present_count == 1 and not silent and not seen.calls
+        if self._was_silent and not silent:
+            self._changed_at = now  # Whoever answers now may have begun an election of its own.
+        self._was_silent = bool(silent)
+        lone = seen.present_count == 1 and not silent and not seen.calls and not seen.met_others
         self.calms, self.advice = False, ""
-        if not self._met:
+        if not self.met:
             self.why = f"{seen.present_count} of the {self._expect} members expected answer"
             self.advice = "start the others, or give a smaller number (expect=, --expect)"
         elif self._quorum:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from doyen.core.clock import NEVER, Duration, Instant, seconds
 from doyen.core.ids import NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.seeds import PeerHeard
 from doyen.core.view import ViewChanged
 from doyen.net.driver import Driver
 from doyen.node.config import NodeConfig
@@ -15,6 +16,7 @@ from doyen.node.reign import Reign
 from doyen.node.stack import Stack
 
 LOOK_EVERY_S: Final = 0.025  # While this node is named leader, and does not act yet.
+COUNT_EVERY_S: Final = 0.25  # While it follows, and fewer members than expected answer.
 WARN_AFTER: Final[Duration] = seconds(2)  # A leader that waits longer says so where everybody sees it.
 
 
@@ -39,13 +41,15 @@ class Gatekeeper:
         driver.on_close(self._close)
 
     def before(self, stack: Stack, channel: str, fact: Any, now: Instant) -> None:
-        """Look at what holds until this fact changes it: whoever was in for long enough has been in."""
+        """Look before this fact changes anything: a node that was in the group for long enough has an open gate."""
         if isinstance(fact, ViewChanged):
             came = any(_is_present(fact, node) and not _was_present(stack, node) for node in fact.changed)
             for reign in stack.reigns.values():
                 self._look(reign, now)
                 if came and reign.gate is not None:
                     reign.gate.joined(now)
+        elif isinstance(fact, PeerHeard):
+            self.look(stack, now)
         elif isinstance(fact, LeaderElected | LeaderLost):
             reign_on = stack.reign_on(channel)
             if reign_on is not None:
@@ -57,21 +61,24 @@ class Gatekeeper:
                     gate.named(now, leader=False)
 
     def look(self, stack: Stack, now: Instant) -> None:
-        """Look at every gate of an election that this node leads, and again soon while one is closed."""
-        closed = False
+        """Look at every gate that is closed while this node leads, or while fewer members than expected answer.
+
+        It looks again soon while there is such a gate.
+        """
+        again_s = None
         for reign in stack.reigns.values():
-            if reign.mine is not None and not self._look(reign, now).open:
-                closed = True
-                assert reign.gate is not None
-                why = reign.gate.why
-                if not reign.gate.calms and self._said.get(reign.name) != why:
-                    self._said[reign.name] = why
-                    self._on_wait(reign, why, now)
-                if reign.gate.advice and now - self._waits_since.setdefault(reign.name, now) >= WARN_AFTER:
-                    self._waits_since[reign.name] = NEVER
-                    self._on_long_wait(reign, reign.gate)
-        if closed and self._timer is None and self._driver.running:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again, stack)
+            leads, gate = reign.mine is not None, self._look(reign, now)
+            if gate.open or (gate.met and not leads):
+                continue
+            again_s = LOOK_EVERY_S if leads else again_s or COUNT_EVERY_S
+            if leads and not gate.calms and self._said.get(reign.name) != gate.why:
+                self._said[reign.name] = gate.why
+                self._on_wait(reign, gate.why, now)
+            if gate.advice and now - self._waits_since.setdefault(reign.name, now) >= WARN_AFTER:
+                self._waits_since[reign.name] = NEVER
+                self._on_long_wait(reign, gate)
+        if again_s is not None and self._timer is None and self._driver.running:
+            self._timer = asyncio.get_running_loop().call_later(again_s, self._look_again, stack)
 
     def awaited(self, reign: Reign, now: Instant) -> Gate | None:
         """Return the gate of an election while it is closed, also where another leads."""

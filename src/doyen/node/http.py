@@ -32,6 +32,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, ViewChanged
 from doyen.errors import ConfigError, TransportError
 from doyen.net.driver import Driver
+from doyen.net.own_address import is_loopback
 from doyen.net.udp import advice_on
 from doyen.node.answers import Health, HttpMember, Index, Leader, Live, Members, Problem, Ready
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
@@ -101,7 +102,7 @@ class Http:
         """Serve at host:port or unix:PATH.  Raises `ConfigError` for a place that others reach without a token."""
         place = http_place(where, token, open_probes=open_probes)
         http = cls(driver, stack, token, link, open_probes=open_probes)
-        http._only_probes = not token and isinstance(place, Address) and not is_loopback(place)
+        http._only_probes = not token and isinstance(place, Address) and not is_loopback(place.host)
         try:
             if isinstance(place, Address):
                 http._server = await asyncio.start_server(
@@ -285,6 +286,10 @@ class Http:
             address=None if leader is None else leader.address,
             meta={} if leader is None else leader.meta,
             since=None if leader is None else leader.since,
+            acts=reign.acts(now) if self.driver.running else None,
+            waits_for=reign.waits_for,
+            heir=None if reign.machine is None else reign.machine.heir,
+            baton_bytes=reign.baton_bytes,
         )
         return _json(200 if leads else 503, told)
 
@@ -351,10 +356,6 @@ class Http:
         self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
 
-def is_loopback(address: Address) -> bool:
-    return ipaddress.ip_address(address.host).is_loopback
-
-
 def http_place(where: str, token: str, *, open_probes: bool = False) -> Address | Path:
     """Return where to serve; a place that others reach needs a token of at least 16 bytes, or serves only probes."""
     if where.startswith("unix:"):
@@ -364,7 +365,7 @@ def http_place(where: str, token: str, *, open_probes: bool = False) -> Address 
         return path
     address = parse_address(where)
     try:
-        reached = not is_loopback(address)
+        reached = not is_loopback(address.host)
     except ValueError:
         raise ConfigError(
             f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"

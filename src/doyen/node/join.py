@@ -21,7 +21,7 @@ from doyen.node.registry import ElectionName, MembershipName
 from doyen.node.scoring import EVERY_MIN, Score, as_function
 
 # By `join`, besides fields.
-ALSO_TAKEN = ("score", "score_every", "key", "config", "control", "leave_on_sigterm", "on_elected", "on_lost")
+ALSO_TAKEN = ("score", "score_every", "key", "config", "control", "leave_on_sigterm", "on_elected", "on_lost", "will")
 
 
 def join(
@@ -50,6 +50,7 @@ def join(
     control: bool = True,
     on_elected: Callback | None = None,
     on_lost: Callback | None = None,
+    will: bool = False,
     **fields: Unpack[NodeFields],
 ) -> Node:
     """Return a node that joins with `async with`.  Every field of a configuration file may be given by name too.
@@ -69,7 +70,7 @@ def join(
     newcomer: for `"quorum"`: your word that this name has never voted in this group.
     score: a number, or a function (also `async`) that is called every `score_every`; the greatest leads.
     score_every: the time between two calls of `score`.
-    eligible: False: this process does not lead while another can.
+    eligible: False: this process does not lead while another can; in a `"quorum"` it votes, and never leads.
     meta: what the others shall know of this process, texts to texts, at most 512 bytes; also what `node.leader` shows.
     key: the group's key file (`doyen keys new`); without it packets are not authenticated.
     state: a directory for what must survive restarts.
@@ -79,6 +80,8 @@ def join(
     control: whether commands of the same user (`doyen members`) may ask this node.
     on_elected: called with the term (also `async`) whenever this process may act as the group's leader.
     on_lost: called with that term when it is over.
+    will: whether a small process keeps this one's resignation, and sends it if this one is killed while it leads; for
+        `"quorum"`, and for a program that starts no other process.
 
     Processes of one user on one machine find each other; `find_local=False` turns that off.
     Durations are texts (`"200ms"`) or seconds.  What cannot work is a `doyen.ConfigError`, before anything starts.
@@ -127,4 +130,5 @@ def join(
         control=control,
         on_elected=on_elected,
         on_lost=on_lost,
+        will=will,
     )

@@ -27,10 +27,6 @@ def variable_name(option: Option) -> str:
     return "DOYEN_" + SINGULAR.get(option.name, "_".join(path)).upper()
 
 
-def field_name(option: Option) -> str:
-    return option.name
-
-
 def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
     """Return variables that nobody reads, each with the one that will have been meant.
 
@@ -64,7 +60,7 @@ def configure(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    called: Callable[[Option], str] = field_name,
+    called: Callable[[Option], str] = lambda option: option.name,
 ) -> NodeConfig:
     """Return the whole configuration: preset, file, environment and what is given, the later ones winning.
 

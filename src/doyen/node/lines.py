@@ -4,6 +4,7 @@ import logging
 import os
 from typing import Any, Final, TextIO
 
+from doyen.core.plain import plain
 from doyen.node.reign import clock_text
 
 GOOD: Final = "32"  # Green: it leads.
@@ -44,7 +45,7 @@ def event_line(event: dict[str, Any], stream: TextIO) -> str:
 
 
 def dated_line(at: float, kind: str, text: str, stream: TextIO) -> str:
-    return f" {clock_text(at)}  {paint(f'{kind:9}', TONES.get(kind, ''), stream)} {text}".rstrip()
+    return f" {clock_text(at)}  {paint(f'{kind:9}', TONES.get(kind, ''), stream)} {plain(text)}".rstrip()
 
 
 class WarningLines(logging.StreamHandler[TextIO]):

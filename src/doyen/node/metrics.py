@@ -134,6 +134,9 @@ class Meter:
         page.add("doyen_datagrams_sent_total", counter, "Datagrams sent.", ({}, transport.sent_count))
         page.add("doyen_sent_bytes_total", counter, "Bytes of them, without headers.", ({}, transport.sent_bytes))
         page.add("doyen_datagrams_received_total", counter, "Datagrams understood.", ({}, driver.received_count))
+        if driver.storage is not None:
+            help = "The slowest of the last writes to the state directory."
+            page.add("doyen_state_write_seconds", "gauge", help, ({}, driver.storage.slowest_write_s))
         refused = [({"reason": reason}, float(count)) for reason, count in sorted(driver.refused.items())]
         page.add("doyen_datagrams_refused_total", counter, "Datagrams dropped, by reason.", *refused)
         seal = driver.seal

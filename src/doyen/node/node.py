@@ -15,22 +15,24 @@ from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import ChangeNote
 from doyen.core.ids import Term as TermId
 from doyen.core.kinds import Choice, ElectionChoice
-from doyen.core.leadership import HandOverDue
+from doyen.core.leadership import BatonPassed, ChangeEnded, HandOverDue, HeirNamed
 from doyen.core.rank import shortest
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.membership.notes import check_words
 from doyen.node import shown
 from doyen.node.agent import Agent
 from doyen.node.callbacks import Callback, check_callback, follow
-from doyen.node.campaign import Campaign, Leading, Term
+from doyen.node.campaign import Campaign, Leading
 from doyen.node.config import NodeConfig
 from doyen.node.control import Control
 from doyen.node.events import Bell, Event, LeaderInfo, MemberInfo, Subscription, View
 from doyen.node.explain import Explanation, explain
+from doyen.node.premises import premises
 from doyen.node.registry import ElectionName, find_election
 from doyen.node.scoring import Scorekeeper
 from doyen.node.sigterm import forget, leave_on_sigterm
 from doyen.node.stack import NOTES
+from doyen.node.term import Standby, Term
 
 log = logging.getLogger("doyen")
 
@@ -51,7 +53,11 @@ class Node:
         on_elected: Callback | None = None,
         on_lost: Callback | None = None,
         occasion: str | None = None,
+        will: bool = False,
     ) -> None:
+        if will and not config.has_lease():
+            raise ConfigError("True ends a lease early, and no election here has one: election='quorum'", field="will")
+        self._will = will
         for field, callback in (("on_elected", on_elected), ("on_lost", on_lost)):
             check_callback(field, callback)
             if callback is not None and config.election == "none":
@@ -88,23 +94,30 @@ class Node:
         if self._agent is not None:
             raise LocalProtocolError("a node joins once: make another, doyen.join(…)")
         self._loop, self._process = asyncio.get_running_loop(), os.getpid()
-        self._agent = agent = Agent(self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion)
+        where = premises()
+        self.config = where.fit(self.config, self)
+        self._agent = agent = Agent(
+            self.config, self._on_event, on_failure=self._on_failure, occasion=self._occasion, premises=where
+        )
         agent.listeners += self.listeners
         agent.on_may_act = self._on_may_act
         if self._scores is not None and self.config.eligible:
             agent.ask_score = self._scores.ask
         agent.hand_over = self._hand_over
+        agent.on_charter = self._on_charter
         if (self._scores is not None or self.config.standing) and (unused := self.config.unused_score()):
             log.warning("%s: %s", self.config.group, unused)
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
-            if self._with_control:
+            if self._with_control and where.has_users:
                 await Control.attach(self)
             for name, reign in agent.stack.reigns.items():
                 self._campaigns[name] = Campaign(self, reign)
-            if self.leaves_on_sigterm:
+            if self.leaves_on_sigterm and where.has_users:
                 leave_on_sigterm(self, self._on_sigterm)
+            if self._will and where.has_users:
+                self._keep_will(agent)
             if self._scores is not None:
                 await self._scores.start()
             if self.on_elected is not None or self.on_lost is not None:
@@ -173,6 +186,13 @@ class Node:
         for campaign in self._campaigns.values():
             campaign.stir("left" if failure is None else f"this node failed: {failure}")
             campaign.close()
+
+    def _keep_will(self, agent: Agent) -> None:
+        from doyen.node.will import Keeper, WillWriter  # Few have one.
+
+        keeper = Keeper(agent.name)
+        agent.driver.on_close(keeper.end)
+        WillWriter(agent, keeper.will, check=keeper.check).begin()
 
     def _on_sigterm(self, left: Callable[[], None]) -> None:
         async def leave() -> None:
@@ -354,6 +374,15 @@ class Node:
         """The number and the leader of the term that this node names in the group's own election, or None."""
         return self.own_election.term
 
+    @property
+    def heir(self) -> str | None:
+        """Who would lead next, as the leader of the group's own election says; None: not known, or no quorum."""
+        return self.own_election.heir
+
+    def prepare(self) -> Standby:
+        """Wait until this node is the heir; the body is cancelled when another is, or when this node leads."""
+        return self.own_election.prepare()
+
     async def wait_for_leader(self, timeout: str | float | None = None) -> LeaderInfo:
         """Wait until this node names a leader that has said what it is, and return it; or raise `TimeoutError`.
 
@@ -426,6 +455,11 @@ class Node:
         if campaign is not None:
             self.spawn(campaign.hand_over(due))
 
+    def _on_charter(self, election: str, fact: BatonPassed | ChangeEnded | HeirNamed) -> None:
+        campaign = self._campaigns.get(election)
+        if campaign is not None:
+            campaign.note(fact)
+
     # Its score.
 
     def _tell_score(self, value: float) -> None:
@@ -443,7 +477,15 @@ class Node:
     # Small things.
 
     def spawn(self, work: Any) -> None:
-        """Run a coroutine in a task of its own, which ends with the node."""
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        """Run a coroutine in a task of its own, which ends with the node and begins after the present step."""
+
+        async def after_this_step() -> None:
+            try:
+                await asyncio.sleep(0)  # An eager task would run within the step that asks for it.
+                await work
+            finally:
+                work.close()
+
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(after_this_step())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

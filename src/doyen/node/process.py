@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from typing import Any
 
+from doyen.node.agent_line import AgentLine, encode_line
 from doyen.node.config import NodeConfig
 from doyen.node.events import Event
 from doyen.node.node import Node
 from doyen.node.reign import Reign
 from doyen.node.signals import on_ending_signal
-from doyen.node.told import Told, encode_told
 
 _EVENTS = {
     "elected": "elected",
@@ -81,7 +81,7 @@ class Reporter:
         driver, view = agent.driver, agent.stack.view
         reign = reign or agent.reign
         counts = Counter(member.status.value for member in view.members.values()) if view is not None else {}
-        told = Told(
+        told = AgentLine(
             what,
             agent.name,
             time.time(),
@@ -95,6 +95,6 @@ class Reporter:
             **fields,
         )
         try:
-            os.write(sys.stdout.fileno(), encode_told(told))
+            os.write(sys.stdout.fileno(), encode_line(told))
         except OSError:
             self.node.ended.set()  # The reader is gone.

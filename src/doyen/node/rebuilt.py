@@ -25,7 +25,14 @@ def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds
     """Return what the machines are built from.  Paths and secrets of this machine are no part of it."""
     durable = driver.storage is not None
     plain = replace(
-        config, http="", http_token="", key_file="", seeds_file="", record="", state="kept" if durable else ""
+        config,
+        http="",
+        http_token="",
+        key_file="",
+        seeds_file="",
+        record="",
+        state="kept" if durable else "",
+        shared="shared" if config.shared else "",
     )
     return Origin(
         node=driver.host.node,
@@ -79,14 +86,23 @@ class Rebuilt:
                 self._stack.add_election(name, find_election(kind))
             case {"occasion": key, "epoch": epoch}:
                 self._stack.add_occasions(key, int(epoch))
-            case {"beacon": address, "last": last, "asks": asks}:
+            case {"beacon": address, "last": last, "asks": asks, **more}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig
 
-                node, config = self._stack.site.node, DiscoveryConfig(beacon_last=parse_duration(last))
+                within = parse_duration(more.get("within", "3s"))
+                config = DiscoveryConfig(beacon_last=parse_duration(last), answers_within=within)
                 self._site.add(
                     CHANNEL,
-                    lambda port: Beacon(node, parse_address(address), config, port, wants_answers=asks == "True"),
+                    lambda port: Beacon(
+                        self._stack.site.node,
+                        parse_address(address),
+                        config,
+                        port,
+                        wants_answers=asks == "True",
+                        introduces=more.get("introduces") == "True",
+                        expect=int(more.get("expect", "0")),
+                    ),
                 )
             case _:
                 raise ConfigError(f"{what} cannot be added to a node")

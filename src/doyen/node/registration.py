@@ -144,20 +144,25 @@ def clear(place: Path) -> None:
 
 
 def runtime_dir() -> Path:
+    """Return where this user's nodes register; what another user has put in the usual place is left alone."""
     given = os.environ.get("DOYEN_RUNTIME_DIR")
     if given:
         return Path(given)
-    xdg = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(xdg) / "doyen" if xdg else Path(f"/tmp/doyen-{os.getuid()}")
+    return next((place for place in _usual_dirs()[1:] if not _is_there(place) or is_private(place)), _usual_dirs()[-1])
 
 
 def runtime_dirs() -> list[Path]:
     """Return where this user's nodes may be: a login session has an XDG_RUNTIME_DIR, cron and services have none."""
     if os.environ.get("DOYEN_RUNTIME_DIR"):
         return [runtime_dir()]
-    user = os.getuid()
-    usual = (runtime_dir(), Path(f"/run/user/{user}/doyen"), Path(f"/tmp/doyen-{user}"))
-    return [place for place in dict.fromkeys(usual) if place.is_dir() and place.stat().st_uid == user]
+    return [place for place in dict.fromkeys((runtime_dir(), *_usual_dirs())) if is_private(place)]
+
+
+def _usual_dirs() -> list[Path]:
+    """Return the places in the order in which they are taken, but for the first, where nodes of a session may be."""
+    user, xdg, home = os.getuid(), os.environ.get("XDG_RUNTIME_DIR"), os.environ.get("HOME")
+    places = [Path(f"/run/user/{user}/doyen"), *([Path(xdg) / "doyen"] if xdg else []), Path(f"/tmp/doyen-{user}")]
+    return [*places, Path(home) / ".doyen"] if home else places  # Anybody may take the one in /tmp first.
 
 
 def safe(text: str) -> str:
@@ -168,14 +173,23 @@ def safe(text: str) -> str:
 def make_private(directory: Path) -> None:
     """Make a directory that only this user can write: another who replaced the socket could pretend to be the node."""
     for made in (directory.parent, directory):
-        made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_private(made):
+        with suppress(FileExistsError):  # A link that leads nowhere: `is_private` refuses it.
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(made.resolve() if made == Path(os.environ.get("DOYEN_RUNTIME_DIR", "")) else made):
             raise OSError(0, f"{made} is not this user's alone: set DOYEN_RUNTIME_DIR to a directory that is")
 
 
 def is_private(directory: Path) -> bool:
-    found = directory.stat()
-    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+    """Whether it is a directory of this user's that nobody else can write, and no link to one."""
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+
+
+def _is_there(place: Path) -> bool:
+    return os.path.lexists(place)
 
 
 @contextmanager

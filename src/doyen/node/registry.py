@@ -28,6 +28,8 @@ ElectionName = Literal[
     "spanning",
     "pole",
     "by-key",
+    "directory",
+    "engine",
     "none",
 ]
 MembershipName = Literal["auto", "none", "swim", "medley", "heartbeat", "ring"]
@@ -45,6 +47,8 @@ ELECTIONS: Final = {
     "spanning": "doyen.election.spanning.kind:SPANNING",
     "pole": "doyen.election.pole.kind:POLE",
     "by-key": "doyen.election.by_key.kind:BY_KEY",
+    "directory": "doyen.election.directory.kind:DIRECTORY",
+    "engine": "doyen.election.engine.kind:ENGINE",
 }
 MEMBERSHIPS: Final = {
     "swim": "doyen.membership.swim.kind:SWIM",

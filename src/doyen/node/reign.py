@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.kinds import Election, ElectionKind
 from doyen.core.leadership import LeaderElected, LeaderLost
@@ -75,9 +75,23 @@ class Reign:
         named = self.machine.named if self.machine is not None and self.machine.stage else None
         return named or self.leader
 
+    @property
+    def took(self) -> Duration | None:
+        """Return how long the election of the leader took, if it began here; None where another began it."""
+        if self.begun is None or self.elected is None or self.account.initiator not in ("", self.me):
+            return None
+        took = self.elected.clock - self.begun.clock
+        return took if took >= 0 else None
+
     def lease_until(self) -> Instant | None:
         """Return the end of the lease, if nothing further is heard; None where the election gives no lease."""
         return None if self.machine is None else self.machine.lease_until()
+
+    @property
+    def baton_bytes(self) -> int | None:
+        """Return the size of what is handed on, as far as it has come here; None: this election hands nothing on."""
+        baton = None if self.machine is None else self.machine.baton
+        return None if baton is None else len(baton)
 
     def is_leader(self, now: Instant) -> bool:
         """Whether this node may act as leader at this instant; by the clock alone, where there is a lease."""

@@ -31,8 +31,8 @@ from doyen.core.rank import STANDING_MAX
 from doyen.core.reasons import Remark
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.leadernote import LeaderNote, Told
-from doyen.membership.notes import ByScore, Note, Notes, NotesConfig
+from doyen.membership.leadernote import Description, LeaderNote
+from doyen.membership.notes import ByScore, Note, Notes
 from doyen.node.config import NodeConfig, hops_of, meta_of
 from doyen.node.events import LeaderInfo
 from doyen.node.reign import Reign
@@ -131,11 +131,11 @@ class Stack:
             since=since if told is None else told.since,
         )
 
-    def _told(self, election: str, leader: NodeId) -> Told | None:
-        found: Told | None = self.machines[_leader_channel(election)].of(leader)
+    def _told(self, election: str, leader: NodeId) -> Description | None:
+        found: Description | None = self.machines[_leader_channel(election)].of(leader)
         return found
 
-    def _leader_address(self, leader: NodeId, told: Told | None) -> Address | None:
+    def _leader_address(self, leader: NodeId, told: Description | None) -> Address | None:
         """Return where a leader is reached: as it says itself, as a view has it, or where it was last heard."""
         if leader == self.site.node:
             return self.site.address
@@ -248,7 +248,7 @@ class Stack:
             __version__,
             meta_of(config.meta),
         )
-        self._add(NOTES, lambda port: Notes(own, NotesConfig(), port, site.rng(NOTES)))
+        self._add(NOTES, lambda port: Notes(own, port, site.rng(NOTES)))
 
     def _add_leader_note(self, name: str, follows: str) -> None:
         site, words, version = self.site, self._words, self._words_version
@@ -289,13 +289,13 @@ class Stack:
 
     def add_occasions(self, key: str, epoch: int) -> None:
         """Keep which occasions were done; `key` is the one that this node is here for (`doyen run --once`)."""
-        from doyen.membership.occasions import Memory, Occasions, OccasionsConfig  # Few nodes have one.
+        from doyen.membership.occasions import Memory, Occasions  # Few nodes have one.
 
-        site, group, settings = self.site, self.config.group, OccasionsConfig()
+        site, group = self.site, self.config.group
         restored = site.restored(OCCASIONS, Memory)
         self._add(
             OCCASIONS,
-            lambda port: Occasions(site.node, group, key, settings, port, epoch=epoch, restored=restored),
+            lambda port: Occasions(site.node, group, key, port, epoch=epoch, restored=restored),
         )
         if self.view is not None:
             site.tell(ViewChanged(self.view, tuple(self.view.members)), channel=OCCASIONS)

@@ -1,7 +1,8 @@
 """The watchdog of one command: a process of its own, so that the command ends whatever becomes of the runner.
 
     runner ──"until NS" (the lease), "stop"──▶ guard ──fork, own session──▶ command and its descendants
-           ◀──"pid N GUARD", "term WHY", "exit N", or "late": it was not begun──
+           ◀──"pid N GUARD", "term WHY", "exit N", or "late": it was not begun── guard
+           ◀──"gone": nothing that the command began is left─────────────────── shadow
 
 The guard is the command's parent (decision 70).  It ends the command and all that descends from it, by SIGTERM and
 then SIGKILL,
@@ -14,6 +15,9 @@ which waits for nothing else, the rest: also where the runner is paused, or gone
 Runner, shadow and guard adopt orphans (PR_SET_CHILD_SUBREAPER), so what leaves the command's process group or session
 is theirs all the same, and nothing has ended before nothing is left (decision 95).
 
+The shadow also keeps the leader's will (`doyen.net.will`, decision 96): once nothing is left of the command it waits
+for the end of the runner, which could begin another, and sends it.  A runner that lives on ends its shadow instead.
+
 Nothing but the standard library, and little of it: it must start fast and weigh nothing.
 """
 
@@ -24,6 +28,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from types import ModuleType
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FOREVER = 1 << 62
@@ -202,25 +207,42 @@ class Guard:
             self.runner_gone = True
 
 
+NUMBERS = 8  # Of arguments before the command: six for the guard, and the will's file and the runner's pidfd, or -1.
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)  # Orders come by the pipe.
 
 
 def main(numbers: list[int], command: list[str]) -> int:
     """Run the shadow, with the guard as its child: the processes that the guard leaves behind come to the shadow."""
+    *numbers, will_file, runner = numbers
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
     guard = os.fork()
     if not guard:
+        for end in (will_file, runner):
+            with suppress(OSError):
+                os.close(end)
         os.setsid()
         adopt_orphans()
-        return Guard(*numbers).run(command)
-    os.close(numbers[0])
-    os.close(numbers[1])
+        os._exit(Guard(*numbers).run(command))  # At once: the shadow waits for it.
+    orders, words = numbers[:2]
+    os.close(orders)
+    will = load_will() if will_file >= 0 else None  # Now: by then the package may be another version's.
     code = code_of(os.waitpid(guard, 0)[1])
     end_descendants()
+    with suppress(OSError):
+        os.write(words, b"gone\n")
+    os.close(words)
+    if will is not None:
+        will.send_once_gone(will_file, runner)
     return code
 
 
+def load_will() -> ModuleType:
+    """Import `doyen.net.will` by its place: nothing else of doyen is loaded here."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
+    return __import__("will")
+
+
 if __name__ == "__main__":
-    sys.exit(main([int(text) for text in sys.argv[1:7]], sys.argv[7:]))
+    sys.exit(main([int(text) for text in sys.argv[1 : 1 + NUMBERS]], sys.argv[1 + NUMBERS :]))

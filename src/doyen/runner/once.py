@@ -15,7 +15,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.commands import Command, Conclude, Inquire, Kept, Recall
 from doyen.errors import TransportError
-from doyen.membership.occasions import Inquired, Memory, OccasionDone, Told
+from doyen.membership.occasions import Concluded, Inquired, Memory, OccasionDone
 from doyen.net.storage import look_at
 from doyen.node.config import NodeConfig
 from doyen.node.node import Node
@@ -51,9 +51,9 @@ class Occasion:
         answer = await self._ask(Inquire(), or_done=True)
         return None if answer is None else answer.silent
 
-    async def tell(self) -> Told:
+    async def tell(self) -> Concluded:
         """Make it durable that the command succeeded, here and on all members that are present."""
-        told: Told = await self._ask(Conclude(self.once.remember), or_done=False)
+        told: Concluded = await self._ask(Conclude(self.once.remember), or_done=False)
         return told
 
     async def _ask(self, command: Command, *, or_done: bool) -> Any:
@@ -69,7 +69,7 @@ class Occasion:
         if isinstance(fact, OccasionDone):
             if not self.done.done():
                 self.done.set_result(fact)
-        elif isinstance(fact, Inquired | Told) and self._answer is not None and not self._answer.done():
+        elif isinstance(fact, Inquired | Concluded) and self._answer is not None and not self._answer.done():
             self._answer.set_result(fact)
 
 

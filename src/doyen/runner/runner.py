@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen.core.clock import Duration, at_most, format_duration, ms, to_seconds
-from doyen.node.campaign import Campaign, Term
+from doyen.core.plain import plain, plain_json
+from doyen.net.will import Will
+from doyen.node.campaign import Campaign
 from doyen.node.config import NodeConfig
 from doyen.node.events import Event
 from doyen.node.lines import TONES, paint
 from doyen.node.node import Node
 from doyen.node.reign import clock_text
 from doyen.node.signals import on_ending_signal
+from doyen.node.term import Term
+from doyen.node.will import WillWriter
 from doyen.runner.ward import MARGIN, Ward
 
 if TYPE_CHECKING:
@@ -26,8 +30,8 @@ if TYPE_CHECKING:
 
 _ABOUT: Final = ("waiting", "note", "ended", "late", "once", "told", "warning")  # A colon follows these words.
 _RISKS: Final = {
-    "weak": "on the other side of a partition, or while this process is stopped",
-    "timed": "while this one ends, for up to --grace ({}), or while this process is stopped",
+    "weak": "across a partition, or while this process is stopped",
+    "timed": "while this one ends (up to {}), or while this process is stopped",
 }
 
 
@@ -38,14 +42,16 @@ def stay(
     wait_s: float | None,
     as_json: bool,
     once: dict[str, Any] | None = None,
+    will: bool = True,
 ) -> int:
     if once is None:
-        return asyncio.run(_Runner(config, words, grace, wait_s, as_json).run())
+        return asyncio.run(_Runner(config, words, grace, wait_s, as_json, will=will).run())
     from doyen.runner.once import Once, Place  # Few run once.
 
     place = Place(config)
     try:
-        return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, msgspec.convert(once, Once)).run())
+        runs = msgspec.convert(once, Once)
+        return asyncio.run(_Runner(place.config, words, grace, wait_s, as_json, runs, will=will).run())
     finally:
         place.free()
 
@@ -70,6 +76,8 @@ class _Runner:
         wait_s: float | None,
         as_json: bool,
         once: "Once | None" = None,
+        *,
+        will: bool = True,
     ) -> None:
         self.once = once
         self.occasion: Occasion | None = None
@@ -78,12 +86,26 @@ class _Runner:
         assert kind is not None, "the command line refuses a group without an election"
         self.kind = kind
         self.lease = kind.lease(config.table(kind.table))
+        self.will: Will | None = None
+        if will and self.lease is not None:
+            try:
+                self.will = Will()
+            except (AttributeError, OSError) as error:
+                self._say("note", f"a runner that is killed has no will here, its lease is waited out: {error}")
         self.ward: Ward | None = None
+        self.last: Ward | None = None  # The one whose shadow may still keep a will.
         self.node: Node
         self.signal = ""  # Which one ended this process.
         self.waits: str | None = None  # What was said last about whom it waits for; None: it does not wait.
 
     async def run(self) -> int:
+        try:
+            return await self._run()
+        finally:
+            if self.last is not None:
+                await self.last.dismiss()
+
+    async def _run(self) -> int:
         key = None if self.once is None else self.once.key
         node = self.node = Node(self.config, leave_on_sigterm=False, occasion=key)
         loop = asyncio.get_running_loop()
@@ -92,6 +114,8 @@ class _Runner:
         logging.getLogger("doyen").addHandler(_Warnings(self._say))
         async with node:
             self._say_promise()
+            if self.will is not None:
+                WillWriter(node.agent, self.will, elections=("",)).begin()
             if self.once is not None:
                 self._begin_occasion(self.once, node)
             node.own_election.before_handing_over = self._stop_and_wait
@@ -143,8 +167,9 @@ class _Runner:
 
     async def _guarded(self, node: Node, campaign: Campaign, term: Any, waited_s: float) -> int | None:
         """Run the command; return its own exit code, or None if it was stopped because leadership is over."""
-        ward = self.ward = Ward(self.words, grace=self.grace, lease=self.lease)
+        ward = self.ward = Ward(self.words, grace=self.grace, lease=self.lease, will=self.will)
         await ward.start(term.number, campaign.lease_until())
+        self.last = ward
         self._say(
             "elected",
             f"(term {term.number}) after {waited_s:.1f} s of waiting; "
@@ -166,6 +191,7 @@ class _Runner:
         code = over.result()
         if ward.was_late:
             self._say("late", f"leadership was about to end before {self.words[0]} could begin. waiting again")
+            await ward.dismiss()
             return None
         if not ward.stopped_because and (ward.has_exited or not lost_at):
             next_tries = "; the next runner tries" if self.occasion is not None and code else ""
@@ -181,6 +207,7 @@ class _Runner:
             code=code,
             term=term.number,
         )
+        await ward.dismiss()
         return None
 
     # Once.
@@ -291,13 +318,13 @@ class _Runner:
         if not promise.strong:
             risk = f"a second {self.words[0]} may run {_RISKS[promise.sort].format(format_duration(self.grace))}"
             if not self.config.looks_for_others():
-                risk += ", or on any other host: without --seed, --seeds-file or --multicast nobody is looked for there"
-            text = f"the election {self.kind.title}: {risk}. promise: {promise.in_short}"
-            self._say("note", text, strong=False, promise=promise.sort)
+                risk += "; no other host is looked for (--seed)"
+            text = f"{self.kind.title}: {risk}"
+            self._say("note", text, strong=False, promise=promise.sort, promise_text=promise.in_short)
 
     def _say(self, what: str, text: str, **fields: Any) -> None:
         if self.as_json:
-            line = msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields}).decode()
+            line = plain_json(msgspec.json.encode({"event": what, "at": time.time(), "text": text, **fields})).decode()
         else:
-            line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {text}"
+            line = f"doyen: {paint(what, TONES.get(what, ''), sys.stderr)}{':' * (what in _ABOUT)} {plain(text)}"
         print(line, file=sys.stderr, flush=True)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,24 +11,35 @@ from pathlib import Path
 from typing import Final
 
 from doyen.core.clock import Duration, Instant, ms
+from doyen.net.will import Will
 from doyen.runner import guard as _guard
 
 MARGIN: Final[Duration] = ms(60)  # From SIGKILL to the end of the lease: it must reach every process.
+NOT_HANDED_ON: Final = ("DOYEN_HTTP_TOKEN",)  # The node's own secrets: the command asks nobody in its name.
+
+
+def environment(term: int) -> dict[str, str]:
+    """Return the environment of a command that acts in that term."""
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
+    return kept | {"DOYEN_TERM": str(term)}
 
 
 class Ward:
     """One command under a guard.  `await ended()` gives its exit code."""
 
-    def __init__(self, command: Sequence[str], *, grace: Duration, lease: Duration | None) -> None:
-        self.command, self.grace, self.lease = list(command), grace, lease
+    def __init__(
+        self, command: Sequence[str], *, grace: Duration, lease: Duration | None, will: Will | None = None
+    ) -> None:
+        self.command, self.grace, self.lease, self._will = list(command), grace, lease, will
         self.pid: int | None = None
         self.stopped_because = ""  # Empty where it ended by itself.
         self.has_exited = False  # Its exit code is its own word.
         self.was_late = False  # Leadership was over, or about to be, before the command could begin.
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._orders = self._guard = -1
+        self._orders = self._guard = self._shadow = -1
         self._until: Instant = _guard.FOREVER
-        self._process: asyncio.subprocess.Process
+        self._process: subprocess.Popen[bytes]  # The shadow: waited for here alone, see `_reap`.
+        self._reaped: asyncio.Future[object]
         self._reader: asyncio.Task[None]
         self._second: asyncio.Task[None]
 
@@ -42,23 +54,33 @@ class Ward:
         orders_read, self._orders = os.pipe()
         words_read, words_write = os.pipe()
         os.set_blocking(self._orders, False)
-        numbers = (orders_read, words_write, self._until, self.grace, self.notice, 0 if until is None else MARGIN)
+        ends = (orders_read, words_write)
+        numbers = (*ends, self._until, self.grace, self.notice, 0 if until is None else MARGIN)
+        kept = () if self._will is None else (self._will.file, self._will.process)
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                str(Path(_guard.__file__)),
-                *map(str, numbers),
-                *self.command,
-                pass_fds=(orders_read, words_write),
-                env=os.environ | {"DOYEN_TERM": str(term)},
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(Path(_guard.__file__)),
+                    *map(str, (*numbers, *(kept or (-1, -1)))),
+                    *self.command,
+                ],
+                pass_fds=(*ends, *kept),
+                env=environment(term),
                 start_new_session=True,  # Ctrl-C is for the runner, which stops the command in order.
             )
         finally:
-            os.close(orders_read)
-            os.close(words_write)
+            for end in ends:
+                os.close(end)
         loop = asyncio.get_running_loop()
+        try:
+            self._shadow = os.pidfd_open(self._process.pid)
+            self._reaped = loop.create_future()
+            loop.add_reader(self._shadow, self._reap)
+        except OSError:  # Before Linux 5.3.
+            self._reaped = loop.run_in_executor(None, self._process.wait)
         self._reader = loop.create_task(self._listen(words_read))
         self._second = loop.create_task(self._see_to_it())
 
@@ -75,6 +97,29 @@ class Ward:
     async def ended(self) -> int:
         return await asyncio.shield(self._code)
 
+    async def dismiss(self) -> None:
+        """End the shadow of a command of which nothing is left: it would send the will, should this runner die.
+
+        Another command must not begin before: a second shadow knows when that one is gone, the first does not.
+        """
+        await self.ended()
+        if self._shadow >= 0:
+            with suppress(OSError):  # It has ended already.
+                signal.pidfd_send_signal(self._shadow, signal.SIGKILL)
+        await asyncio.shield(self._reaped)
+
+    def _reap(self) -> None:
+        """Collect the shadow, which has ended.
+
+        asyncio's own watcher waits in a thread, and complains on standard error where another was faster: this process
+        waits for every orphan that comes to it, and a cancelled start for its own.
+        """
+        asyncio.get_running_loop().remove_reader(self._shadow)
+        os.close(self._shadow)
+        self._shadow = -1
+        self._process.wait()
+        self._reaped.set_result(None)
+
     @property
     def is_over(self) -> bool:
         return self._code.done()
@@ -88,6 +133,7 @@ class Ward:
         reader = asyncio.StreamReader()
         pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(words, "rb"))
         code: int | None = None
+        is_gone = False
         async for line in reader:
             word, _, rest = line.decode().rstrip("\n").partition(" ")
             if word == "pid":
@@ -100,14 +146,16 @@ class Ward:
                 code = int(rest)
             elif word == "late":
                 self.was_late, code = True, 75
+            elif word == "gone":
+                is_gone = True
         pipe.close()
         self.has_exited = code is not None
         if code is None:  # The guard was killed: by us, if it overran the lease.
             code = 137
             self.stopped_because = self.stopped_because or ("lease not renewed" if self._second.done() else "")
         self._second.cancel()
-        shadow = await self._process.wait()  # By then nothing is left of the command,
-        if shadow < 0:  # unless that was killed, too: then the rest came to us.
+        if not is_gone:  # The shadow was killed, too: then the rest came to us.
+            await asyncio.shield(self._reaped)
             await asyncio.to_thread(_guard.end_descendants)
         for end in (self._orders, self._guard):
             if end >= 0:

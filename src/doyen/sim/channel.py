@@ -133,11 +133,11 @@ class Audience:
 class Channel:
     """The ports of all nodes on one channel; made by `Simulation.channel`."""
 
-    __slots__ = ("_audience", "_outboxes", "_sim", "_traffic", "_verbs", "everybody", "inlets", "name")
+    __slots__ = ("_audience", "_outboxes", "_sim", "_verbs", "counts", "everybody", "inlets", "name")
 
     def __init__(self, sim: "Simulation", name: str) -> None:
         self._sim, self.name = sim, name
-        self._traffic = Traffic()
+        self.counts = Traffic()  # Without what still waits in an outbox.
         self.everybody = Everybody(self)
         self.inlets: dict[To, Inlet] = {}
         self._audience: Audience | None = None
@@ -191,7 +191,7 @@ class Channel:
             sim = self._sim
             envelope = Codec("sim", datagram_max=65_507).encode(node.name, node.incarnation, self.name, None)
             overhead = len(envelope) - 1
-            outbox = Outbox(sim.encode, self._traffic, overhead, sim.datagram_max - overhead)
+            outbox = Outbox(sim.encode, self.counts, overhead, sim.datagram_max - overhead)
             self._outboxes[key] = outbox
             sim.trace.parts.append(outbox)
         return outbox
@@ -200,11 +200,11 @@ class Channel:
     def traffic(self) -> Traffic:
         for outbox in self._outboxes.values():
             outbox.flush()
-        return self._traffic
+        return self.counts
 
     @property
     def message_count(self) -> int:
-        return self._traffic.messages + sum(len(outbox.messages) for outbox in self._outboxes.values())
+        return self.counts.messages + sum(len(outbox.messages) for outbox in self._outboxes.values())
 
 
 def _outlets(sim: "Simulation", channel: Channel) -> Callable[[SimNode, Port], Verbs]:

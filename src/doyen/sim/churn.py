@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms, seconds
 from doyen.core.config import Config, Count, Doc, Pause, Period, Probability, Timeout, need
+from doyen.sim.links import SHAPES, Shape, cuts_of
 from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Stream
 
@@ -34,6 +35,10 @@ Deed = Literal[
     "partition",
     "block",
     "cut",
+    "star",
+    "chain",
+    "one-way-star",
+    "graph",
     "heal",
     "clog",
     "release",
@@ -41,17 +46,24 @@ Deed = Literal[
     "clock-back",
     "wall-clock",
     "resign",
+    "will",
+    "old-will",
+    "baton",
+    "voters",
     "score",
     "corrupt",
+    "hang",
+    "io-error",
 ]
 Target = int | str
 
 KEYWORDS: Final = ("leader", "others", "random", "all")
 TWO_SIDED: Final = ("partition", "block", "cut", "clog")
-LASTING: Final = ("crash", "pause", "slow", "resign", *TWO_SIDED)
+LASTING: Final = ("crash", "will", "pause", "slow", "resign", "hang", "io-error", *TWO_SIDED, *SHAPES)
 MEASURED: Final = ("slow", "clock-forward", "clock-back")
-NOBODY: Final = ("join", "heal", "release")  # Deeds that need nobody to befall.
+NOBODY: Final = ("join", "heal", "release", "graph", "old-will")  # Deeds that need nobody to befall.
 DISK_LOST: Final = "disk lost"
+LATE_CLAIM: Final = "late claim"
 Rate: TypeAlias = Annotated[float, Meta(ge=0, le=60_000)]  # A minute; the most is one in a millisecond.
 WALL_STEP_MAX: Final[Duration] = seconds(5)
 SCORES: Final = 20  # Scores are drawn from 0 to below this, in whole numbers.
@@ -64,7 +76,10 @@ class ChurnEvent(Config, frozen=True, kw_only=True):
     at: Annotated[Pause, Doc("When, since the start of the run.")]
     every: Annotated[Pause, Doc("Again after each such time; 0: once.")] = 0
     until: Annotated[Duration, Doc("every: not after this.")] = FOREVER
-    who: Annotated[tuple[Target, ...], Doc("Whom it befalls; join: names of new nodes (none: one is made up).")] = ()
+    who: Annotated[
+        tuple[Target, ...],
+        Doc("Whom it befalls; join: names of new nodes (none: one is made up); star, chain, one-way-star: the hub."),
+    ] = ()
     to: Annotated[
         tuple[Target, ...],
         Doc("partition, block, cut, clog: the other side; join: whom it is linked to; resign: heirs."),
@@ -75,7 +90,7 @@ class ChurnEvent(Config, frozen=True, kw_only=True):
     disk: Annotated[Literal["kept", "lost"], Doc("crash, restart: what becomes of the node's durable state.")] = "kept"
     by: Annotated[Pause, Doc("slow: how long each input takes; clock-forward, clock-back: the step.")] = 0
     name: Annotated[
-        str, Doc("partition, block, cut, clog: its name; heal, release: the name of what ends (none: all).")
+        str, Doc("Of what is done to links: its name; heal, release: the name of what ends (none: all).")
     ] = ""
 
     def check(self) -> None:
@@ -88,7 +103,8 @@ class ChurnEvent(Config, frozen=True, kw_only=True):
         need(self.lasting == FOREVER or do in LASTING, "lasting", f"is not for {do}: it is over at once")
         need(self.disk == "kept" or do in ("crash", "restart"), "disk", f"is not for {do}")
         need((self.by > 0) == (do in MEASURED), "by", f"must be {'positive' if do in MEASURED else '0'} for {do}")
-        need(not self.name or do in (*TWO_SIDED, "heal", "release"), "name", f"is not for {do}")
+        need(not self.name or do in (*TWO_SIDED, *SHAPES, "heal", "release"), "name", f"is not for {do}")
+        need(not self.who or do != "graph", "who", "is not for graph: it draws all links")
         need(do != "join" or not self.who or self.every == 0, "every", "is for joins without names: names join once")
         for target in self.who if do == "join" else ():
             need(isinstance(target, str) and target not in KEYWORDS, "who", "must be names of nodes that are new")
@@ -106,15 +122,32 @@ class RandomChurn(Config, frozen=True, kw_only=True):
     partition_rate: Annotated[Rate, Doc("Partitions a minute, each splitting the nodes in two at random.")] = 0.0
     block_rate: Annotated[Rate, Doc("One-way blocks a minute, of one node towards another.")] = 0.0
     cut_rate: Annotated[Rate, Doc("Cut links a minute.")] = 0.0
+    graph_rate: Annotated[Rate, Doc("Random graphs of links a minute: some pairs linked one way, some not.")] = 0.0
     clog_rate: Annotated[Rate, Doc("Clogged pairs a minute.")] = 0.0
     clock_rate: Annotated[Rate, Doc("Stepped clocks a minute.")] = 0.0
     wall_rate: Annotated[Rate, Doc("Stepped wall clocks a minute: they date what people read, and no more.")] = 0.0
     resign_rate: Annotated[Rate, Doc("Leaders that resign, a minute; half of them name an heir.")] = 0.0
+    will_rate: Annotated[
+        Rate,
+        Doc("Leaders of a quorum killed a minute, each with a will that is sent once all that it began has ended."),
+    ] = 0.0
+    old_will_rate: Annotated[Rate, Doc("Wills of terms that are over, sent again, a minute.")] = 0.0
+    baton_rate: Annotated[Rate, Doc("Batons a minute that leaders of a quorum hand on; half of them are two.")] = 0.0
+    voters_rate: Annotated[
+        Rate,
+        Doc("Changes of a quorum's voters a minute: one is added, removed or replaced; never fewer than at first."),
+    ] = 0.0
     score_rate: Annotated[Rate, Doc("Nodes whose score changes, a minute.")] = 0.0
+    hang_rate: Annotated[Rate, Doc("Nodes for which the shared directory hangs, a minute.")] = 0.0
+    io_error_rate: Annotated[Rate, Doc("Nodes for which the shared directory fails, a minute.")] = 0.0
     mean_lasting: Annotated[
         Period, Doc("The mean time, exponential, until a fault ends; crashed nodes return then.")
     ] = seconds(5)
     disk_lost_prob: Annotated[Probability, Doc("The chance that a crashed node loses its durable state.")] = 0.0
+    late_claim_prob: Annotated[
+        Probability,
+        Doc("The chance that a claim in the shared directory is late by mean_lasting, and that its answer is."),
+    ] = 0.0
     disk_lost_max: Annotated[Count, Doc("Nodes that ever lose it by chance; a quorum bears a minority.")] = 1_000_000
     slow_by: Annotated[Period, Doc("How long each input takes on a slow node.")] = ms(200)
     clock_by: Annotated[Period, Doc("Clock steps are drawn from ± this.")] = seconds(1)
@@ -122,7 +155,8 @@ class RandomChurn(Config, frozen=True, kw_only=True):
 
     def rates(self) -> dict[str, float]:
         """Return the rates above 0, by deed."""
-        rates = {name.removesuffix("_rate"): rate for name, rate in asdict(self).items() if name.endswith("_rate")}
+        given = {name: rate for name, rate in asdict(self).items() if name.endswith("_rate")}
+        rates = {name.removesuffix("_rate").replace("_", "-"): rate for name, rate in given.items()}
         return {deed: rate for deed, rate in rates.items() if rate > 0}
 
 
@@ -135,9 +169,10 @@ class ChurnConfig(Config, frozen=True, kw_only=True):
     def deeds(self) -> set[str]:
         """Return every kind of event that is configured, to be counted."""
         planned: set[str] = {event.do for event in self.events}
-        named = {event.name for event in self.events if event.name and event.do in TWO_SIDED}
+        named = {event.name for event in self.events if event.name and event.do in (*TWO_SIDED, *SHAPES)}
         lost = {DISK_LOST} if self.loses_disks() else set()
-        return planned | named | lost | set(self.random.rates())
+        late = {LATE_CLAIM} if self.random.late_claim_prob else set()
+        return planned | named | lost | late | set(self.random.rates())
 
     def loses_disks(self) -> bool:
         return self.random.disk_lost_prob > 0 or any(event.disk == "lost" for event in self.events)
@@ -160,6 +195,9 @@ class Churn:
         self._lost_disks: set[int] = set()  # Nodes that lost their durable state by chance.
         self._in_force: dict[str, str] = {}  # Partitions, blocks, cuts and clogs: the deed, by name.
         self._pending: dict[int, Callable[[], None]] = {}  # What ends by itself later, in the order it began.
+        if config.random.late_claim_prob:
+            rng = self.sim.streams.of("churn late claim")
+            self.world.folder.holds_claims = lambda: self._holds_claim(rng)
         for index, event in enumerate(config.events):
             rng = self.sim.streams.of("churn event", index)
             self._plan(event.at, event, rng, f"{event.do} {' '.join(map(str, event.who))}".strip())
@@ -172,11 +210,20 @@ class Churn:
         self._over = True
         for key in list(self._pending):
             self._finish(key)
+        self.world.folder.calm()
         for node in self.sim.nodes:
             self.sim.resume(node)
             self.sim.slow_down(node, 0)
         self._end_all("", clogs=False)
         self._end_all("", clogs=True)
+
+    def _holds_claim(self, rng: Stream) -> Duration:
+        """Return for how long a claim in the shared directory is held back."""
+        random = self.config.random
+        if self._over or rng.random() >= random.late_claim_prob:
+            return 0
+        self.counts[LATE_CLAIM] += 1
+        return int(rng.expovariate(1.0) * random.mean_lasting)
 
     # When.
 
@@ -207,7 +254,7 @@ class Churn:
         lasting = max(1, int(rng.expovariate(1.0) * random.mean_lasting))
         said: dict[str, Any] = {"who": ("random",)}
         match deed:
-            case "join":
+            case "join" | "graph" | "old-will":
                 said = {}
             case "leave" | "pause":
                 said = {"who": self._expendable(rng)}
@@ -219,6 +266,8 @@ class Churn:
                 said["by"] = random.slow_by
             case "resign":
                 said = {"who": ("leader",), "to": ("random",) if rng.random() < 0.5 else ()}
+            case "baton" | "voters" | "will":
+                said = {"who": ("leader",)}
             case "wall":
                 do = "wall-clock"
             case "partition":
@@ -261,6 +310,10 @@ class Churn:
                 self.counts[knob] += self._end_all(event.name, clogs=event.do == "release")
             case "partition" | "block" | "cut" | "clog":
                 self._part(event, rng)
+            case "star" | "chain" | "one-way-star" | "graph":
+                self._shape(event, event.do, rng)
+            case "old-will":
+                self.counts[knob] += self.world.wills.play(rng)
             case _:
                 self.counts[knob] += sum(self._befall(event, node, rng) for node in self._able(event, rng))
 
@@ -282,7 +335,7 @@ class Churn:
                 return node.state == "paused"
             case "pause" | "slow":
                 return node.state in ("up", "slow")
-            case "resign":
+            case "resign" | "baton" | "voters" | "will":
                 return node.state == "up"
             case _:
                 return node.host is not None
@@ -293,8 +346,16 @@ class Churn:
         match event.do:
             case "resign":
                 return self._resign(event, node, rng)
+            case "will":
+                if not self.world.wills.kill(node, rng):
+                    return False
+                self._later(event, lambda: self._return(node), f"{node.name} returns")
             case "corrupt":
                 return self.world.corrupt(node, rng)
+            case "baton":
+                return self.world.pass_on(node, 1 + (rng.random() < 0.5))
+            case "voters":
+                return self.world.change_voters(node, rng)
             case "score":
                 self.world.set_score(node, float(int(rng.random() * SCORES)))
             case "wall-clock":
@@ -319,6 +380,10 @@ class Churn:
             case "slow":
                 sim.slow_down(node, event.by)
                 self._later(event, lambda: sim.slow_down(node, 0), f"{node.name} is fast again")
+            case "hang" | "io-error":
+                begin, end = self.world.folder.disturb(node, event.do)
+                begin()
+                self._later(event, end, f"the directory answers {node.name} again")
             case "clock-forward" | "clock-back":
                 assert node.clock is not None
                 back = event.do == "clock-back"
@@ -361,11 +426,26 @@ class Churn:
             case "partition" if pairs:
                 sim.partition(name, one, other)
         if pairs:
-            self.counts[event.do] += 1
-            if event.name:
-                self.counts[event.name] += 1
-            self._in_force[name] = event.do
-            self._later(event, lambda: self._clear(name), f"{name} ends")
+            self._now_in_force(event, name)
+
+    def _shape(self, event: ChurnEvent, shape: Shape, rng: Stream) -> None:
+        """Give the links between all nodes a shape, in place of the one that they have."""
+        hub = next(iter(self._targets(event.who, list(self.sim.up()), rng)), None)
+        if hub is None and shape != "graph":
+            return
+        for name in [name for name, deed in self._in_force.items() if deed in SHAPES]:
+            self._clear(name)
+        self._number += 1
+        name = f"{event.name or shape}#{self._number}"
+        self.sim.block(name, cuts_of(shape, self.sim.nodes, hub, rng.random))
+        self._now_in_force(event, name)
+
+    def _now_in_force(self, event: ChurnEvent, name: str) -> None:
+        self.counts[event.do] += 1
+        if event.name:
+            self.counts[event.name] += 1
+        self._in_force[name] = event.do
+        self._later(event, lambda: self._clear(name), f"{name} ends")
 
     def _clear(self, name: str) -> None:
         deed = self._in_force.pop(name, None)

@@ -45,47 +45,6 @@ Pair = tuple[SimNode, SimNode]
 class Simulation:
     """One run: nodes, a network, and time."""
 
-    __slots__ = (
-        "_channels",
-        "_clogged",
-        "_decoders",
-        "_loaded",
-        "_look_numbers",
-        "_plain",
-        "_writes",
-        "arrivals",
-        "by_name",
-        "checks",
-        "datagram_max",
-        "deed_watchers",
-        "delay",
-        "delivery_count",
-        "disk_delay",
-        "disturbed_at",
-        "encode",
-        "event_count",
-        "filters",
-        "hear_watchers",
-        "looks",
-        "network",
-        "network_changed_at",
-        "nodes",
-        "now",
-        "ordered",
-        "quick",
-        "record_count",
-        "send_watchers",
-        "sent_at",
-        "sequence",
-        "stopped",
-        "streams",
-        "timers",
-        "trace",
-        "unsettled",
-        "watchers",
-        "wire",
-    )
-
     def __init__(
         self,
         network: Network,
@@ -107,6 +66,7 @@ class Simulation:
         self.hear_watchers: list[Listener] = []  # Called with every message as a machine takes it in.
         # Called with what is done to a node: crash, pause, slow, clock just before it; start, resume, corrupt after.
         self.deed_watchers: list[Callable[[str, SimNode], None]] = []
+        self.network_watchers: list[Callable[[], None]] = []  # Called after every change of the network.
         self.disturbed_at: Instant = 0  # When anything was last done to a node or to the network,
         self.network_changed_at: Instant = 0  # and when to the network.
         self.checks: list[Callable[[Instant], None]] = []  # Called after every event.
@@ -162,6 +122,8 @@ class Simulation:
         self.trace.records.append(self.delay)  # Arrivals over a plain network note no instant of their own.
         for channel in self._channels.values():
             channel.network_changed()
+        for watch in self.network_watchers:
+            watch()
 
     def complete(self, entry: tuple[Any, ...]) -> tuple[Any, ...]:
         return entry if len(entry) == 7 else (*entry, entry[0] - self.delay, None)
@@ -343,8 +305,8 @@ class Simulation:
             outbox.messages.append(Raw(data))
         else:
             self.trace.records += (peer, data)
-            channel.traffic.messages += 1
-            channel.traffic.bytes += size
+            channel.counts.messages += 1
+            channel.counts.bytes += size
         if self._loaded:
             self.network.note_send(self.now)
         for watch in self.send_watchers:
@@ -355,7 +317,7 @@ class Simulation:
 
     def _travel(self, node: SimNode, channel: Channel, receiver: SimNode, message: Any, size: int) -> None:
         network, extra = self.network, 0
-        if network.is_clogged(node.index, receiver.index):
+        if not network.unbroken and network.is_clogged(node.index, receiver.index):
             network.faults["clog"] += 1
             self._clogged.append((node, channel, receiver, message))
             return
@@ -366,7 +328,7 @@ class Simulation:
                 return
             extra += verdict
         hops, delays, path = network.route(node.index, receiver.index, self.now)
-        channel.traffic.count_hops(hops, size)
+        channel.counts.count_hops(hops, size)
         for delay in delays:
             self._arrive(self.now + delay + extra, node, channel, receiver, message, path)
 
@@ -376,7 +338,7 @@ class Simulation:
         others = [o for o in self.nodes if o is not node and channel.name in o.ports]
         plain = [o for o in others if not self.filters and not network.is_clogged(node.index, o.index)]
         hops, arrivals = network.tree(node.index, [o.index for o in plain], self.now)
-        channel.traffic.count_hops(hops, size)
+        channel.counts.count_hops(hops, size)
         for index, (delays, path) in arrivals.items():
             for delay in delays:
                 self._arrive(self.now + delay, node, channel, self.nodes[index], message, path)
@@ -473,7 +435,7 @@ class Simulation:
         if host is None:
             self.network.faults["receiver down"] += 1
             return
-        if not self._plain and self.network.cut_since(node.index, receiver.index, path):
+        if not self.network.unbroken and self.network.cut_since(node.index, receiver.index, path):
             self.network.faults["cut in flight"] += 1
             return
         port = host.ports.get(inlet.channel.name)

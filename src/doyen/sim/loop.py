@@ -97,12 +97,12 @@ def _run_quickly(sim: "Simulation") -> bool:
 
 
 def _needs_care(sim: "Simulation") -> bool:
-    """Whether the quick loop cannot go on; asked after every event that is not a machine's own."""
+    """Return whether the quick loop cannot go on; asked after every event that is not a machine's own."""
     return bool(sim.arrivals or sim.stopped or sim.checks or sim.looks or not sim.quick)
 
 
 def _look(sim: "Simulation", at: Instant) -> bool:
-    """Whether a look came before that instant, or at the run's end; then it was made."""
+    """Return whether a look came before that instant, or at the run's end; then it was made."""
     when, _, look = sim.looks[0]
     ends = sim.timers.heap[0][2] is None and sim.timers.heap[0][3] is None and sim.timers.heap[0][0] == at
     if when > at or (when == at and not ends):
@@ -145,7 +145,8 @@ def _run(sim: "Simulation", most: int = len(_PIECE)) -> bool:
             sim.now = at
             sim.deliver(at, inlet, sim.by_name[sender], message, path)
         sim.event_count += 1
-        sim.settle(at)
+        if sim.unsettled:
+            sim.settle(at)
         for check in sim.checks:
             check(at)
     return True

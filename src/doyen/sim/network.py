@@ -141,6 +141,7 @@ class Network:
         self._link_loss: dict[tuple[int, int], float] = {}
         self._in_burst: dict[int, bool] = {}
         self._sent_at: deque[Instant] = deque()  # load: sends within the last window, and in flight.
+        self.unbroken = True  # Whether there are no obstacles.
         self._obstacles: dict[Obstacle, dict[str, Pairs]] = {"cut": {}, "block": {}, "clog": {}}  # Each by name.
         self._cut: Pairs = frozenset()  # One-way links that carry nothing; routes avoid them.
         self._blocked: Pairs = frozenset()  # Who does not reach whom, whatever the route.
@@ -148,6 +149,8 @@ class Network:
         self.delay_of: dict[tuple[int, int], Duration] = {}  # Per link, where it differs from the common mean.
         self._last_arrival: dict[tuple[int, int], Instant] = {}  # fifo: nothing overtakes this.
         self._tables: dict[float, bytes] = {}
+        self._judged: NetworkConfig | None = None  # By `is_even`,
+        self._even = False  # with this outcome.
 
     @property
     def plain(self) -> bool:
@@ -180,14 +183,11 @@ class Network:
         self._cut, self._blocked, self._clogged = (
             frozenset().union(*self._obstacles[kind].values()) for kind in OBSTACLES
         )
+        self.unbroken = not any(self._obstacles.values())
         self.topology.forget_routes()
 
-    @property
-    def unbroken(self) -> bool:
-        return not any(self._obstacles.values())
-
     def reaches(self, sender: int, receiver: int) -> bool:
-        """Whether there is a way at all, as things are now; chance apart."""
+        """Return whether there is a way at all, as things are now; chance apart."""
         pair = (sender, receiver)
         if pair in self._blocked or pair in self._clogged or (self.topology.complete and pair in self._cut):
             return False
@@ -197,7 +197,7 @@ class Network:
         return (sender, receiver) in self._clogged
 
     def cut_since(self, sender: int, receiver: int, path: Path | None) -> bool:
-        """Whether a message that is under way has lost its way."""
+        """Return whether a message that is under way has lost its way."""
         if (sender, receiver) in self._blocked:
             return True
         return bool(self._cut) and any(hop in self._cut for hop in path or [(sender, receiver)])
@@ -239,7 +239,7 @@ class Network:
         return floor(log(u) / log1p(-loss.prob))
 
     def loses_loaded(self, sender: int, now: Instant) -> bool:
-        """Whether one delivery over one plain hop is lost, by the loss model `load`."""
+        """Return whether one delivery over one plain hop is lost, by the loss model `load`."""
         return self._stream("loss", sender).random() < self._loaded(now)
 
     def _independent(self, blocks: "_Blocks", sender: int, size: int, prob: float) -> bytearray:
@@ -274,6 +274,8 @@ class Network:
 
     def route(self, sender: int, receiver: int, now: Instant) -> tuple[int, list[Duration], Path]:
         """Return how many hops were travelled, after how long it arrives (never, once, or twice), and which way."""
+        if self.unbroken and self.is_even():
+            return self._route_evenly(sender, receiver)
         path = self._path(sender, receiver)
         if path is None:
             return 0, [], []
@@ -284,6 +286,36 @@ class Network:
                 return hop, [], path
             total += self._delay_on(a, b, sender)
         return len(path), self._disturb(sender, receiver, total, now), path
+
+    def is_even(self) -> bool:
+        """Whether all hops lose alike and delay alike, and nothing else happens on them: radio, most of the time."""
+        config = self.config
+        if config is not self._judged:
+            self._judged = config
+            self._even = (
+                config.loss.model in ("none", "uncorrelated")
+                and config.delay.model == "uniform"
+                and not config.delay.link_spread
+                and not (config.duplicate_prob or config.reorder_prob or config.corrupt_prob or config.fifo)
+            )
+        return self._even and not self.delay_of
+
+    def _route_evenly(self, sender: int, receiver: int) -> tuple[int, list[Duration], Path]:
+        """Do what `route` does, with the same draws, where all hops are alike."""
+        path = self.topology.path(sender, receiver)
+        if path is None:
+            self.faults["no route"] += 1
+            return 0, [], []
+        loss, delay = self.config.loss, self.config.delay
+        mean, spread, prob = delay.mean, delay.spread, loss.prob
+        loses, draws, total = self._stream("loss", sender), self._stream("delay", sender), 0
+        lossy = loss.model != "none"
+        for hop in range(1, len(path) + 1):
+            if lossy and loses.random() < prob:
+                self.faults["loss"] += 1
+                return hop, [], path
+            total += mean + int((2.0 * draws.random() - 1.0) * spread)
+        return len(path), [total], path
 
     def tree(
         self, sender: int, receivers: Sequence[int], now: Instant

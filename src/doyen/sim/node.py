@@ -1,5 +1,6 @@
 """One simulated node: the world of its host, with a clock, a disk and a state of its own."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,23 +47,6 @@ class Clock:
 class SimNode:
     """The world of one host; made by `Simulation.add`, started, stopped and disturbed by the simulation."""
 
-    __slots__ = (
-        "_backlog",
-        "_busy_until",
-        "_waiting",
-        "clock",
-        "disk",
-        "host",
-        "incarnation",
-        "index",
-        "name",
-        "ports",
-        "setup",
-        "sim",
-        "state",
-        "step_delay",
-    )
-
     def __init__(self, sim: "Simulation", name: NodeId, index: int, setup: Setup, clock: Clock | None) -> None:
         self.sim, self.name, self.index, self.setup = sim, name, index, setup
         self.clock = clock
@@ -72,9 +56,8 @@ class SimNode:
         self.incarnation = Incarnation(0)
         self.disk: dict[str, bytes] = {}  # What is durable, by channel, as it was written.
         self.step_delay: Duration = 0  # slow: how long each input takes.
-        self._backlog: list[Step] | None = None  # Inputs that wait while the node is paused.
-        self._busy_until: Instant = 0
-        self._waiting = 0  # Inputs that a slow node has yet to get to.
+        self._waiting: deque[Step] = deque()  # Inputs that a paused or slow node has yet to get to.
+        self._turn = 0  # Changes of state: what was planned in an earlier one is void.
 
     # For setups.
 
@@ -119,50 +102,51 @@ class SimNode:
 
     def enter(self, step: Step) -> None:
         """Take one input as far as this node is able to: now, later, or never."""
-        host, sim = self.host, self.sim
-        if host is None:
+        faults = self.sim.network.faults
+        if self.host is None:
             return
         if self.state == "paused":
-            sim.network.faults["late by pause"] += 1
-            assert self._backlog is not None
-            self._backlog.append(step)
+            faults["late by pause"] += 1
+            self._waiting.append(step)
         elif self.state == "slow":
-            sim.network.faults["slow step"] += 1
-            self._busy_until = max(self._busy_until, sim.now) + self.step_delay
-            self._waiting += 1
-            sim.at(self._busy_until, partial(self._get_to, host, step), f"{self.name} gets to it")
+            faults["slow step"] += 1
+            self._waiting.append(step)
+            if len(self._waiting) == 1:
+                self._plan()
         else:
-            self._take(host, step)
+            self._take(step)
 
-    def _get_to(self, host: Host, step: Step) -> None:
-        if self.host is host:
-            self._waiting -= 1
-            self._take(host, step)
-            if self.state == "slow":
-                self.set_state(self.able_state())
+    def _plan(self) -> None:
+        self.sim.at(self.sim.now + self.step_delay, partial(self._get_to, self._turn), f"{self.name} gets to it")
+
+    def _get_to(self, turn: int) -> None:
+        if turn == self._turn:
+            step = self._waiting.popleft()
+            if self._waiting:
+                self._plan()
+            self._take(step)
 
     def able_state(self) -> State:
-        """Return the state of a node that is neither down nor paused.  One that was slow stays so until it has caught
-        up: what comes now must not overtake what came before."""
-        return "slow" if self.step_delay or self._waiting else "up"
+        """Return the state of a node that is neither down nor paused."""
+        return "slow" if self.step_delay else "up"
 
-    def _take(self, host: Host, step: Step) -> None:
-        if self.host is host:
-            if self.state == "paused":
-                self.enter(step)
-                return
-            now = self.now()
-            step(now)
+    def _take(self, step: Step) -> None:
+        host, now = self.host, self.now()
+        step(now)
+        if host is not None:
             host.settle(now)
 
     def set_state(self, state: State) -> None:
-        """Change the state; while it is not plainly up, the node stands between the world and its machines."""
+        """Change the state; while it is not plainly up, the node stands between the world and its machines.
+
+        One that is up again takes at once what has waited, in the order in which it came.
+        """
         if state == self.state == "slow":
             return
         self.state = state
+        self._turn += 1
         if state == "down":
-            self._busy_until = self._waiting = 0
-        backlog, self._backlog = self._backlog, [] if state == "paused" else None
+            self._waiting.clear()
         if self.host is not None:
             for port in self.host.ports.values():
                 if state == "up" and self.clock is None and not self.sim.hear_watchers:
@@ -170,8 +154,10 @@ class SimNode:
                 else:
                     port.hear, port.fire = partial(self._hear, port), partial(self._fire, port)
                 self.sim.channel(port.channel).connect(self, port.hear)
-        for step in backlog or ():
-            self.enter(step)
+        if state == "slow" and self._waiting:
+            self._plan()
+        while self._waiting and self.state == "up":
+            self._take(self._waiting.popleft())
 
     def _hear(self, port: Port, sender: NodeId, message: Any, now: Instant) -> None:
         self.enter(partial(self._take_in, port, sender, message))

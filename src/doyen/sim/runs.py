@@ -17,6 +17,7 @@ from doyen.errors import ConfigError
 R = TypeVar("R")
 
 CHUNK_MAX = 50
+RUNS_MAX = 1_000_000  # All results are kept until the last run has ended.
 
 
 class Figure(Struct, frozen=True):
@@ -46,6 +47,8 @@ def run_seed(seed: int, run: int) -> int:
 def refuse_counts(runs: int, jobs: int) -> None:
     if runs < 1:
         raise ConfigError(f"{runs} is too few: give at least 1", field="runs")
+    if runs > RUNS_MAX:
+        raise ConfigError(f"{runs} is too many: at most {RUNS_MAX:,}; give another seed for more", field="runs")
     if jobs < 0:
         raise ConfigError(f"{jobs} is not a number of processes: give 0 (one per core) or more", field="jobs")
 

@@ -12,7 +12,7 @@ from typing import Final
 _MASK: Final = 2**64 - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _STRIDE: Final = 0xD1342543DE82EF95  # Between the first states of neighbouring nodes' streams.
-_CHEAP_DRAWS: Final = 12
+CHEAP_DRAWS: Final = 12
 
 
 def mix(state: int) -> int:
@@ -26,7 +26,7 @@ class Stream(Random):
     """A `Random` that is cheap to make, and fast once it is used in earnest."""
 
     def __init__(self, key: int) -> None:
-        self._state, self._left = key, _CHEAP_DRAWS
+        self._state, self._left = key, CHEAP_DRAWS
         self.gauss_next = None
 
     def random(self) -> float:

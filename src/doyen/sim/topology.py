@@ -59,6 +59,7 @@ class Topology:
             self._neighbours[a].append(b)
             self._neighbours[b].append(a)
         self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
+        self._paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
         self._down: set[int] = set()
 
     def neighbours(self, node: int) -> list[int]:
@@ -105,9 +106,11 @@ class Topology:
             stale = [key for key, tree in self._trees.items() if not down or node in tree.values()]
             for key in stale:
                 del self._trees[key]
+            self._paths.clear()
 
     def forget_routes(self) -> None:
         self._trees.clear()
+        self._paths.clear()
 
     def share_routes(self, routes: "dict[tuple[int, frozenset[Link]], dict[int, int]]") -> None:
         """Keep routes where other runs on the same graph keep theirs; only while nobody goes down."""
@@ -117,16 +120,21 @@ class Topology:
         """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
         if self.complete:
             return [(a, b)]
+        if not cut and (a, b) in self._paths:
+            return self._paths[a, b]
         tree = self._trees.get((a, cut))
         if tree is None:
             tree = self._trees[a, cut] = self._shortest_tree(a, cut)
         if b not in tree:
             return None
-        hops = []
-        while b != a:
-            hops.append((tree[b], b))
-            b = tree[b]
-        return hops[::-1]
+        hops, at = [], b
+        while at != a:
+            hops.append((tree[at], at))
+            at = tree[at]
+        hops.reverse()
+        if not cut:
+            self._paths[a, b] = hops
+        return hops
 
     def connected(self) -> bool:
         return self.complete or all(self.path(0, other) is not None for other in range(self.size))

@@ -6,7 +6,8 @@ files, `doyen.testing.Cluster`, churn and checkers all stand on this world and a
 
     named_by     whom a node names
     acts         whether a node may act as the leader at this instant, by its own clock and lease
-    regions      who reaches whom, as things are now
+    links        who hears whom, as things are now
+    regions      who hangs together by two-way links
     disagreement why a region does not have the leader that it ought to have
 
 This is the only module of `doyen.sim` that knows how a stack is built (decision 100).
@@ -22,12 +23,15 @@ from msgspec.msgpack import decode
 from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, to_seconds
-from doyen.core.commands import ChangeNote, LeaveGroup, Resign, Stand
+from doyen.core.commands import ChangeNote, ChangeVoters, LeaveGroup, PassOn, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
+from doyen.core.outside import Outside, Request
 from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
 from doyen.election.announce.machine import Announce
+from doyen.election.pole.electorate import Electorate
+from doyen.election.pole.machine import Pole
 from doyen.election.spanning.machine import Spanning
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.membership.ring.config import ArbitrationConfig
@@ -38,7 +42,11 @@ from doyen.node.stack import MEMBERSHIP as MEMBERSHIP
 from doyen.node.stack import NOTES, Site, Stack
 from doyen.sim.corruption import corrupt
 from doyen.sim.engine import Simulation
+from doyen.sim.folder import SimFolder
+from doyen.sim.led import Led
+from doyen.sim.links import Links
 from doyen.sim.node import Clock, SimNode
+from doyen.sim.wills import Wills
 
 GROUP: Final = "simulated"
 DISK: Final = "disk"  # The directory of a node that has a made-up disk.
@@ -50,7 +58,7 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
     """Return what every node is told unless its configuration says otherwise: all vote, all have a disk."""
-    return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK}
+    return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK, "shared": DISK}
 
 
 def ring_of(config: NodeConfig) -> ArbitrationConfig | None:
@@ -81,6 +89,7 @@ class World:
             raise ConfigError("none leaves nothing to look at: give the election of the group itself", field="election")
         self.sim, self.network, self.streams = sim, sim.network, sim.streams
         self.config, self.kind, self.durable = config, kind, bool(config.state)
+        self.table: Any = config.table(kind.table)  # The election's own configuration.
         self.sort = config.promise(kind).sort
         self.bounded_clocks, self.timely, self.sound_memory = bounded_clocks, timely, sound_memory
         own = config.standing if config.eligible else None
@@ -97,11 +106,15 @@ class World:
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
         self.wall_offsets: dict[int, Duration] = {}  # By node: how far the clock that people read is off.
+        self.batons: list[NodeId] = []  # Who handed on the baton of each number, from 1 on.
+        self.wards: dict[object, NodeId] = {}  # What dead leaders began, and what acts on: by whom.
         self.began_to_lead = 0
         self.believers: dict[int, None] = {}  # Nodes whose election says that they lead, lease or no lease.
         self._had_records: set[NodeId] = set()  # Names that ever crashed with a record of the election on the disk.
+        self.folder = SimFolder(sim, config.group)  # The directory that all nodes reach.
         sim.watchers.append(self._on_fact)
         sim.deed_watchers.append(self._on_deed)
+        self.led, self.wills = Led(self), Wills(self)
 
     # Nodes.
 
@@ -169,6 +182,39 @@ class World:
         if self.kind.stands_again and node.host is not None:
             self.standings[node.index] = self._scores.get(node.index, self._configured[node.index])
             self.sim.tell(node, Stand(), channel=ELECTION)
+
+    def pass_on(self, node: SimNode, count: int = 1) -> bool:
+        """Have a leader hand on as many batons, each its own number; return whether its election can, now."""
+        try:
+            for _ in range(count):
+                self.machine(node).check_baton(b"")
+                self.batons.append(node.name)
+                number = len(self.batons)
+                self.sim.tell(node, PassOn(number, str(number).encode()), channel=ELECTION)
+        except LocalProtocolError:
+            return False
+        return True
+
+    def change_voters(self, node: SimNode, rng: Random) -> bool:
+        """Have a leader add, remove or replace one voter, at random; return whether it began to."""
+        machine = self.machine(node)
+        if not isinstance(machine, Pole):
+            return False
+        voters = machine.electorate.voters
+        spare = sorted(other.name for other in self.sim.up() if other.name not in voters)
+        joins = spare[int(rng.random() * len(spare))] if spare else None
+        leaves = sorted(voters)[int(rng.random() * len(voters))]
+        after = voters | {joins} if joins is not None else voters
+        if joins is None or rng.random() < 0.67:
+            after -= {leaves}
+        try:
+            if len(after) < len(self.config.voters):
+                return False
+            machine.check_voters(after)
+        except LocalProtocolError:
+            return False
+        self.sim.tell(node, ChangeVoters(self.sim.event_count, after), channel=ELECTION)
+        return True
 
     def set_score(self, node: SimNode, score: Standing) -> None:
         """Set what the node's application says that it is worth, now and whenever it is asked."""
@@ -275,11 +321,11 @@ class World:
         return None if data is None else decode(data, type=kind)
 
     def has_forgotten(self, node: SimNode) -> bool:
-        """Whether a node began without the record that an earlier incarnation had: its name votes no more."""
+        """Return whether a node began without the record that an earlier incarnation had: its name votes no more."""
         return self.durable and self._records[node.index] is None and node.name in self._had_records
 
     def is_holding(self, node: SimNode) -> bool:
-        """Whether effects of a node's election wait for its disk."""
+        """Return whether effects of a node's election wait for its disk."""
         assert node.host is not None
         return node.host.ports[ELECTION].waits_for_disk
 
@@ -314,6 +360,8 @@ class World:
         stack.observe(channel, fact, node.now())
         if isinstance(fact, ScoreWanted):
             self.sim.tell(node, ScoreGiven(fact.number, self._score_of(node)), channel=channel)
+        if isinstance(fact, Request):
+            self.folder.ask(node, channel, fact, self._outside(node, stack))
         if isinstance(fact, HandOverDue):
             self.sim.tell(node, Resign(fact.to, 0, fact.because), channel=channel)
         if channel != ELECTION:
@@ -328,9 +376,15 @@ class World:
         if named != self.names[node.index]:
             self.names[node.index], self.named_at[node.index] = named, self.sim.now
 
+    def _outside(self, node: SimNode, stack: Stack) -> Outside:
+        site, config = stack.site, self.table
+        return Outside(
+            node=node.name, incarnation=site.incarnation, group=self.config.group, name="", shared=DISK, config=config
+        )
+
     @property
     def _is_rated(self) -> bool:
-        """Whether the election goes by measured quality, whatever score is set."""
+        """Return whether the election goes by measured quality, whatever score is set."""
         return self.kind.asks_oracle and self.config.oracle == "quality"
 
     def _score_of(self, node: SimNode) -> Standing:
@@ -342,37 +396,60 @@ class World:
         score = self._scores.get(node.index, self._configured[node.index])
         return 0 if score is None else score
 
+    def links(self, nodes: Iterable[SimNode] | None = None) -> Links[SimNode]:
+        """Return who hears whom among those nodes, or among all that are up."""
+        network = self.network
+        return Links(self.sim.up() if nodes is None else nodes, lambda a, b: network.reaches(a.index, b.index))
+
     def regions(self) -> list[list[SimNode]]:
-        """Group the nodes that are up by whom they reach and are reached by; one member stands for its region."""
+        """Return the nodes that are up and hang together by two-way links, over any number of them."""
         up, network = list(self.sim.up()), self.network
-        if network.topology.complete and network.unbroken:
+        if (network.topology.complete and network.unbroken) or self.kind.needs.shared:
             return [up] if up else []
-        regions: list[list[SimNode]] = []
-        for node in up:
-            for region in regions:
-                if network.reaches(node.index, region[0].index) and network.reaches(region[0].index, node.index):
-                    region.append(node)
-                    break
-            else:
-                regions.append([node])
-        return regions
+        return self.links().components()
+
+    def quorum_connected(self, region: Iterable[SimNode]) -> list[SimNode]:
+        """Return the voters that have two-way links to a majority of the voters, and may lead."""
+        electorate = self.electorate
+        able = [node for node in region if node.name in electorate.names and not self.has_forgotten(node)]
+        found = self.links(able).quorum_connected(able, lambda nodes: electorate.is_majority({n.name for n in nodes}))
+        return [node for node in found if self.standings[node.index] is not None]
+
+    @property
+    def electorate(self) -> Electorate:
+        """Return the newest electorate that any node has."""
+        charters = [machine.keeper.newest for machine in self._elections if isinstance(machine, Pole)]
+        if not charters:
+            return Electorate(0, frozenset(map(NodeId, self.config.voters)))
+        return max(charters, key=lambda charter: charter.stamp).electorate
+
+    @property
+    def knows_its_voters(self) -> bool:
+        """Return whether all nodes that are up go by the same electorate."""
+        machines = (self.machine(node) for node in self.sim.up())
+        return len({machine.keeper.newest.electorate for machine in machines if isinstance(machine, Pole)}) <= 1
 
     def can_elect(self, region: list[SimNode]) -> bool:
-        """Whether a region must come to one leader: a quorum's needs most voters, a ring's most nodes, and members."""
+        """Return whether a region must come to one leader.
+
+        A quorum's needs a voter that has two-way links to most voters, a ring's most nodes, and members.
+        """
         rings = [m for node in region if isinstance(m := self.stack(node).membership, Arbitration)]
         if rings and rings[0].config.partition == "split":
             return False  # Parts that have split do not grow together by themselves.
-        if self.sort == "weak":
+        if self.sort == "weak" or self.kind.needs.shared:
             return True
-        electorate = self.config.voters if self.sort == "quorum" else [node.name for node in self.sim.up()]
-        able = [node for node in region if node.name in electorate and not self.has_forgotten(node)]
+        if self.sort == "quorum":
+            return bool(self.quorum_connected(region))
         # Where a group loses its majority all leave the ring, and nobody is left to join.
-        return 2 * len(able) > len(electorate) and (self.sort == "quorum" or any(ring.is_member for ring in rings))
+        return 2 * len(region) > len(list(self.sim.up())) and any(ring.is_member for ring in rings)
 
     def disagreement(self, region: list[SimNode]) -> str | None:
         """Return why a region does not have one leader that all of it name and that acts, or None."""
-        named = Counter(self.named_by(node) for node in region)
         acting = [node.name for node in region if self.acts(node)]
+        if self.sort == "quorum" and acting:
+            region = self._within_hearsay(region, acting)
+        named = Counter(self.named_by(node) for node in region)
         if len(named) > 1:
             whom = ", ".join(f"{'/'.join(leaders) or 'nobody'} by {count}" for leaders, count in named.most_common(4))
             who = ", ".join(acting) or "nobody"
@@ -395,3 +472,9 @@ class World:
                 return f"all name {'/'.join(leaders)}, but the best are {'/'.join(best)}"
         extra = [name for name in acting if name not in leaders]
         return f"{', '.join(extra)} act as leaders though nobody names them" if extra else None
+
+    def _within_hearsay(self, region: list[SimNode], acting: list[NodeId]) -> list[SimNode]:
+        """Return who hears a leader, or somebody that does, both ways; hearsay goes no further."""
+        links = self.links(region)
+        direct = {other for node in region if node.name in acting for other in links.linked(node)}
+        return [node for node in region if any(other in direct for other in links.linked(node))]

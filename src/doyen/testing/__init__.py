@@ -1,6 +1,7 @@
 """For tests of machines and of programs, ours and yours: no network, no clock, no mock, no sleeping.
 
-`RecordingOut` is for one machine; `Cluster`, and the pytest fixture `doyen_cluster`, for a whole group.
+`RecordingOut` is for one machine; `Cluster`, and the pytest fixture `doyen_cluster`, for a whole group, and for a
+program of yours on it.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,8 +11,9 @@ from doyen.testing.recording import RecordingOut as RecordingOut
 if TYPE_CHECKING:
     from doyen.testing.cluster import Cluster as Cluster
     from doyen.testing.cluster import Seen as Seen
+    from doyen.testing.madeup.refusal import EscapedMadeUpTime as EscapedMadeUpTime
 
-__all__ = ["Cluster", "MakeCluster", "RecordingOut", "Seen"]
+__all__ = ["Cluster", "EscapedMadeUpTime", "MakeCluster", "RecordingOut", "Seen"]
 
 
 class MakeCluster(Protocol):
@@ -25,4 +27,8 @@ def __getattr__(name: str) -> Any:
         from doyen.testing import cluster
 
         return getattr(cluster, name)
+    if name == "EscapedMadeUpTime":
+        from doyen.testing.madeup import refusal
+
+        return refusal.EscapedMadeUpTime
     raise AttributeError(f"module 'doyen.testing' has no attribute {name!r}")

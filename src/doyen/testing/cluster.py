@@ -9,10 +9,13 @@
 Nothing sleeps; the same seed gives the same run; a failing test is repeated by its arguments alone (`repr(cluster)`).
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, parse_duration, to_seconds
 from doyen.core.commands import Resign
@@ -22,7 +25,9 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.node.arguments import chosen
 from doyen.node.config import NodeConfig
+from doyen.node.events import Event
 from doyen.node.layers import by_path, configure
+from doyen.node.reign import Reign
 from doyen.node.stack import Stack
 from doyen.sim.engine import Simulation
 from doyen.sim.network import Delay, Loss, Network, NetworkConfig
@@ -30,6 +35,13 @@ from doyen.sim.node import Clock, SimNode
 from doyen.sim.streams import Streams
 from doyen.sim.topology import Topology
 from doyen.sim.world import DISK, ELECTION, World
+from doyen.testing.lanes import Lanes
+
+if TYPE_CHECKING:
+    from doyen.node.node import Node as RealNode
+    from doyen.testing.madeup.world import Main, Program, Programs
+
+T = TypeVar("T")
 
 STEP: Duration = 10_000_000  # How finely `run_until` looks.
 
@@ -65,6 +77,10 @@ class Cluster:
         seed: int = 0,
         election: str | ElectionChoice = "pole",
         preset: str = "local",
+        program: "Program | None" = None,
+        main: "Main | None" = None,
+        lateness: str | float = 0,
+        wall_clock: Literal["refused", "made-up"] = "refused",
         **fields: Any,
     ) -> None:
         self.names = [f"n{i}" for i in range(nodes)] if isinstance(nodes, int) else list(nodes)
@@ -72,7 +88,11 @@ class Cluster:
             raise ConfigError("a cluster needs nodes: give at least 1")
         if isinstance(nodes, str) or len({*self.names}) < len(self.names):
             raise ConfigError(f"{nodes!r} are no names of nodes: give several that differ, or how many")
-        world = {"loss": loss, "delay": delay, "jitter": jitter, "duplicates": duplicates, "seed": seed}
+        if wall_clock not in ("refused", "made-up"):
+            raise ConfigError(f"{wall_clock!r} is no way with clocks: refused or made-up", field="wall_clock")
+        world: dict[str, Any] = {"loss": loss, "delay": delay, "jitter": jitter, "duplicates": duplicates, "seed": seed}
+        if lateness:
+            world["lateness"] = lateness
         said = world | {"election": election, "preset": preset} | fields
         who = nodes if isinstance(nodes, int) else self.names
         self._said = ", ".join([f"Cluster({who!r}", *(f"{name}={value!r}" for name, value in said.items())])
@@ -92,16 +112,43 @@ class Cluster:
             loss=Loss(model="uncorrelated" if loss else "none", prob=loss),
             duplicate_prob=duplicates,
         )
-        streams = Streams(seed)
-        topology = Topology(len(self.names), None)
-        self.sim = Simulation(Network(network, topology, streams), streams, wire=True)
-        self.world = World(self.sim, config, clock_of=lambda index: Clock())
-        self.history: list[Seen] = []
+        self.seed, self._network, self._config = seed, network, config
+        self._main, self._lateness, self._shows_wall_clock = main, parse_duration(lateness), wall_clock == "made-up"
+        self._programs: Programs | None = None
         self.watchers: list[Callable[[Seen], None]] = []
+        self._begin(as_programs=program is not None or main is not None)
+        if program is not None:
+            for name in self.names:
+                self.spawn(name, program)
+
+    def _begin(self, *, as_programs: bool) -> None:
+        """Make the nodes: bare stacks of machines, or processes that run programs."""
+        streams = Streams(self.seed)
+        topology = Topology(len(self.names), None)
+        self.sim = Simulation(Network(self._network, topology, streams), streams, wire=True)
+        self.history: list[Seen] = []
+        self.marks: list[tuple[float, str, str]] = []
         self._cut_no = 0
-        self._cuts: list[str] = []  # Not healed yet.
+        self.cuts: list[str] = []  # Not healed yet.
         self._acting_max = 0
-        self.sim.watchers.append(self._on_fact)
+        self._lanes = Lanes(self)
+        if as_programs:
+            from doyen.testing.madeup.world import Programs
+
+            self._programs = programs = Programs(
+                self.sim,
+                self._config,
+                main=self._main,
+                shows_wall_clock=self._shows_wall_clock,
+                lateness_max=self._lateness,
+                clock_of=lambda index: Clock(),
+            )
+            programs.event_watchers.append(self._on_program_event)
+            self.world: World = programs
+            self._chance = Random(streams.base("global random stream"))
+        else:
+            self.world = World(self.sim, self._config, clock_of=lambda index: Clock())
+            self.sim.watchers.append(self._on_fact)
         self.sim.checks.append(self._on_event)
         for name in self.names:
             self.world.add(name)
@@ -119,16 +166,36 @@ class Cluster:
 
     def run_for(self, duration: str | float) -> None:
         """Let that much made-up time pass."""
-        self.sim.run(until=self.sim.now + parse_duration(duration))
+        with self._time():
+            self._run(self.sim.now + parse_duration(duration))
+
+    def _time(self) -> AbstractContextManager[None]:
+        """Return a context in which programs read made-up clocks."""
+        if self._programs is None:
+            return nullcontext()
+        from doyen.testing.madeup.refusal import made_up
+
+        return made_up(self._chance)
+
+    def _run(self, until: Instant) -> None:
+        self.sim.run(until=until)
+        if self._programs is None:
+            return
+        self.sim.stopped = False
+        if self._programs.failures:
+            raise self._programs.failures.pop(0)
+        if self._programs.escapes:
+            raise self._programs.escapes.pop(0)
 
     def run_until(self, holds: Callable[[], Any], within: str | float = "60s") -> float:
         """Run until it holds; return how long that took, in made-up seconds."""
         began = self.sim.now
         deadline = began + parse_duration(within)
-        while not holds():
-            if self.sim.now >= deadline:
-                raise AssertionError(f"did not come to hold within {within}: {self.who_names_whom()}; {self!r}")
-            self.sim.run(until=min(deadline, self.sim.now + STEP))
+        with self._time():
+            while not holds():
+                if self.sim.now >= deadline:
+                    raise AssertionError(f"did not come to hold within {within}: {self.who_names_whom()}; {self!r}")
+                self._run(min(deadline, self.sim.now + STEP))
         return to_seconds(self.sim.now - began)
 
     def run_until_leader(self, within: str | float = "60s", *, other_than: str | None = None) -> str:
@@ -168,11 +235,11 @@ class Cluster:
 
     def named_by(self, name: str) -> str | None:
         """Return the leader that this node names, or None."""
-        return self.stack(name).reigns[""].leader
+        return next(iter(self.world.named_by(self._node(name))), None) if self._programs else self._reign(name).leader
 
     def term(self, name: str) -> int | None:
         """Return the number of the term that this node names, or None."""
-        term = self.stack(name).reigns[""].term
+        term = self._reign(name).term
         return None if term is None else term.number
 
     def acting_leaders_at_once(self) -> int:
@@ -197,14 +264,78 @@ class Cluster:
         """Return that node's machines."""
         return self.world.stack(self._node(name))
 
+    def _reign(self, name: str) -> Reign:
+        return self.stack(name).reigns[""]
+
     def config(self, name: str) -> NodeConfig:
         """Return the configuration of that node."""
         return self.stack(name).config
+
+    # Programs.
+
+    def _as_programs(self) -> "Programs":
+        if self._programs is None:
+            if self.sim.event_count:
+                raise LocalProtocolError("time has passed: ask for node(…) and spawn(…) before, or give program=…")
+            self._begin(as_programs=True)
+        assert self._programs is not None
+        return self._programs
+
+    def node(self, name: str) -> "RealNode":
+        """Return the `doyen.Node` of that process: a real one, in made-up time.
+
+        Ask it what it knows here; await what it does in a program, or by `run(name, node.resign())`.
+        """
+        self._node(name)
+        return self._as_programs().node(name)
+
+    def spawn(self, name: str, program: "Program") -> None:
+        """Run a program on that node, as `await program(node)`: once it has joined, and after each restart again."""
+        self._node(name)
+        self._as_programs().add_program(name, program)
+
+    def run(self, name: str, coroutine: Coroutine[Any, Any, T], within: str | float = "60s") -> T:
+        """Await that in the process of a node, in made-up time; return what it returned."""
+        self._node(name)
+        programs = self._as_programs()
+        process = programs.process_of(name)
+        if self._main is None:
+            self.run_until(lambda: programs.node(name).running)
+        task = process.loop.create_task(coroutine)
+        self.run_until(task.done, within)
+        return task.result()
+
+    def kill(self, name: str) -> None:
+        """End a process at once, as SIGKILL does: its machine goes on, and closes its connections."""
+        self._as_programs().kill(self._node(name))
+
+    def mark(self, name: str, text: str) -> None:
+        """Note what a program did, for the lane picture."""
+        self._node(name)
+        self.marks.append((self.now_s, name, text))
+
+    def lanes(self) -> str:
+        """Return a picture of the run so far, as SVG: a lane per node, who led, what was done to it, and your marks."""
+        return self._lanes.svg()
+
+    def close(self) -> None:
+        """End the programs; only after this do the `finally` clauses of crashed processes run."""
+        if self._programs is not None:
+            self._programs.unwind()
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # Commands.
 
     def resign(self, name: str, to: str | None = None) -> None:
         """Have that node give leadership up, to the best of the others or to `to`."""
+        if self._programs is not None:
+            self._programs.resign(self._node(name), None if to is None else NodeId(to))
+            return
         self.sim.tell(self._node(name), Resign(None if to is None else NodeId(to)), channel=ELECTION)
 
     def leave(self, name: str) -> None:
@@ -241,15 +372,15 @@ class Cluster:
 
     def _labelled(self, kind: str) -> str:
         self._cut_no += 1
-        self._cuts.append(f"{kind} {self._cut_no}")
-        return self._cuts[-1]
+        self.cuts.append(f"{kind} {self._cut_no}")
+        return self.cuts[-1]
 
     def heal(self, label: str | None = None) -> None:
         """Heal that cut, or all of them."""
-        if label is not None and label not in self._cuts:
-            raise LocalProtocolError(f"there is no {label!r} to heal: {', '.join(self._cuts) or 'nothing is cut'}")
-        for healed in [*self._cuts] if label is None else [label]:
-            self._cuts.remove(healed)
+        if label is not None and label not in self.cuts:
+            raise LocalProtocolError(f"there is no {label!r} to heal: {', '.join(self.cuts) or 'nothing is cut'}")
+        for healed in [*self.cuts] if label is None else [label]:
+            self.cuts.remove(healed)
             self.sim.heal(healed)
 
     def crash(self, name: str, *, disk: Literal["kept", "lost"] = "kept") -> None:
@@ -304,6 +435,10 @@ class Cluster:
                 self._tell(Seen(to_seconds(now), node.name, "elected", term.leader, term.number))
             case LeaderLost(term, reason):
                 self._tell(Seen(to_seconds(now), node.name, "lost", term.leader, term.number, reason))
+
+    def _on_program_event(self, node: SimNode, event: Event) -> None:
+        named = Seen(self.now_s, node.name, event.kind, event.leader or "", event.term or 0, event.reason)
+        self._tell(named if event.kind == "lost" else replace(named, reason=""))
 
     def _tell(self, seen: Seen) -> None:
         self.history.append(seen)

@@ -24,10 +24,10 @@ from doyen.core.clock import Instant, format_duration
 from doyen.election.announce.config import AnnounceConfig
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
-from doyen.node.told import Told
+from doyen.node.agent_line import AgentLine
 from doyen.testing.ledger import Changes, Ledger
 
-_TOLD = msgspec.json.Decoder(Told)
+_TOLD = msgspec.json.Decoder(AgentLine)
 PATIENCE_S = 5.0  # How long a process may take to end after SIGTERM.
 
 OnLine = Callable[[bytes, Instant], None]  # (a line of standard output, when it was read)
@@ -223,7 +223,7 @@ class LocalCluster:
         config: AnnounceConfig | None,  # None: another election, given by flags.
         *,
         flags: Sequence[str] = (),  # How members reach each other: `--multicast …` or `--seed …`.
-        on_told: Callable[[Told], None] | None = None,
+        on_told: Callable[[AgentLine], None] | None = None,
     ) -> None:
         self.group, self.config, self.members = group, config, dict[str, MemberState]()
         self.ledger = Ledger()

@@ -1,9 +1,9 @@
 """Computes the neighbours in a made-up network, and the way between hosts that are not neighbours."""
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from doyen.errors import ConfigError
+from doyen_papers.score.graph import distances
 
 Edge = tuple[int, int]
 
@@ -36,20 +36,13 @@ def next_hops(size: int, edges: Sequence[Edge]) -> list[list[int | None]]:
 
     The way from a to b and the way back may differ, as on any network of static routes.
     """
-    neighbours: list[list[int]] = [[] for _ in range(size)]
+    neighbours: dict[int, list[int]] = {host: [] for host in range(size)}
     for a, b in edges:
         neighbours[a].append(b)
         neighbours[b].append(a)
     hops: list[list[int | None]] = [[None] * size for _ in range(size)]
     for goal in range(size):
-        distance = {goal: 0}
-        queue = deque([goal])
-        while queue:
-            here = queue.popleft()
-            for other in neighbours[here]:
-                if other not in distance:
-                    distance[other] = distance[here] + 1
-                    queue.append(other)
+        distance = distances(neighbours, goal)
         for start in distance:
             nearer = [other for other in neighbours[start] if distance[other] == distance[start] - 1]
             hops[start][goal] = min(nearer, default=None)

@@ -22,12 +22,14 @@ Counters are those of the namespace's own end: every byte of a frame but its che
 import ipaddress
 import json
 import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Self
 
 from msgspec import Struct
 
 from doyen.errors import ConfigError, LocalProtocolError
+from doyen_lab.graph import Edge
 from doyen_lab.iproute import (
     NO_IPV6,
     QUIET,
@@ -150,6 +152,21 @@ class Namespaces(Network):
 
     def mend(self, i: int) -> None:
         self._plug(i, "master br0")
+
+    def cut_links(self, pairs: Iterable[Edge]) -> None:
+        """Give the first host of each pair a route to nowhere for the second: it no longer reaches it, one way."""
+        for i, others in self._by_host(pairs).items():
+            batch([f"route add blackhole {self.nodes[j].ipv4}/32" for j in others], namespace=self.nodes[i].name)
+
+    def mend_links(self, pairs: Iterable[Edge]) -> None:
+        for i, others in self._by_host(pairs).items():
+            batch([f"route del blackhole {self.nodes[j].ipv4}/32" for j in others], namespace=self.nodes[i].name)
+
+    def _by_host(self, pairs: Iterable[Edge]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for i, j in pairs:
+            found.setdefault(i, []).append(j)
+        return found
 
     def _plug(self, i: int, where: str) -> None:
         batch([f"link set {self.nodes[i].interface} {where}"], namespace=self.switch)

@@ -219,21 +219,37 @@ class RingCluster(Entrant):
         return p99, worst
 
 
-def config_for(lease: Duration, size: int) -> ArbitrationConfig:
+def config_for(lease: Duration, size: int, as_printed: bool = False) -> ArbitrationConfig:
     """Return a configuration with T_a = T_l / 2 in which nobody comes back, so that survivors can be counted."""
+    if as_printed:
+        return ArbitrationConfig.paper(lease=lease, arbitration=lease // 2, neighbours=3)
     return ArbitrationConfig.practical(size, lease=lease, arbitration=lease // 2, neighbours=3, rejoin=False)
 
 
-def kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries_max: int = TRIES_MAX) -> RealRun:
-    """Kill groups of these sizes in a ring of real processes, one after another; again, if the machine was too late."""
-    run = asyncio.run(_kill_groups(size, lease, groups, seed, 1))
+def kill_groups(
+    size: int,
+    lease: Duration,
+    groups: Sequence[int],
+    seed: int,
+    tries_max: int = TRIES_MAX,
+    *,
+    as_printed: bool = False,
+) -> RealRun:
+    """Kill groups of these sizes in a ring of real processes, one after another; again, if the machine was too late.
+
+    The members of a group are apart from each other; with `as_printed` they are drawn at random, as in the paper, and
+    the ring runs in the paper's own mode.
+    """
+    run = asyncio.run(_kill_groups(size, lease, groups, seed, 1, as_printed))
     while not run.valid and run.tries < tries_max:
-        run = asyncio.run(_kill_groups(size, lease, groups, seed + run.tries, run.tries + 1))
+        run = asyncio.run(_kill_groups(size, lease, groups, seed + run.tries, run.tries + 1, as_printed))
     return run
 
 
-async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: int, tries: int) -> RealRun:
-    rng, config = Random(seed), config_for(lease, size)
+async def _kill_groups(
+    size: int, lease: Duration, groups: Sequence[int], seed: int, tries: int, as_printed: bool
+) -> RealRun:
+    rng, config = Random(seed), config_for(lease, size, as_printed)
     kills = []
     with TemporaryDirectory(prefix="doyen-ring-") as folder:
         async with RingCluster(size, config, Path(folder), seed=seed) as cluster:
@@ -245,7 +261,8 @@ async def _kill_groups(size: int, lease: Duration, groups: Sequence[int], seed: 
                 await asyncio.sleep(rng.random() * lease / 1e9)
                 if len(cluster.alive()) <= 2 * size // 3:
                     break
-                kills.append(await cluster.kill_at_once(cluster.apart(count, rng)))
+                drawn = rng.sample(cluster.alive(), count) if as_printed else cluster.apart(count, rng)
+                kills.append(await cluster.kill_at_once(drawn))
             await cluster.lateness()
             late, left_over = cluster.worst_late if kills else since_start, len(cluster.alive())
     return RealRun(

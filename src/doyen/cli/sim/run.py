@@ -14,7 +14,7 @@ from doyen.cli.output import print_json, progress, show
 from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
 from doyen.node.layers import node_options, plain
-from doyen.sim.runs import figure, run_many, run_seed
+from doyen.sim.runs import RUNS_MAX, figure, run_many, run_seed
 from doyen.sim.scenario import Result, Scenario, replay_line, simulate
 from doyen.sim.scenario.defaults import completed, with_node
 from doyen.sim.scenario.run import configured_faults
@@ -26,6 +26,9 @@ from doyen.sim.trace import Trace, combined_hash
 FIGURES = (
     "converged_at",
     "leader_changes",
+    "led",
+    "led_when_due",
+    "led_beyond",
     "messages",
     "bytes",
     "hops",
@@ -62,6 +65,8 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
+    if file is not None and "check" in (tables := read_tables(file)):
+        return _checked(file, tables["check"], as_json)
     said = node_tables(election, membership, node_fields)
     for (table, field), value in {("run", "seed"): seed, ("group", "nodes"): nodes}.items():
         if value is not None:
@@ -69,6 +74,8 @@ def command(
     scenario = _chosen(file, said, given)
     if runs < 1:
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
+    if runs > RUNS_MAX:
+        raise ConfigError(f"--runs {runs} is too many: at most {RUNS_MAX:,}; give another --seed for more")
     if jobs < 0:
         raise ConfigError(f"--jobs {jobs} is not a number of processes: give 0 (one per core) or more")
     _draw_topology(scenario, scenario.run.seed if runs == 1 else run_seed(scenario.run.seed, 0), file)
@@ -88,6 +95,21 @@ def command(
     else:
         _print_summary(summary)
     return failed(scenario, results)
+
+
+def _checked(file: Path, table: Any, as_json: bool) -> int:
+    """Play a counterexample of `doyen check` again."""
+    from doyen.check.case import from_text, played, transcript
+
+    case, choices = from_text(table, f"scenario {file}")
+    rows, violation = played(case, choices)
+    lines = transcript(case.names(), rows)
+    if as_json:
+        print_json({"election": case.election, "transcript": lines, "violation": violation})
+    else:
+        verdict = "nothing is violated any more" if violation is None else f"{violation.rule}: {violation.text}"
+        click.echo("\n".join([*lines, verdict]))
+    return 1 if violation else 0
 
 
 class Said(NamedTuple):
@@ -205,6 +227,7 @@ def _print(scenario: Scenario, result: Result) -> None:
     click.echo(f"{_headline(scenario, result)}{_setting(scenario)}")
     rows = [
         ("leaders", f"{result.leader_changes:,}", "times a node began to lead"),
+        ("led", f"{result.led:.2%}", _due(result)),
         (
             "messages",
             f"{result.messages:,}",
@@ -217,6 +240,11 @@ def _print(scenario: Scenario, result: Result) -> None:
     _print_faults(result.faults, never_fired(scenario, [result]))
     _print_looked(result.looked)
     click.echo(f"  seed {result.seed} · trace {result.trace_hash}")
+
+
+def _due(result: Result) -> str:
+    due = result.led_when_due
+    return "of the time" + ("" if due is None else f"; {due:.2%} while a voter had had a majority for the stated bound")
 
 
 def _headline(scenario: Scenario, result: Result) -> str:

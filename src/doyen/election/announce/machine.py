@@ -32,7 +32,7 @@ from doyen.core.commands import LeaveGroup, Resign, Stand
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
@@ -45,35 +45,9 @@ from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
 
 
-class Announce(NoLease):
+class Announce(Election):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
-    __slots__ = (
-        "_announce_no",
-        "_durable",
-        "_floor",
-        "_heard",
-        "_latest",
-        "_leaders",
-        "_lift",
-        "_mine",
-        "_out",
-        "_passed_over",
-        "_reign_no",
-        "_retired",
-        "_rng",
-        "_silence",
-        "_wait_no",
-        "claim",
-        "common_seed",
-        "config",
-        "election_no",
-        "me",
-        "place",
-        "standing",
-        "status",
-        "term_number",
-    )
     MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
@@ -252,11 +226,11 @@ class Announce(NoLease):
         return self.leader
 
     @property
-    def stage(self) -> str:  # type: ignore[override]
+    def stage(self) -> str:
         return self.status.value
 
     @property
-    def leader_count(self) -> int:  # type: ignore[override]
+    def leader_count(self) -> int:
         return self.config.leader_count
 
     def leads(self, now: Instant) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Hears
 from doyen.election.announce.config import AnnounceConfig
@@ -33,7 +33,7 @@ def wake_after(config: AnnounceConfig, rng: Random) -> Duration:
     return int(draw(config.timer, config.group_size, "none", None, rng, 0) * config.suppress_interval)
 
 
-class SuppressThenAnnounce(NoLease):
+class SuppressThenAnnounce(Election):
     """SUP+AL.  [LE §5.7]"""
 
     __slots__ = ("_heard_count", "_out", "_rng", "_wait_no", "config", "form", "leader", "me")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import ViewChanged
@@ -28,7 +28,7 @@ from doyen.membership.ring.geometry import Seat, owner, point_of, to
 from doyen.membership.ring.messages import LeftRing, NeighboursChanged, ReignBegan, ReignHeard
 
 
-class LeaderByKey(NoLease):
+class LeaderByKey(Election):
     """One member: it follows the ring's facts, and claims the key when it is the closest."""
 
     MESSAGES: ClassVar[Any] = Claim | Answer | Reign
@@ -64,7 +64,7 @@ class LeaderByKey(NoLease):
 
     @property
     def owns(self) -> bool:
-        """Whether this node is the closest to the key, by what it knows."""
+        """Return whether this node is the closest to the key, by what it knows."""
         found = None if self._seat is None else owner(self.point, {self._seat, *self._next})
         return found is not None and found == self._seat
 

@@ -46,5 +46,5 @@ class Challengers:
 
 
 def clearly_better(score: float, than: float, margin: float) -> bool:
-    """Whether a score is greater than another by that share of the larger magnitude of the two."""
+    """Return whether a score is greater than another by that share of the larger magnitude of the two."""
     return score > than and score - than >= margin * max(abs(score), abs(than))

@@ -105,11 +105,16 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
             final_timeout=seconds(2),
             begin_spread=ms(100),
             better_for=seconds(10),
+            ask_interval=seconds(30),
         )
 
     @classmethod
     def wan(cls, group_size: int) -> "CTolerantConfig":
         """Return the preset for round trips of 300 ms and a few percent of loss."""
         return cls(
-            response_timeout=seconds(1), resend_interval=ms(500), final_timeout=seconds(15), better_for=seconds(30)
+            response_timeout=seconds(1),
+            resend_interval=ms(500),
+            final_timeout=seconds(15),
+            better_for=seconds(30),
+            ask_interval=seconds(30),
         )

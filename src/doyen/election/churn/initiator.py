@@ -78,7 +78,7 @@ class Initiator:
         self.role, self.shortage = Role.IDLE, None
 
     def counts(self, response: msg.Response) -> bool:
-        """Whether a response is to the present attempt; others stem from an earlier view, or another x and y."""
+        """Return whether a response is to the present attempt; others stem from an earlier view, or another x and y."""
         return response.attempt == self.attempt
 
     def on_response(self, sender: NodeId, response: msg.Response, now: Instant) -> None:

@@ -125,6 +125,8 @@ class Counted(Account):
                 self.answered = tuple(dict.fromkeys((*self.answered, fact.sender)))
                 self.excluded, self.candidates = fact.excluded, fact.candidates
             case LeaderHeld():
+                if fact.record.election.initiator != self.initiator:  # What was counted here was for an earlier one.
+                    self.answered, self.candidates, self.excluded = (), (), ()
                 self.initiator = fact.record.election.initiator
                 self.final = str(fact.record.term) if fact.record.final else self.final
             case CannotElect():
@@ -168,13 +170,17 @@ def ranks(rank: Rank, tie: Rank | None, names: list[NodeId]) -> dict[str, str]:
 
 
 def worst_case(config: CTolerantConfig, around: kinds.Around) -> kinds.WorstCase:
+    """Return the sums; an answer and a LEADER may be lost once each."""
     found = around.detection
-    failover = found.duration + config.begin_spread + 4 * around.delay
+    election = config.begin_spread + 4 * around.delay + config.response_timeout + config.resend_interval
+    detection, because = found.duration, found.because
+    if found.of_leader is not None:
+        detection, because = found.of_leader + 2 * around.delay, found.of_leader_because
     return kinds.WorstCase(
-        detection=found.duration,
-        failover=failover,
-        settling=found.merging + config.bootstrap_after + config.final_timeout + failover,
-        because=f"{found.because}; then begin_spread, and QUERY, RESPONSE, NOTIFYLEADER, LEADER",
+        detection=detection,
+        failover=detection + election,
+        settling=found.merging + config.bootstrap_after + config.final_timeout + found.duration + election,
+        because=f"{because}; then begin_spread, and QUERY, RESPONSE, NOTIFYLEADER, LEADER, two of them repeated",
     )
 
 
@@ -200,7 +206,8 @@ def _kind(choice: type[_Churn], variant: Variant, about: str, among: str, *alias
         from doyen.membership.missing import MissingConfig, MissingEstimator
 
         if place.config.missing_max == "auto":
-            place.companion(MISSING, lambda out: MissingEstimator(place.node, MissingConfig(), out, place.rng(MISSING)))
+            quiet = MissingConfig.quiet()
+            place.companion(MISSING, lambda out: MissingEstimator(place.node, quiet, out, place.rng(MISSING)))
         restored = place.restore(Memory) if place.durable else None
         tie = salted(place.group, place.name)
 
@@ -267,10 +274,10 @@ LOCAL = kinds.ElectionKind(
         because="it has the lowest hash in this member's view",
     ),
     worst_case=lambda config, around: kinds.WorstCase(
-        detection=around.detection.duration,
-        failover=around.detection.duration,
+        detection=around.detection.of_leader_by_all()[0],
+        failover=around.detection.of_leader_by_all()[0],
         settling=around.detection.duration + around.detection.merging,
-        because=around.detection.because,
+        because=around.detection.of_leader_by_all()[1],
     ),
     account=Hashed,
     resigns=False,

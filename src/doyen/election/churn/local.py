@@ -8,14 +8,14 @@ from typing import ClassVar
 from doyen.core.clock import Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import FollowsFacts, Hears, hears
 from doyen.core.view import ViewChanged
 from doyen.election.churn.standpoint import Rank, hash_rank
 
 
-class Local(FollowsFacts, NoLease):
+class Local(FollowsFacts, Election):
     """Names the best member of its own view, as soon as the view changes."""
 
     def __init__(self, me: NodeId, out: Out, *, rank: Rank = hash_rank) -> None:

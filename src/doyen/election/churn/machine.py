@@ -37,7 +37,7 @@ from doyen.core.commands import Initiate, Resign, Stand
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import Status, ViewChanged
@@ -56,7 +56,7 @@ CONFIRMS_MAX: Final = 10
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
-class CTolerant(NoLease):
+class CTolerant(Election):
     """A member of a group that elects over weak views, and at times the initiator."""
 
     MESSAGES: ClassVar[Any] = msg.MESSAGES
@@ -370,7 +370,7 @@ class CTolerant(NoLease):
         return record.election.number >= self._floor and record.supersedes(self.held)
 
     def ends(self, record: Record) -> bool:
-        """Whether the election of a record is over, and is no longer waited for."""
+        """Return whether the election of a record is over, and is no longer waited for."""
         return record.final
 
     def _accept(self, record: Record, now: Instant) -> None:

@@ -88,7 +88,7 @@ class Record(Struct, frozen=True, gc=False, array_like=True):
         return Term(self.election.number, self.leader)
 
     def supersedes(self, held: "Record | None") -> bool:
-        """Whether a node goes over from the record that it holds to this one; never back, as the order is total.
+        """Return whether a node goes over from the record that it holds to this one; never back, as the order is total.
 
         [CTOL Alg. 1, line 24, and §IV-B], decision 20.
         Ambiguity [CTOL]: the pseudo-code overwrites, so that a late LEADER undoes a newer one; the text keeps the

@@ -83,11 +83,11 @@ class Standpoint:
 
     @property
     def declined(self) -> bool:
-        """Whether this node does not wish to lead, as long as another can."""
+        """Return whether this node does not wish to lead, as long as another can."""
         return self.resigned or not self.eligible
 
     def passes_on(self, now: Instant) -> bool:
-        """Whether this node declines to lead though it was chosen: while others may wish to, and `PASSES_MAX` times."""
+        """Return whether this node declines to lead though chosen: while others may wish to, and `PASSES_MAX` times."""
         if not self.declined or all(node in self.unwilling for node in self.others()):
             return False
         self.pass_count = self.pass_count + 1 if now < self.declined_until else 1
@@ -111,11 +111,11 @@ class Standpoint:
         self.unwilling = dict(list(kept.items())[1 - WISHES_MAX :])
 
     def is_present(self, member: Member) -> bool:
-        """Whether a member is present; a suspected one is, else c would be exceeded most of the time."""
+        """Return whether a member is present; a suspected one is, else c would be exceeded most of the time."""
         return member.present
 
     def is_dead(self, node: NodeId) -> bool:
-        """Whether a node is known, and known to be gone; a node never heard of is not dead."""
+        """Return whether a node is known, and known to be gone; a node never heard of is not dead."""
         return self.view is not None and node in self.view and node != self.me and not self.view[node].present
 
     def others(self) -> list[NodeId]:

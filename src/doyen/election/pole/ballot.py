@@ -1,8 +1,10 @@
 """Holds what a voter knows of the election of one epoch: the best proposal, who proposed, who voted.  [POLE Alg. 1]"""
 
+from doyen.core.clock import Duration
 from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.core.rank import OracleStanding
+from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.messages import Propose
 
 
@@ -14,22 +16,27 @@ def better(one: tuple[OracleStanding, NodeId], other: tuple[OracleStanding, Node
 class Ballot:
     """The proposals and votes of one epoch; a new epoch makes a new ballot, with empty sets and no timer."""
 
-    def __init__(self, epoch: int, size: int) -> None:
-        self.epoch, self.size = epoch, size
-        self.best: tuple[OracleStanding, NodeId] | None = None
+    def __init__(self, epoch: int, electorate: Electorate) -> None:
+        self.epoch, self.electorate = epoch, electorate
+        self.mine: OracleStanding | None = None  # This voter's own standing, once it is known.
+        self.best: tuple[OracleStanding, NodeId] | None = None  # The greatest candidate.
         self.proposers: set[NodeId] = set()
+        self.standing: set[NodeId] = set()  # The proposers that are candidates themselves.
         self.votes: dict[NodeId, tuple[int, NodeId]] = {}
+        self.repeat_wait: Duration = 0  # How long after the last proposal it is repeated.
         self.timed = False  # The election timer runs; it is started once.
-
-    @property
-    def quorum(self) -> int:
-        return self.size // 2 + 1
 
     def is_lesser(self, theirs: Propose) -> bool:
         """[POLE Alg. 1, line 37] Whether a proposal is less than the best here: by epoch, then score, then id."""
         if theirs.epoch != self.epoch:
             return theirs.epoch < self.epoch
-        return self.best is not None and better(self.best, (theirs.standing, theirs.node))
+        if self.best is None or theirs.node is None:
+            return self.best is not None
+        return better(self.best, (theirs.standing, theirs.node))
+
+    def offer_of(self, theirs: Propose) -> bool:
+        """Keep the candidate of a proposal, if it has one, as `offer` does."""
+        return theirs.node is not None and self.offer(theirs.standing, theirs.node)
 
     def offer(self, standing: OracleStanding, node: NodeId) -> bool:
         """Keep the greater of this proposal and the best; return whether this one is greater."""
@@ -38,20 +45,21 @@ class Ballot:
             return True
         return False
 
-    def proposal(self) -> Propose:
-        assert self.best is not None
-        return Propose(self.epoch, *self.best)
+    def proposal(self, heard: tuple[NodeId, ...] | None, me: NodeId, charter: tuple[int, int] = (0, 0)) -> Propose:
+        standing, node = self.best or ((), None)
+        return Propose(self.epoch, standing, node, heard, me in self.standing, *charter)
 
-    @property
-    def complete(self) -> bool:
-        return len(self.proposers) == self.size
+    def is_complete(self, absent: NodeId | None) -> bool:
+        """Whether every voter is known to be a candidate, but for one that is gone: no greater one can appear."""
+        return self.has_quorum and self.standing >= self.electorate.names - {absent}
 
     @property
     def has_quorum(self) -> bool:
-        return len(self.proposers) >= self.quorum
+        """Whether a majority has proposed in this epoch, and knows of a candidate."""
+        return self.best is not None and self.electorate.is_majority(self.proposers)
 
     def vote(self, voter: NodeId, epoch: int, leader: NodeId) -> bool:
         """Count a vote; return whether a quorum votes alike, the leader itself included: a dead one is not joined."""
         self.votes[voter] = (epoch, leader)
         alike = [node for node, vote in self.votes.items() if vote == (epoch, leader)]
-        return len(alike) >= self.quorum and leader in alike
+        return leader in alike and self.electorate.is_majority(alike)

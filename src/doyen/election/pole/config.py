@@ -18,16 +18,16 @@ class PoleConfig(Config, frozen=True, kw_only=True):
     ] = ms(200)
     retry_max: Annotated[
         Period, Doc("The longest wait before a proposal is repeated; the first is election_timeout, each doubles.")
-    ] = seconds(60)
+    ] = seconds(1)
     score_timeout: Annotated[
         Pause, Doc("How long an election waits for the first score; then any measured one wins.")
-    ] = seconds(5)
+    ] = seconds(1)
     lease: Annotated[
         Period, Doc("How long a leader acts after a majority has heard it. Too short: it is easily lost.")
     ] = seconds(2)
     heartbeat_interval: Annotated[
-        Period, Doc("The time between two heartbeats of the leader; at most half a lease.")
-    ] = ms(400)
+        Period, Doc("The time between two heartbeats of the leader; never more than a third of lease.")
+    ] = ms(666)
     drift_max: Annotated[
         Drift, Doc("How far the rates of two clocks may differ. Beyond it two could lead at once.")
     ] = 0.001
@@ -41,11 +41,17 @@ class PoleConfig(Config, frozen=True, kw_only=True):
     cool_down: Annotated[Wait, Doc("The shortest time that a leader leads before it may resign by itself.")] = seconds(
         60
     )
+    connected: Annotated[
+        bool, Doc("Only voters that exchange messages with a majority stand; false: any, as [POLE] has it.")
+    ] = True
 
     def check(self) -> None:
         need(self.retry_max >= self.election_timeout, "retry_max", "must not be less than election_timeout")
-        often = 2 * self.heartbeat_interval <= self.lease
-        need(often, "heartbeat_interval", "must be at most half of lease, or one lost heartbeat costs leadership")
+
+    @property
+    def beat_interval(self) -> Duration:
+        """Return the time between two heartbeats, so that no two lost ones in a row cost leadership."""
+        return min(self.heartbeat_interval, self.lease // 3)
 
     @property
     def guard(self) -> Duration:
@@ -61,21 +67,58 @@ class PoleConfig(Config, frozen=True, kw_only=True):
         return self.guard + self.election_timeout
 
     @property
-    def settle_max(self) -> Duration:
-        """Return the longest time from the end of all faults until all know one leader, with a majority of voters up.
+    def answer_timeout(self) -> Duration:
+        """Return how long a claim waits for a first answer, and a voter for the claim of its choice."""
+        return 3 * self.election_timeout
 
-        A voter gives up a dead leader (guard), a claimant gives up in vain (claim), proposals are repeated (retry), an
-        election is held (2T), voters are free (guard) and the claim is made; twice, for the first may meet what is left
-        of the faults.
+    @property
+    def patience(self) -> Duration:
+        """Return for how long a leader may be silent before a voter gives it up."""
+        return self.guard
+
+    @property
+    def window(self) -> Duration:
+        """Return for how long a message shows that its link works: two repetitions may be lost."""
+        return 2 * (self.retry_max + self.election_timeout)
+
+    @property
+    def doubt(self) -> Duration:
+        """Return for how long a leader may be silent before a voter asks it: the next heartbeat may just be late."""
+        return 3 * self.beat_interval // 2
+
+    @property
+    def ask_interval(self) -> Duration:
+        """Return the time between two questions for a leader that is not heard."""
+        return self.lease // 8
+
+    @property
+    def settle_max(self) -> Duration:
+        """Return the longest time from the end of all faults until all know one leader, where some voter and a
+        majority hear each other (decision 33).
+
+        A dead leader is given up, and voters are free, after a guard; links of before the last fault count for a
+        window; proposals are repeated (retry); the greatest candidate may be gone, so that its claim is waited for in
+        vain (4T); then the next election is held (6T).
         """
-        once = 2 * self.guard + self.claim_timeout + self.retry_max + 3 * self.election_timeout
-        return 2 * once + self.score_timeout
+        return self.guard + self.window + self.retry_max + 10 * self.election_timeout + self.score_timeout
 
     @classmethod
     def lan(cls, group_size: int) -> "PoleConfig":
-        return cls(election_timeout=ms(100), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(10))
+        return cls(
+            election_timeout=ms(100),
+            lease=seconds(2),
+            heartbeat_interval=ms(666),
+            retry_max=ms(300),
+            score_timeout=ms(500),
+        )
 
     @classmethod
     def wan(cls, group_size: int) -> "PoleConfig":
         """Return the preset for round trips of 300 ms and a few percent of loss."""
-        return cls(election_timeout=ms(800), lease=seconds(4), heartbeat_interval=ms(800))
+        return cls(
+            election_timeout=ms(800),
+            lease=seconds(4),
+            heartbeat_interval=ms(1333),
+            retry_max=ms(1600),
+            score_timeout=seconds(5),
+        )

@@ -28,7 +28,7 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
     lease: Time = PRESET
     """How long a leader acts after a majority has heard it. Too short: it is easily lost."""
     heartbeat_interval: Time = PRESET
-    """The time between two heartbeats of the leader; at most half a lease."""
+    """The time between two heartbeats of the leader; never more than a third of lease."""
     drift_max: float = PRESET
     """How far the rates of two clocks may differ. Beyond it two could lead at once."""
     resign_interval: Time = PRESET
@@ -44,9 +44,15 @@ class Pole(kinds.ElectionChoice, frozen=True, kw_only=True):
 preset = presets(
     PoleConfig,
     local=lambda size: PoleConfig(
-        election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=seconds(5)
+        election_timeout=ms(50), lease=ms(500), heartbeat_interval=ms(100), retry_max=ms(200), score_timeout=ms(500)
     ),
-    iot=lambda size: PoleConfig(election_timeout=seconds(2), lease=seconds(15), heartbeat_interval=seconds(3)),
+    iot=lambda size: PoleConfig(
+        election_timeout=seconds(2),
+        lease=seconds(15),
+        heartbeat_interval=seconds(5),
+        retry_max=seconds(4),
+        score_timeout=seconds(5),
+    ),
 )
 
 
@@ -54,14 +60,15 @@ class Granted(Account):
     """A majority grants the epoch; the proposers are known where the choice was made."""
 
     def note(self, fact: Any) -> Remark | None:
-        from doyen.election.pole.messages import EpochPromised, NotAVoter, NotVoting, Selected
+        from doyen.election.pole.messages import ElectionBegun, NotAVoter, NotVoting, Selected
 
         match fact:
             case Selected():
                 self.candidates = tuple(fact.proposers)
                 who = ", ".join(fact.proposers)
                 return Remark("chosen", f"epoch {fact.epoch}: {fact.leader} chosen from {who}")
-            case EpochPromised():
+            case ElectionBegun():
+                self.candidates = ()  # Those of an earlier epoch.
                 return Remark("begun", f"epoch {fact.epoch} begun")
             case NotVoting() | NotAVoter():  # Only a person can end it.
                 return Remark("shortage", str(fact), needs_a_person=True)
@@ -69,7 +76,9 @@ class Granted(Account):
 
     def reasons(self, machine: Any, term: Term) -> Reasons:
         ballot = machine.ballot
-        best = ballot.best if ballot.epoch == term.number else None
+        best = ballot.best if ballot.epoch <= term.number else None  # It may have taken a higher one since.
+        if best is None and machine.inherited_in == term.number:
+            return Reasons("handed over by the leader before it", {term.leader: "the best score that it knew"})
         if best is None or best[1] != term.leader or not self.candidates:
             return Reasons(f"{term.leader} leads epoch {term.number} by the word of a majority")
         score = "/".join(f"{part:g}" for part in best[0])
@@ -91,8 +100,9 @@ def build(place: Place) -> Callable[[Out], Any]:
         voters=place.voters,
         score=score,
         restored=restored,
-        newcomer=restored is None and place.node in place.voters and (place.newcomer or not place.durable),
+        newcomer=restored is None and (place.newcomer or not place.durable),
         durable=place.durable,
+        stands=place.eligible,
     )
 
 
@@ -105,10 +115,10 @@ def first_record() -> Any:
 def worst_case(config: PoleConfig, around: kinds.Around) -> kinds.WorstCase:
     return kinds.WorstCase(
         detection=config.guard + around.delay,
-        failover=2 * config.guard + config.election_timeout + 6 * around.delay,
-        settling=config.settle_max,
+        failover=2 * config.guard + config.election_timeout + 6 * around.delay + 2 * around.disk,
+        settling=config.settle_max + 2 * around.disk,
         because="a delay of its last word, a guard until silence counts, T to elect, a guard until voters are "
-        "free, five delays",
+        "free, five delays, two writes to disk",
     )
 
 
@@ -116,7 +126,7 @@ POLE = kinds.ElectionKind(
     name="pole",
     aliases=("quorum",),
     about="A quorum of fixed voters, by score: never two leaders at once.",
-    table=kinds.Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset),
+    table=kinds.Table(name="pole", about="Pole elections", config=PoleConfig, preset=preset, hidden=("connected",)),
     choice=Pole,
     needs=kinds.Needs(voters=True, disk=True),
     build=build,

@@ -5,20 +5,28 @@ Deviation [POLE §3.1]: the paper trusts TCP connections and a vote that is no e
   answered until that leader's lease must have ended, on any clock within the stated drift.
 """
 
+from collections import deque
+from typing import Final
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
-from doyen.election.pole.messages import EpochPromised, Heartbeat, HeartbeatAck, PromiseEnds
+from doyen.core.rank import OracleStanding
+from doyen.election.pole.messages import Charter, EpochPromised, Heartbeat, HeartbeatAck, Pending, PromiseEnds
+
+WRITES_KEPT: Final = 4  # Of so many the slowest tells how slow the disk is.
 
 
 class VoterRecord(Struct, frozen=True):
     """The record on disk."""
 
-    epoch: int  # The voter takes part in no earlier epoch.
+    epoch: int  # The voter grants no earlier epoch.
     granted_epoch: int = 0  # The last epoch that it granted,
     granted_to: NodeId | None = None  # and to which leader.
+    charter: Charter | None = None  # The newest that it has seen; None: nobody has ever written one.
 
 
 class Voter:
@@ -28,6 +36,9 @@ class Voter:
         self.me = me
         self._out, self._durable = out, durable
         self.promise = restored or VoterRecord(0)
+        self._unwritten: deque[Instant] = deque()  # Since when each record is on its way to the disk.
+        self._took: deque[Duration] = deque(maxlen=WRITES_KEPT)
+        self.now: Instant = 0  # The instant of the present step.
         self.bound_until: Instant = 0
 
     @property
@@ -35,18 +46,51 @@ class Voter:
         """Return the leader that this or an earlier incarnation may have answered last."""
         return self.promise.granted_to
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Return the stamp of the charter that is kept; (0, 0) if none is."""
+        return (0, 0) if self.promise.charter is None else self.promise.charter.stamp
+
     def advance(self, epoch: int, leader: NodeId | None = None) -> None:
         """Write the promise, here alone, and to the disk before any message says so; with a leader it is a grant."""
         before = self.promise
         if leader is None:
-            self.promise = VoterRecord(epoch, before.granted_epoch, before.granted_to)
+            self.promise = replace(before, epoch=epoch)
         else:
-            self.promise = VoterRecord(epoch, epoch, leader)
+            self.promise = VoterRecord(epoch, epoch, leader, before.charter)
         if self.promise != before:
             if self._durable:
+                self._unwritten.append(self.now)
                 self._out.persist(self.promise)
             if epoch != before.epoch:
                 self._out.emit(EpochPromised(epoch))
+
+    def store(self, charter: Charter) -> bool:
+        """Keep a charter that is newer than the present one, on the disk before any message says so.
+
+        Return whether it is.  Whoever sends it may be believed: it counts as accepted by `has_granted` alone.
+        """
+        if charter.stamp <= self.stamp:
+            return False
+        self.promise = replace(self.promise, charter=charter)
+        if self._durable:
+            self._unwritten.append(self.now)
+            self._out.persist(self.promise)
+        return True
+
+    def written(self) -> None:
+        """Note that the oldest record on its way is durable now, and how long that took."""
+        self._took.append(max(0, self.now - self._unwritten.popleft()))
+
+    @property
+    def write_time(self) -> Duration:
+        """Return how long the slowest of the last writes took."""
+        return max(self._took, default=0)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the promise is durable, as it is now."""
+        return not self._unwritten
 
     def wake(self, now: Instant, guard: Duration) -> None:
         """Wait, as an earlier incarnation may have answered its leader just now (decision 31).
@@ -64,21 +108,28 @@ class Voter:
     def has_granted(self, epoch: int, leader: NodeId) -> bool:
         return (self.promise.granted_epoch, self.promise.granted_to) == (epoch, leader)
 
+    def holds(self, epoch: int, leader: NodeId) -> bool:
+        """Whether that grant was made, and is durable."""
+        return self.is_written and self.has_granted(epoch, leader)
+
     def may_grant(self, epoch: int, leader: NodeId) -> bool:
         """Whether an epoch may be granted at all: once, and never back; `free_at` says when."""
         return self.promise.granted_epoch < epoch or self.has_granted(epoch, leader)
 
-    def release(self, leader: NodeId, epoch: int) -> None:
-        """Free the voter, as that leader says that it no longer acts in this epoch."""
-        if self.bound_to == leader and self.promise.granted_epoch <= epoch:
-            self.bound_until = 0
+    def release(self, leader: NodeId, epoch: int) -> bool:
+        """Free the voter, as that leader says that it no longer acts in this epoch; return whether it was bound."""
+        if self.bound_to != leader or self.promise.granted_epoch > epoch or not self.bound_until:
+            return False
+        self.bound_until = 0
+        return True
 
 
 class Grants:
     """Answers heartbeats for a voter: the first answer in an epoch is its grant, and durable first (decision 30).
 
-    A heartbeat may come too early: from a node that is not chosen here yet, or while the voter is still bound to
-    another.  The last such heartbeat is kept, and answered when its time has come.
+    A heartbeat may come too early: from a node that is not chosen here yet, while the voter is still bound to another,
+    or while its grant is being written.  The last such heartbeat is kept, and answered when its time has come; the
+    claimant is told at once that the answer will come, so that it waits for a slow disk (decision 33).
     """
 
     def __init__(self, voter: Voter, guard: Duration, out: Out) -> None:
@@ -91,28 +142,50 @@ class Grants:
     def forget(self) -> None:
         self._kept = None
 
+    def waiting(self, epoch: int) -> NodeId | None:
+        """Return whose heartbeat of that epoch is kept."""
+        return self._kept[0] if self._kept is not None and self._kept[1].epoch == epoch else None
+
     def kept(self, leader: NodeId | None, epoch: int) -> Heartbeat | None:
         """Return the kept heartbeat if it is of that leader and epoch, and keep none any longer."""
         kept, self._kept = self._kept, None
         return kept[1] if kept is not None and (kept[0], kept[1].epoch) == (leader, epoch) else None
 
-    def refuse(self, leader: NodeId, beat: Heartbeat) -> None:
-        """Refuse an epoch, and name the promised one, so that the leader can take one above it."""
-        self._out.send(leader, HeartbeatAck(self._voter.promise.epoch, beat.number, False))
+    def refuse(self, leader: NodeId, beat: Heartbeat, epoch: int) -> None:
+        """Refuse an epoch, and name that of this voter, so that the leader can take one above it."""
+        self._out.send(leader, HeartbeatAck(epoch, beat.number, False, *self._voter.stamp))
 
-    def acknowledge(self, leader: NodeId, beat: Heartbeat, now: Instant) -> None:
-        """Acknowledge a heartbeat of the chosen leader, in the promised epoch; refuse or keep it where that must be."""
+    def acknowledge(
+        self,
+        leader: NodeId,
+        beat: Heartbeat,
+        now: Instant,
+        *,
+        asked: bool = True,
+        standing: OracleStanding | None = None,
+    ) -> None:
+        """Acknowledge a heartbeat of the chosen leader, in the promised epoch; refuse or keep it where that must be.
+
+        A voter that is not asked says nothing, once it has granted the epoch.
+        """
         voter = self._voter
         if not voter.may_grant(beat.epoch, leader):
-            self.refuse(leader, beat)
+            self.refuse(leader, beat, voter.promise.epoch)
             return
         if not voter.has_granted(beat.epoch, leader):
             free_at = voter.free_at(leader)
             if now < free_at:
-                if self._kept is None or self._kept[1].epoch != beat.epoch:
+                if self.waiting(beat.epoch) is None:
                     self._out.set_timer(PromiseEnds(beat.epoch), free_at)
                 self.keep(leader, beat)
+                self._out.send(leader, Pending(beat.epoch, beat.number))
                 return
+            self._out.send(leader, Pending(beat.epoch, beat.number))
             voter.advance(beat.epoch, leader)
+        elif not asked:
+            return
+        if not voter.is_written:
+            self.keep(leader, beat)
+            return
         voter.bound_until = now + self._guard
-        self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True))
+        self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True, *voter.stamp, standing))

@@ -5,30 +5,64 @@ and a leader does not resign before it has led for a cool-down: so a node whose 
 once per cool-down.  Handing over takes no election: the heir is named, and claims the next epoch.
 """
 
+from doyen.core.clock import FOREVER, Duration, Instant
+from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.order import order
 from doyen.core.rank import OracleStanding
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.messages import ScoreQuery
 
 
 class Rivals:
     """The comparisons of one reign: the standings of the other voters, and who has been better how often in a row."""
 
-    def __init__(self, config: PoleConfig) -> None:
-        self._config = config
+    def __init__(self, config: PoleConfig, out: Out, now: Instant = 0) -> None:
+        self._config, self._out = config, out
         self.number = 0
         self._replies: dict[NodeId, OracleStanding] = {}
         self._challenger: NodeId | None = None
+        self._heir: NodeId | None = None  # Who takes over once it says that it reaches a majority.
         self._rounds = 0
+        self.compared_at = now
+        self.is_asking = config.resign_interval < FOREVER  # The next heartbeat asks for the scores.
 
     def ask(self) -> int:
         self.number += 1
         self._replies.clear()
+        self.is_asking = True
         return self.number
 
-    def reply(self, node: NodeId, number: int, standing: OracleStanding) -> None:
-        if number == self.number:
-            self._replies[node] = standing
+    def is_due(self, now: Instant) -> bool:
+        """Whether the standings are compared, as a heartbeat is sent that can ask for new ones."""
+        return now - self.compared_at >= self._config.resign_interval
+
+    def compare(self, mine: OracleStanding, led_for: Duration, now: Instant) -> NodeId | None:
+        """End a comparison and begin the next; return the voter to which the leader hands over at once.
+
+        A voter that shall become the leader is asked first whether it reaches a majority, or nobody would lead for a
+        while (decision 33).
+        """
+        self.compared_at = now
+        winner = self.winner(mine)
+        self._heir = winner if led_for >= self._config.cool_down else None
+        if self._heir is not None and not self._config.connected:
+            return self._heir
+        number = self.ask()
+        if self._heir is not None:
+            self._out.send(self._heir, ScoreQuery(number, True))
+        return None
+
+    def told(self, node: NodeId, standing: OracleStanding) -> None:
+        """Note the standing that came with an ack."""
+        self._replies[node] = standing
+
+    def reply(self, node: NodeId, number: int, standing: OracleStanding, connected: bool = False) -> bool:
+        """Note a reply; return whether the leader hands over to its sender."""
+        if number != self.number:
+            return False
+        self._replies[node] = standing
+        return connected and node == self._heir
 
     @property
     def best(self) -> NodeId | None:

@@ -37,6 +37,10 @@ class Scores:
         """Return the standing as far as it is known now."""
         return self._scored(max(epoch, 1), gone)
 
+    def told(self, epoch: int, stands: bool) -> OracleStanding:
+        """Return the standing that the leader is told of; () if there is none, or this voter never leads."""
+        return (self.look(epoch, None) if stands else None) or ()
+
     def given(self, fact: ScoreGiven) -> OracleStanding:
         self._given = sound((fact.value,))
         return self._given

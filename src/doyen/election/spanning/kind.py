@@ -67,11 +67,12 @@ def build(place: Place) -> Callable[[Out], Any]:
 
 def worst_case(config: SpanningConfig, around: kinds.Around) -> kinds.WorstCase:
     found = around.detection
+    detection, because = found.of_leader_by_all()
     return kinds.WorstCase(
-        detection=found.duration,
-        failover=found.duration + config.declaration_wait,
+        detection=detection,
+        failover=detection + config.declaration_wait,
         settling=found.merging + found.duration + config.stabilisation_max,
-        because=f"{found.because}; then R(0) + (D+2)·δ",
+        because=f"{because}; then R(0) + (D+2)·δ",
     )
 
 

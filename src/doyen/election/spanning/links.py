@@ -80,7 +80,7 @@ class Links:
         return self.distance
 
     def differs(self, peer: NodeId, mine: View, theirs: View, now: Instant, wait: Duration) -> bool:
-        """Whether the two views have differed in this very way for as long as messages may be under way."""
+        """Return whether the two views have differed in this very way for as long as messages may be under way."""
         found = self._differs.get(peer)
         if found is None or found[:2] != (mine, theirs) or found[2] > now:
             self._differs[peer] = (mine, theirs, now)
@@ -93,7 +93,7 @@ class Links:
     def will_hear(
         self, peer: NodeId, mine: ElectionId | None, theirs: ElectionId | None, now: Instant, wait: Duration
     ) -> bool:
-        """Whether the peer is behind only because this node's message of a newer election is still under way."""
+        """Return whether the peer is behind only because this node's message of a newer election is still under way."""
         return now - self.notified_at <= wait and peer not in self.unnotified and newer(mine, theirs)
 
     def _forget(self, peer: NodeId) -> None:

@@ -30,7 +30,7 @@ from doyen.core.clock import FOREVER, Instant
 from doyen.core.commands import Initiate, Resign, Stand
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
-from doyen.core.kinds import NoLease
+from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkChanged
 from doyen.core.machine import Hears, hears
@@ -57,7 +57,7 @@ from doyen.election.spanning.returning import verdict
 from doyen.errors import LocalProtocolError
 
 
-class Spanning(NoLease):
+class Spanning(Election):
     """One node, which speaks to its neighbours only; `LinkChanged` says who they are."""
 
     MESSAGES: ClassVar[Any] = msg.Message

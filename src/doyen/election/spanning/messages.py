@@ -38,7 +38,7 @@ class ElectionId(Struct, frozen=True, gc=False, array_like=True):
 
 
 def newer(one: ElectionId | None, other: ElectionId | None) -> bool:
-    """Whether `one` takes precedence over `other`."""
+    """Return whether `one` takes precedence over `other`."""
     if one is None or other is None:
         return one is not None
     if one.sequence != other.sequence:

@@ -28,8 +28,9 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.kinds import Membership
 from doyen.core.machine import Hears, hears
-from doyen.core.seeds import SeedsChanged
+from doyen.core.seeds import OwnAddressChanged, SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
 from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat.config import HeartbeatConfig
@@ -79,7 +80,7 @@ class Turns:
         self._round.pop()
 
 
-class Heartbeat:
+class Heartbeat(Membership):
     """One member.  `_fresh` orders the others by when their counters last grew: one that stands still comes first."""
 
     MESSAGES: ClassVar[Any] = Beats
@@ -147,6 +148,13 @@ class Heartbeat:
         if not self._fresh and not self._left:
             self._try_seeds([seed for seed in self._seeds[:64] if seed not in before])
 
+    def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
+        """Say the new address, as a new incarnation: of one that is known, only the count is read."""
+        if not self._left and fact.address != self._address:
+            self._address, self.incarnation = fact.address, Incarnation(self.incarnation + 1)
+            self._put(self.node, self.incarnation, Status.ALIVE, self._address)
+            self._report()
+
     def on_timer(self, timer: Any, now: Instant) -> None:
         if self._left:
             return
@@ -174,8 +182,10 @@ class Heartbeat:
             self._out.send(self._where(name), goodbye)
         self._report()
 
-    HEARS: ClassVar[Hears] = hears(SeedsChanged, on_seeds_changed) | hears(
-        LeaveGroup, lambda self, command, now: self.leave(now)
+    HEARS: ClassVar[Hears] = (
+        hears(SeedsChanged, on_seeds_changed)
+        | hears(OwnAddressChanged, on_own_address_changed)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
     )
 
     # Queries.
@@ -183,16 +193,6 @@ class Heartbeat:
     @property
     def view(self) -> MembershipView:
         return self._editor.view
-
-    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
-        """Return nobody: a counter stands still, or it does not."""
-        return ()
-
-    def refute_by(self, node: NodeId) -> Instant | None:
-        return None
-
-    def round_trip(self, node: NodeId) -> Duration | None:
-        return None
 
     @property
     def present_count(self) -> int:

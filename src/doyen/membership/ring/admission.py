@@ -83,7 +83,7 @@ class Admission:
         out.send(sender, Locked(me.incarnation, joiner.incarnation, message.attempt, granted))
 
     def _fits(self, message: Lock, me: Seat, current: Version) -> bool:
-        """Whether the joiner knows everybody this member watches who is nearer to it than this member is."""
+        """Return whether the joiner knows everybody this member watches who is nearer to it than this member is."""
         known = {me, *current.members, *message.neighbours}
         ours = neighbours(message.joiner, known, self._config.neighbours)
         return me in ours and {seat.name for seat in ours} == {seat.name for seat in message.neighbours}

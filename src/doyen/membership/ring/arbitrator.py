@@ -75,7 +75,7 @@ class Arbitrator:
         return found.version
 
     def consider(self, proposer: Name, peer: Name, version: Version, peer_version: int, now: Instant) -> bool:
-        """Whether to accept Propose(version, Q): not while Q accuses the proposer, or changes its own side."""
+        """Return whether to accept Propose(version, Q): not while Q accuses the proposer, or changes its own side."""
         asked = self._asked.get((peer, proposer))
         if asked is not None and now - asked <= self.config.recent:
             return False

@@ -72,7 +72,7 @@ class Leases:
         out.send(sender, LeaseAck(me.incarnation, message.incarnation, message.session, knows, said))
 
     def establish(self, pair: Pair, message: LeaseAck, now: Instant) -> bool:
-        """Whether this ack is the first of the session under way, and in time."""
+        """Return whether this ack is the first of the session under way, and in time."""
         if message.session != pair.session or now >= pair.started_at + self._lease:
             return False
         if pair.theirs is None or pair.established:

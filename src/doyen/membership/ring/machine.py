@@ -21,6 +21,7 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.commands import LeaveGroup
 from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
+from doyen.core.kinds import Membership
 from doyen.core.machine import Hears, hears
 from doyen.membership.ring import messages as msg
 from doyen.membership.ring.admission import Admission
@@ -38,7 +39,7 @@ from doyen.membership.ring.upgrade import Outcome, Upgrades
 from doyen.membership.ring.view import RosterView
 
 
-class Arbitration:
+class Arbitration(Membership):
     """One member.  With `founding` it is there from the start; otherwise it joins through its contacts."""
 
     MESSAGES: ClassVar[Any] = msg.Messages
@@ -114,13 +115,6 @@ class Arbitration:
     def lost(self) -> frozenset[Name]:
         """Return the members that are out of reach, as far as members next to a gap can tell."""
         return frozenset(self._spread.lost)
-
-    def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
-        """Return nobody: on a ring a member is voted out, or it stays."""
-        return ()
-
-    def refute_by(self, node: NodeId) -> Instant | None:
-        return None
 
     def round_trip(self, node: NodeId) -> Duration | None:
         trips = (pair.round_trip for pair in self.pairs.values() if pair.seat.node == node)
@@ -465,5 +459,5 @@ class Arbitration:
 
     @property
     def _says_that_it_left(self) -> bool:
-        """Whether to answer a request to an incarnation that has left."""
+        """Return whether to answer a request to an incarnation that has left."""
         return self._announces_force or (self._left_for_good and not self._forced_for_good and self.config.announced)

@@ -39,7 +39,7 @@ class Request(Struct, eq=False):
         return self.group if self.newer is None else self.group | self.newer
 
     def has_vote(self, name: Name) -> bool:
-        """Whether a member has voted; a stale vote asks to be asked again."""
+        """Return whether a member has voted; a stale vote asks to be asked again."""
         return self.votes.get(name, Verdict.STALE) is not Verdict.STALE
 
     @property
@@ -112,7 +112,7 @@ class Pair:
 
     @property
     def first_of_join(self) -> bool:
-        """Whether this is a joiner's first session with a neighbour."""
+        """Return whether this is a joiner's first session with a neighbour."""
         return self.join > 0 and self.stage is Stage.DORMANT and self.initiator
 
     def session_ends_at(self, lease: Duration) -> Instant:
@@ -150,5 +150,5 @@ class Electorate:
         return frozenset(seat for seat in group if now - gone.get(seat.name, now) < recent)
 
     def is_majority(self, count: int, total: int) -> bool:
-        """Whether `count` is more than half of `total`; exactly half is no majority."""
+        """Return whether `count` is more than half of `total`; exactly half is no majority."""
         return 2 * count > total

@@ -96,7 +96,7 @@ class Requests:
         return None
 
     def is_over(self, pair: Pair, timer: msg.ArbitrationAdvances, me: Seat, now: Instant, out: Out) -> bool:
-        """Whether the time of this arbitration is over; otherwise ask again those who have not voted."""
+        """Return whether the time of this arbitration is over; otherwise ask again those who have not voted."""
         request = pair.request
         if request is None or request.number != timer.number:
             return False

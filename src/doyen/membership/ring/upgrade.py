@@ -130,7 +130,7 @@ class Upgrades:
         return electorate.is_majority(accepts, len(asked)) or not electorate.is_majority(accepts + silent, len(asked))
 
     def is_over(self, pair: Pair, timer: msg.ProposalAdvances, me: Seat, now: Instant, out: Out) -> bool:
-        """Whether the time of this proposal is over; otherwise ask again those who have not voted."""
+        """Return whether the time of this proposal is over; otherwise ask again those who have not voted."""
         if pair.proposal is None or pair.proposal.number != timer.number:
             return False
         if timer.step >= ASKED_TIMES:
@@ -175,5 +175,5 @@ class Upgrades:
 
 
 def _wanted(pair: Pair, current: Version) -> bool:
-    """Whether the pair ought to be upgraded to the current neighbourhood."""
+    """Return whether the pair ought to be upgraded to the current neighbourhood."""
     return pair.stage is Stage.ACTIVE and pair.watching and not pair.release and pair.mine.members != current.members

@@ -41,6 +41,12 @@ class SwimConfig(Config, frozen=True, kw_only=True):
     confirmation_count: Annotated[
         Few, Doc("How many independent accusers end the longer time of suspicion_max_mult (K).")
     ] = 3
+    nack_confirms: Annotated[
+        bool, Doc("Whether a helper that says that the target is silent counts as an accuser.")
+    ] = False
+    recheck_interval: Annotated[
+        Wait, Doc("How soon an accuser pings its suspect again, so that it can refute; 0: only in its turn.")
+    ] = 0
     health_max: Annotated[
         Few, Doc("A node that doubts itself waits up to this plus one times longer (S); 0: not longer.")
     ] = 8
@@ -50,6 +56,18 @@ class SwimConfig(Config, frozen=True, kw_only=True):
     tell_death_count: Annotated[
         Few, Doc("How many members each that learns of a death notifies at once; 0: none, as in SWIM.")
     ] = 0
+    gossip_interval: Annotated[
+        Wait, Doc("How often a member that has news sends them to gossip_count members; 0: news ride on probes only.")
+    ] = 0
+    gossip_count: Annotated[Few, Doc("How many members get the news each time.")] = 3
+    beat_interval: Annotated[
+        Wait, Doc("How often a leader sends a heartbeat to its watchers; 0: it is watched like any other member.")
+    ] = 0
+    watcher_count: Annotated[Few, Doc("How many members watch a leader: each expects its heartbeats.")] = 3
+    watch_timeout: Annotated[
+        Period,
+        Doc("How long a leader that missed a heartbeat may be silent until it is suspected; at least 2 ack_timeout."),
+    ] = seconds(1)
     sync_interval: Annotated[
         Timeout, Doc("The time between two comparisons of lists, by digests, with one member each; inf: never.")
     ] = seconds(30)
@@ -77,6 +95,16 @@ class SwimConfig(Config, frozen=True, kw_only=True):
     def lifeguard(self) -> bool:
         return self.health_max > 0
 
+    @property
+    def watch_patience(self) -> Duration:
+        """Return for how long a watcher probes the leader: helpers, who are asked after ack_timeout, need as long."""
+        return max(self.watch_timeout, 2 * self.ack_timeout)
+
+    @property
+    def beat_patience(self) -> Duration:
+        """Return how long a watcher waits for the next heartbeat of a leader before it probes the leader."""
+        return self.beat_interval + self.ack_timeout
+
     @classmethod
     def paper(cls) -> "SwimConfig":
         """[SWIM §5] 2 s periods, one helper, 3⌈log(N+1)⌉ repetitions and periods of suspicion; no extension on.
@@ -94,13 +122,32 @@ class SwimConfig(Config, frozen=True, kw_only=True):
 
     @classmethod
     def lan(cls, group_size: int) -> "SwimConfig":
-        """Sixteen members know of a failure after four seconds; each sends four small datagrams a second."""
-        return cls(period=ms(500), ack_timeout=ms(200))
+        """Return the preset for round trips of a few milliseconds: each member sends one small datagram a second."""
+        return cls(
+            period=seconds(2),
+            ack_timeout=ms(200),
+            suspicion_timeout=seconds(2),
+            suspicion_max_mult=3.0,
+            beat_interval=ms(1250),
+            watch_timeout=ms(500),
+        ).attentive()
 
     @classmethod
     def wan(cls, group_size: int) -> "SwimConfig":
-        """Round trips of 300 ms and a few percent of loss."""
-        return cls(period=seconds(2), ack_timeout=ms(800), suspicion_mult=5.0)
+        """Return the preset for round trips of 300 ms and a few percent of loss."""
+        return cls(
+            period=seconds(2),
+            ack_timeout=ms(800),
+            suspicion_timeout=seconds(4),
+            suspicion_max_mult=3.0,
+            beat_interval=ms(1500),
+            watch_timeout=ms(1800),
+        ).attentive()
+
+    def attentive(self) -> "SwimConfig":
+        """The same with all that finds out and spreads news outside of probes (decision 29)."""
+        often = self.ack_timeout
+        return replace(self, nack_confirms=True, recheck_interval=often, gossip_interval=often)
 
     def plain(self) -> "SwimConfig":
         """The same without Lifeguard and anti-entropy: SWIM as it was published."""
@@ -111,12 +158,19 @@ class SwimConfig(Config, frozen=True, kw_only=True):
             health_max=0,
             tell_suspect=False,
             tell_death_count=0,
+            nack_confirms=False,
+            recheck_interval=0,
+            gossip_interval=0,
+            beat_interval=0,
             sync_interval=FOREVER,
         )
 
-    def worst_detection(self, group_size: int) -> Duration:
-        """Return how long one member takes to know, at most: a whole round of probes, and the longest suspicion."""
-        return self.period * max(1, group_size - 1) + suspicion_max(self, group_size)
+    def longest_suspicion(self, group_size: int) -> Duration:
+        """Return how long a suspicion lasts at most, if nothing is lost: helpers confirm it, or too few could."""
+        others = group_size - 2
+        confirmed = self.nack_confirms and min(self.helper_count, others) >= self.confirmation_count
+        alone = others < self.confirmation_count
+        return (suspicion_min if confirmed or alone else suspicion_max)(self, group_size)
 
 
 def suspicion_min(config: SwimConfig, group_size: int) -> Duration:

@@ -25,6 +25,14 @@ def place(node: NodeId) -> int:
     return int.from_bytes(blake2b(node.encode(), digest_size=8).digest(), "big")
 
 
+@lru_cache(maxsize=1 << 13)
+def branches(node: NodeId) -> tuple[int, ...]:
+    """Return the branches that a member is under, the root first."""
+    at = place(node)
+    return tuple((1 << (BITS * depth)) | (at >> (64 - BITS * depth)) for depth in range(DEPTH_MAX + 1))
+
+
+@lru_cache(maxsize=1 << 13)
 def fingerprint(node: NodeId, incarnation: int) -> int:
     """Return splitmix64 of place and incarnation."""
     z = (place(node) + (incarnation + 1) * 0x9E3779B97F4A7C15) & _MASK
@@ -38,7 +46,7 @@ def depth_of(branch: int) -> int:
 
 
 def is_branch(branch: int) -> bool:
-    """Whether a number from a message names a branch."""
+    """Return whether a number from a message names a branch."""
     return branch >= 1 and (branch.bit_length() - 1) % BITS == 0 and depth_of(branch) <= DEPTH_MAX
 
 
@@ -58,17 +66,16 @@ class Digests:
 
     def add(self, node: NodeId, incarnation: int) -> None:
         insort(self.ordered, (place(node), node))
-        self._toggle(node, incarnation)
+        self._toggle(node, fingerprint(node, incarnation))
 
     def remove(self, node: NodeId, incarnation: int) -> None:
         at = bisect_left(self.ordered, (place(node), node))
         assert self.ordered[at][1] == node
         del self.ordered[at]
-        self._toggle(node, incarnation)
+        self._toggle(node, fingerprint(node, incarnation))
 
     def change(self, node: NodeId, before: int, after: int) -> None:
-        self._toggle(node, before)
-        self._toggle(node, after)
+        self._toggle(node, fingerprint(node, before) ^ fingerprint(node, after))
 
     def sum(self, branch: int) -> int:
         return self._sums.get(branch, 0)
@@ -93,11 +100,10 @@ class Digests:
         high = bisect_left(self.ordered, ((bits + 1) << shift, "")) if depth else len(self.ordered)
         return low, high
 
-    def _toggle(self, node: NodeId, incarnation: int) -> None:
-        print_, at, sums = fingerprint(node, incarnation), place(node), self._sums
-        for depth in range(DEPTH_MAX + 1):
-            branch = (1 << (BITS * depth)) | (at >> (64 - BITS * depth))
-            left = sums.get(branch, 0) ^ print_
+    def _toggle(self, node: NodeId, bits: int) -> None:
+        sums = self._sums
+        for branch in branches(node):
+            left = sums.get(branch, 0) ^ bits
             if left:
                 sums[branch] = left
             else:

@@ -26,14 +26,24 @@ def repeats(config: SwimConfig, group_size: int) -> int:
     return max(1, ceil(config.repeat_mult * ceil(log(group_size + 1))))
 
 
+class Tier:
+    """The updates that were sent equally often, each with its bytes, and the sum of those."""
+
+    __slots__ = ("held", "size")
+
+    def __init__(self) -> None:
+        self.held: dict[NodeId, tuple[Update, int]] = {}
+        self.size = 0
+
+
 class Rumours:
     """The updates that were not sent often enough yet, in tiers by how often they were."""
 
     __slots__ = ("_tiers", "_where")
 
     def __init__(self) -> None:
-        self._tiers: list[dict[NodeId, tuple[Update, int]]] = []  # By times sent; values: (update, bytes).
-        self._where: dict[NodeId, int] = {}
+        self._tiers: list[Tier] = []  # By times sent; the last one is not empty.
+        self._where: dict[NodeId, Tier] = {}
 
     def __len__(self) -> int:
         return len(self._where)
@@ -43,46 +53,63 @@ class Rumours:
 
     def put(self, update: Update) -> None:
         """Add an update; it replaces an earlier one about the same member."""
-        node = update.node
-        tier = self._where.get(node)
-        if tier is not None:
-            del self._tiers[tier][node]
+        self.drop(update.node)
         if not self._tiers:
-            self._tiers.append({})
-        self._tiers[0][node] = (update, len(_encode(update)))
-        self._where[node] = 0
+            self._tiers.append(Tier())
+        self._enter(0, update, len(_encode(update)))
 
     def drop(self, node: NodeId) -> None:
         tier = self._where.pop(node, None)
         if tier is not None:
-            del self._tiers[tier][node]
+            tier.size -= tier.held.pop(node)[1]
+
+    def _enter(self, times: int, update: Update, size: int) -> None:
+        tier = self._where[update.node] = self._tiers[times]
+        tier.held[update.node] = (update, size)
+        tier.size += size
 
     def take(self, room: int, times_max: int, leave_out: NodeId | None = None) -> list[Update]:
         """Return as many updates as fit in `room` bytes, those that were sent least first."""
         taken: list[Update] = []
-        moved: list[tuple[int, Update, int]] = []
-        for tier, waiting in enumerate(self._tiers):
-            for update, size in waiting.values():
-                if size > room:
-                    break  # Sizes hardly differ; an update that does not fit now is first next time.
-                if update.node != leave_out:
-                    taken.append(update)
-                moved.append((tier, update, size))
-                room -= size
-            else:
-                continue
-            break
-        for tier, update, size in moved:
-            node = update.node
-            del self._tiers[tier][node]
-            if tier + 1 >= times_max:
+        part: list[tuple[Update, int]] = []
+        whole, tiers = 0, self._tiers  # How many tiers go as they are; a part of the next one follows.
+        while whole < len(tiers) and tiers[whole].size <= room:
+            room -= tiers[whole].size
+            taken += [update for update, _ in tiers[whole].held.values()]
+            whole += 1
+        for update, size in tiers[whole].held.values() if whole < len(tiers) else ():
+            if size > room:
+                break  # Sizes hardly differ; an update that does not fit now is first next time.
+            room -= size
+            part.append((update, size))
+        taken += [update for update, _ in part]
+        self._count(whole, part, times_max)
+        return taken if leave_out is None else [update for update in taken if update.node != leave_out]
+
+    def _count(self, whole: int, part: list[tuple[Update, int]], times_max: int) -> None:
+        """Count the first tiers, and a part of the next one, as sent once more.  Whole tiers move as they are."""
+        tiers = self._tiers
+        for update, _ in part:
+            self.drop(update.node)
+        for done in tiers[times_max - 1 : whole]:
+            for node in done.held:
                 del self._where[node]
-                continue
-            if tier + 1 == len(self._tiers):
-                self._tiers.append({})
-            self._tiers[tier + 1][node] = (update, size)
-            self._where[node] = tier + 1
-        return taken
+            done.held.clear()
+            done.size = 0
+        if whole:
+            last = tiers[whole - 1] if whole < len(tiers) else None  # It joins what stays of the next one.
+            if last is not None:
+                del tiers[whole - 1]
+            tiers.insert(0, Tier())
+            for update, size in last.held.values() if last else ():
+                self._enter(whole, update, size)
+        if part and whole + 1 < times_max:
+            if whole + 1 == len(tiers):
+                tiers.append(Tier())
+            for update, size in part:
+                self._enter(whole + 1, update, size)
+        while tiers and not tiers[-1].held:
+            tiers.pop()
 
 
 class Post:

@@ -32,12 +32,26 @@ class Swim(MembershipChoice, frozen=True, kw_only=True):
     """How many times longer a suspect has while only one suspects it (β)."""
     confirmation_count: int = PRESET
     """How many independent accusers end the longer time of suspicion_max_mult (K)."""
+    nack_confirms: bool = PRESET
+    """Whether a helper that says that the target is silent counts as an accuser."""
+    recheck_interval: Time = PRESET
+    """How soon an accuser pings its suspect again, so that it can refute; 0: only in its turn."""
     health_max: int = PRESET
     """A node that doubts itself waits up to this plus one times longer (S); 0: not longer."""
     tell_suspect: bool = PRESET
     """Whether a suspect is notified first by everybody who sends to it (Lifeguard's buddies)."""
     tell_death_count: int = PRESET
     """How many members each that learns of a death notifies at once; 0: none, as in SWIM."""
+    gossip_interval: Time = PRESET
+    """How often a member that has news sends them to gossip_count members; 0: news ride on probes only."""
+    gossip_count: int = PRESET
+    """How many members get the news each time."""
+    beat_interval: Time = PRESET
+    """How often a leader sends a heartbeat to its watchers; 0: it is watched like any other member."""
+    watcher_count: int = PRESET
+    """How many members watch a leader: each expects its heartbeats."""
+    watch_timeout: Time = PRESET
+    """How long a leader that missed a heartbeat may be silent until it is suspected; at least 2 ack_timeout."""
     sync_interval: Time = PRESET
     """The time between two comparisons of lists, by digests, with one member each; inf: never."""
     join_interval: Time = PRESET
@@ -58,8 +72,24 @@ class Swim(MembershipChoice, frozen=True, kw_only=True):
 
 preset = presets(
     SwimConfig,
-    local=lambda size: SwimConfig(period=ms(200), ack_timeout=ms(80), join_interval=ms(200), sync_interval=seconds(5)),
-    iot=lambda size: SwimConfig(period=seconds(5), ack_timeout=seconds(1), suspicion_mult=5.0),
+    local=lambda size: SwimConfig(
+        period=ms(200),
+        ack_timeout=ms(80),
+        suspicion_timeout=ms(800),
+        suspicion_max_mult=3.0,
+        beat_interval=ms(200),
+        watch_timeout=ms(200),
+        join_interval=ms(200),
+        sync_interval=seconds(5),
+    ).attentive(),
+    iot=lambda size: SwimConfig(
+        period=seconds(5),
+        ack_timeout=seconds(1),
+        suspicion_timeout=seconds(8),
+        suspicion_max_mult=3.0,
+        beat_interval=seconds(3),
+        watch_timeout=ms(2300),
+    ).attentive(),
 )
 
 
@@ -86,12 +116,16 @@ def build(place: Place) -> Callable[[Out], Any]:
 
 
 def detection(config: SwimConfig, group_size: int) -> Detection:
-    spread = config.period * max(1, group_size - 1).bit_length()
+    suspicion = config.longest_suspicion(group_size)
+    spreading = (config.gossip_interval or config.period) * max(1, group_size - 1).bit_length()
     return Detection(
-        config.worst_detection(group_size) + spread,
+        config.period * max(1, group_size - 1) + suspicion + spreading,
         "a round of probes, the longest suspicion, and its news",
         # Regions find each other when a node tries a member that it holds failed: in three rounds almost surely.
         merging=3 * config.sync_interval,
+        of_leader=config.beat_patience + config.watch_patience + suspicion if config.beat_interval else None,
+        of_leader_because="the next heartbeat, a probe, and the suspicion",
+        spreading=spreading,
     )
 
 

@@ -15,10 +15,12 @@ Deviation: a member notifies another that it holds failed or gone of that, whene
 Deviation: a node that is failed, gone or unknown here is not believed when it accuses others.
 Deviation: a failure that only another member believes, learnt by anti-entropy, is a suspicion here and not the end:
   when two halves merge, each member has failed to somebody.
+Deviation: where an election runs above it, a leader sends heartbeats to a few watchers, and whoever has news sends them
+  at once, not only on probes (`beat_interval`, `gossip_interval`; off as published; decision 29).
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -27,9 +29,11 @@ from doyen.core.commands import LeaveGroup
 from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.kinds import Membership
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
-from doyen.core.seeds import SeedsChanged
+from doyen.core.seeds import OwnAddressChanged, SeedsChanged
 from doyen.core.view import Member, MembershipView, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
@@ -41,6 +45,9 @@ from doyen.membership.swim.messages import (
     NOBODY,
     AbsentAreForgotten,
     Ack,
+    Beat,
+    BeatIsMissed,
+    BeatsAreSent,
     Digest,
     DigestsAreCompared,
     Entries,
@@ -50,22 +57,28 @@ from doyen.membership.swim.messages import (
     MemberSuspected,
     Message,
     Nack,
+    NewsAreSent,
     PeriodBegins,
     Ping,
     PingMe,
     PingRequest,
     RelayFails,
+    SuspectIsPinged,
     SuspicionExpires,
     Update,
     Updates,
+    VerdictIsDue,
     Word,
 )
 from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
+from doyen.membership.swim.watch import Beats, Watched
+
+_ALIVE, _SUSPECTED, _FAILED = int(Word.ALIVE), int(Word.SUSPECTED), int(Word.FAILED)  # As messages have them.
 
 
-class Swim:
+class Swim(Membership):
     """One member.  It joins what its parts learn: roster, prober, suspicions, rumours and anti-entropy."""
 
     MESSAGES: ClassVar[Any] = Message
@@ -84,6 +97,7 @@ class Swim:
         payload_max: int = PAYLOAD_MAX,  # Bytes of a message; `dissemination.payload_max` knows how many.
         round_trips_max: int = 0,  # Members whose own round trip is remembered.
         targets: Targets | None = None,  # None: members take turns.
+        post: type[Post] = Post,  # What carries messages, with gossip on them.
     ) -> None:
         self.node, self.config, self.incarnation = node, config, Incarnation(incarnation)
         self.misdirected_count = 0  # Pings for others that came here: two members share an address.
@@ -92,7 +106,7 @@ class Swim:
         self._roster = roster = Roster(me, config, known)
         self._targets = targets or RoundRobin([n for n in roster.view.members if n != node], rng)
         self.health = LocalHealth(config)
-        self._post = Post(
+        self._post = post(
             config,
             out,
             payload_max,
@@ -102,6 +116,7 @@ class Swim:
         )
         self._prober = Prober(config, roster, self._targets, self.health, self._post, out, rng, self._on_silent)
         self._prober.trips.members_max = round_trips_max
+        self._beats, self._watched = Beats(config, roster, self._post, out, rng), Watched(out)
         self._suspicions = Suspicions(config)
         others = [seed for seed in seeds if seed != address]
         self._address_of_seed: dict[Address, NodeId | None] = dict.fromkeys(others)
@@ -109,6 +124,7 @@ class Swim:
         self._changed: list[NodeId] = []  # By the present step.
         self._greeted_at: Instant = -FOREVER
         self._reaps = Deadline()  # When the next absent member is forgotten.
+        self._news_are_timed = False
         self._left = False
 
     # Inputs.
@@ -118,7 +134,7 @@ class Swim:
         self._changed.extend(self._roster.view.members)
         self._prober.start(now)
         self._sync.start(now)
-        self._report()
+        self._report(now)
 
     def on_message(self, sender: NodeId, message: Any, now: Instant) -> None:
         if message.updates:
@@ -145,6 +161,9 @@ class Swim:
             self._prober.on_helper_ack(sender, message)
         elif kind is Nack:
             self._prober.on_nack(sender, message)
+        elif kind is Beat:
+            if sender != self.node and self._is_present(sender):
+                self._watched.on_beat(sender, message, now)
         elif kind is PingMe:
             self._targets.hurry(sender)
         elif kind is Digest:
@@ -154,7 +173,7 @@ class Swim:
         if sender not in self._roster.view:
             self._greet(sender, now)
         if self._changed:
-            self._report()
+            self._report(now)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         kind = timer.__class__
@@ -166,8 +185,20 @@ class Swim:
             self._prober.ask_helpers(timer, now)
         elif kind is RelayFails:
             self._prober.on_relay_fails(timer)
+        elif kind is VerdictIsDue:
+            self._prober.on_verdict(timer, now)
         elif kind is SuspicionExpires:
             self._on_suspicion_expires(timer, now)
+        elif kind is SuspectIsPinged:
+            self._recheck(timer, now)
+        elif kind is NewsAreSent:
+            self._news_are_timed = False
+            self._send_news(now)
+        elif kind is BeatsAreSent:
+            self._beats.on_due(now)
+        elif kind is BeatIsMissed:
+            if self._watched.is_missed(timer, now) and self._is_present(timer.leader):
+                self._prober.probe(timer.leader, self.config.watch_patience, now)
         elif kind is DigestsAreCompared:
             self._sync.on_due(now)
         elif kind is AbsentAreForgotten:
@@ -175,7 +206,7 @@ class Swim:
         elif kind is CountsAreHalved:
             self._changed += self._roster.fading.halve(now, self._out)
         if self._changed:
-            self._report()
+            self._report(now)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
         """Treat it as a probe without an answer; the suspect is pinged at once, so that it can refute at once.
@@ -190,7 +221,7 @@ class Swim:
                     self._out.set_timer(hastened, now + self.config.ack_timeout)
             self._prober.ping(fact.member)
             if self._changed:
-                self._report()
+                self._report(now)
 
     def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
         """Try these seeds from now on, and at once if this node is alone."""
@@ -201,6 +232,19 @@ class Swim:
                 self._address_of_seed[member.address] = member.node
         self._sync.use_seeds(others, at_once=not self._left)
 
+    def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
+        """Gossip the new address, as a new incarnation: an update of the old one outranks nothing."""
+        if not self._left and fact.address != self._roster.view[self.node].address:
+            self.incarnation = Incarnation(self.incarnation + 1)
+            self._put(self.node, self.incarnation, Word.ALIVE, fact.address, now)
+            self._report(now)
+
+    def on_leader_elected(self, fact: LeaderElected, now: Instant) -> None:
+        self._beats.on_elected(fact.term, now)
+
+    def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
+        self._beats.on_lost(fact.term)
+
     def leave(self, now: Instant) -> None:
         """Notify as many members as an update is repeated to; from then on only answer those that have not heard."""
         if self._left:
@@ -210,11 +254,14 @@ class Swim:
         count = repeats(self.config, self._roster.present_count)
         for member in self._roster.random_present(self._rng, count, frozenset()):
             self._post.send(member, Gossip)
-        self._report()
+        self._report(now)
 
     HEARS: ClassVar[Hears] = (
         hears(LinkBroken, on_link_broken)
+        | hears(LeaderElected, on_leader_elected)
+        | hears(LeaderLost, on_leader_lost)
         | hears(SeedsChanged, on_seeds_changed)
+        | hears(OwnAddressChanged, on_own_address_changed)
         | hears(LeaveGroup, lambda self, command, now: self.leave(now))
     )
 
@@ -250,17 +297,19 @@ class Swim:
                 if update.node == sender:
                     self._learn(update, now)
             believed = self._is_present(sender)
+        me, newcomer = self.node, by_sync and self._sync.newcomer
         for update in updates:
-            if update.node == self.node:
+            node, word = update.node, update.word
+            if node == me:
                 self._hear_of_myself(update, now)
-            elif update.word != Word.ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
+            elif word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
-            elif not believed and update.word in (Word.SUSPECTED, Word.FAILED):
+            elif not believed and word in (_SUSPECTED, _FAILED):
                 pass  # The sender is dead here: it may be the one that hears nobody.
-            elif update.word == Word.FAILED and by_sync:
-                self._learn(Update(update.node, update.incarnation, Word.SUSPECTED, sender), now, vouched=False)
+            elif word == _FAILED and by_sync:
+                self._learn(Update(node, update.incarnation, _SUSPECTED, sender), now, vouched=False)
             else:
-                self._learn(update, now, rumour=not (by_sync and self._sync.newcomer))
+                self._learn(update, now, rumour=not newcomer)
 
     def _learn(self, update: Update, now: Instant, *, vouched: bool = True, rumour: bool = True) -> None:
         """[SWIM §4.2] Believe an update that outranks what is known, and pass it on; the rest is old."""
@@ -271,10 +320,10 @@ class Swim:
             if self._roster.present_count >= self.config.present_max:
                 return  # Anybody can make up names.
         elif not update.outranks(*record):
-            if word == Word.SUSPECTED and record == (update.incarnation, Word.SUSPECTED):
+            if word == _SUSPECTED and record == (update.incarnation, _SUSPECTED):
                 self._confirm(update, now)
             return
-        elif is_dead(record[1]) and word == Word.SUSPECTED and not vouched:
+        elif is_dead(record[1]) and word == _SUSPECTED and not vouched:
             return  # Dead here already, and said to be dead there.
         self._put(node, update.incarnation, word, update.address, now, by=update.by, rumour=rumour)
 
@@ -295,8 +344,8 @@ class Swim:
         self._put(self.node, self.incarnation, Word.ALIVE, None, now)
 
     def _is_present(self, node: NodeId) -> bool:
-        view = self._roster.view
-        return node in view and view[node].present
+        known = self._roster.view.members.get(node)
+        return known is not None and known.present
 
     def _tell_of_myself(self) -> None:
         own = self._roster.update(self.node)
@@ -311,12 +360,28 @@ class Swim:
 
     # What is found out.
 
-    def _on_silent(self, node: NodeId, now: Instant) -> None:
+    def _on_silent(self, node: NodeId, now: Instant, helpers: Collection[NodeId] = ()) -> None:
+        """Suspect a member that has answered neither this node nor those helpers."""
         record = self._roster.record(node)
         if record is None or is_dead(record[1]):
             return
         accusation = Update(node, Incarnation(record[0]), Word.SUSPECTED, self.node)
         self._learn(accusation, now)
+        for helper in helpers:
+            deadline = self._suspicions.confirm(node, record[0], helper, now)
+            if deadline is not None:
+                self._out.set_timer(SuspicionExpires(node, record[0]), deadline)
+        found = self._suspicions.by_node.get(node)
+        if self.config.recheck_interval and found is not None and not found.rechecked:
+            found.rechecked = True
+            self._recheck(SuspectIsPinged(node, found.incarnation, self.config.recheck_interval), now)
+
+    def _recheck(self, timer: SuspectIsPinged, now: Instant) -> None:
+        """Ping a suspect again, so that it hears of the suspicion and can refute it."""
+        found = self._suspicions.by_node.get(timer.node)
+        if found is not None and found.incarnation == timer.incarnation:
+            self._prober.ping(timer.node)
+            self._out.set_timer(SuspectIsPinged(timer.node, timer.incarnation, 2 * timer.wait), now + timer.wait)
 
     def _confirm(self, update: Update, now: Instant) -> None:
         deadline = self._suspicions.confirm(update.node, update.incarnation, update.by, now)
@@ -351,20 +416,18 @@ class Swim:
         rumour: bool = True,
     ) -> None:
         """Change the state of a member, here alone: view, probing order, suspicion, rumour."""
-        view, roster = self._roster.view, self._roster
-        was_present = node in view and view[node].present
+        roster, present = self._roster, word <= _SUSPECTED
+        was_present = self._is_present(node)
         member = roster.put(node, incarnation, word, address, now)
-        if member.present and not was_present and node != self.node:
-            self._targets.add(node)
-        elif was_present and not member.present and node != self.node:
-            self._targets.remove(node)
+        if present != was_present and node != self.node:
+            (self._targets.add if present else self._targets.remove)(node)
         self._suspicions.end(node)
-        if member.status is Status.SUSPECTED:
+        if word == _SUSPECTED:
             deadline = self._suspicions.begin(node, incarnation, by, roster.present_count, now)
             self._out.set_timer(SuspicionExpires(node, incarnation), deadline)
             roster.fading.begin(now, self._out)
             self._out.emit(MemberSuspected(node, by))
-        elif not member.present:
+        elif not present:
             self._reap_soon(now)
         if member.address in self._address_of_seed and member.address is not None:
             self._address_of_seed[member.address] = node
@@ -378,10 +441,24 @@ class Swim:
                     self._post.send(other, Gossip)
         self._changed.append(node)
 
-    def _report(self) -> None:
+    def _report(self, now: Instant) -> None:
         changed = tuple(dict.fromkeys(self._changed))
         self._changed.clear()
         self._out.emit(ViewChanged(self._roster.view, changed))
+        self._send_news(now)
+
+    def _send_news(self, now: Instant) -> None:
+        """Send what is new to a few members, at once and then at intervals until it was repeated often enough."""
+        config, rumours = self.config, self._post.rumours
+        if not config.gossip_interval or self._news_are_timed or self._left or not rumours:
+            return
+        others = self._roster.random_present(self._rng, config.gossip_count, frozenset())
+        for other in others:
+            if rumours:
+                self._post.send(other, Gossip)
+        if others and rumours:
+            self._news_are_timed = True
+            self._out.set_timer(NewsAreSent(), now + config.gossip_interval)
 
     # Housekeeping.
 

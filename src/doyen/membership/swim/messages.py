@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from doyen.core.clock import Duration
 from doyen.core.ids import NAME_MAX, Address, Count, Incarnation, Name, NodeId
 from doyen.core.view import Member, Status
 
@@ -48,7 +49,7 @@ class Update(Struct, frozen=True, gc=False, array_like=True):
         return Address(self.host, self.port) if self.host else None
 
     def outranks(self, incarnation: int, word: int) -> bool:
-        """[SWIM §4.2] Whether the update counts more: a total order, so that any two members agree in the end."""
+        """[SWIM §4.2] Return whether the update counts more: a total order, so any two members agree in the end."""
         return self.incarnation > incarnation or (self.incarnation == incarnation and self.word > word)
 
 
@@ -120,8 +121,15 @@ class Nack(Struct, frozen=True, gc=False, array_like=True, tag="n"):
 
 
 class Gossip(Struct, frozen=True, gc=False, array_like=True, tag="g"):
-    """Carries only news: of a leave or a death."""
+    """Carries only news: of a leave or a death, or while its sender has any (`gossip_interval`)."""
 
+    updates: Updates = ()
+
+
+class Beat(Struct, frozen=True, gc=False, array_like=True, tag="b"):
+    """The heartbeat of a leader to one of its watchers, which expects the next one within `within_ms`."""
+
+    within_ms: Count
     updates: Updates = ()
 
 
@@ -140,7 +148,7 @@ class Entries(Struct, frozen=True, gc=False, array_like=True, tag="e"):
     updates: Updates = ()
 
 
-Message = Ping | Ack | PingMe | PingRequest | HelperAck | Nack | Gossip | Digest | Entries
+Message = Ping | Ack | PingMe | PingRequest | HelperAck | Nack | Gossip | Beat | Digest | Entries
 
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,6 +163,34 @@ class HelpersAreAsked(Struct, frozen=True, gc=False):
     """Helpers are asked, as the target has not answered."""
 
     probe_no: int
+
+
+class VerdictIsDue(Struct, frozen=True, gc=False):
+    """A probe outside of periods is judged."""
+
+    probe_no: int
+
+
+class SuspectIsPinged(Struct, frozen=True, gc=False):
+    """An accuser pings its suspect again, and then after twice the wait, as it may be too slow for more."""
+
+    node: NodeId
+    incarnation: int
+    wait: Duration
+
+
+class NewsAreSent(Struct, frozen=True, gc=False):
+    """A member that still has news sends them to a few members."""
+
+
+class BeatsAreSent(Struct, frozen=True, gc=False):
+    """A leader sends its watchers a heartbeat."""
+
+
+class BeatIsMissed(Struct, frozen=True, gc=False):
+    """A watcher probes a leader from which no heartbeat came in time."""
+
+    leader: NodeId
 
 
 class RelayFails(Struct, frozen=True, gc=False):

@@ -5,9 +5,11 @@ they can distinguish a silent target from a deaf self.  [Lifeguard §IV-A]
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
@@ -24,6 +26,7 @@ from doyen.membership.swim.messages import (
     Ping,
     PingRequest,
     RelayFails,
+    VerdictIsDue,
     host_and_port,
 )
 from doyen.membership.swim.patience import Patience
@@ -101,8 +104,19 @@ class RoundRobin:
         """Do nothing: everybody has its turn."""
 
 
+class Probe(Struct):
+    """One probe that is under way."""
+
+    target: NodeId
+    sent_at: Instant  # When its ping left.
+    due_at: Instant  # When it is judged.
+    acked: bool = False
+    asked: tuple[NodeId, ...] = ()  # Its helpers,
+    nacked: tuple[NodeId, ...] = ()  # and those of them that said no.
+
+
 class Prober:
-    """The probe of the present period, and the probes that this node makes for others."""
+    """The probe of the present period, probes outside of it, and those that this node makes for others."""
 
     def __init__(
         self,
@@ -113,20 +127,16 @@ class Prober:
         post: Post,
         out: Out,
         rng: Random,
-        on_silent: Callable[[NodeId, Instant], None],
+        on_silent: Callable[[NodeId, Instant, Collection[NodeId]], None],  # The last: helpers that found it silent.
     ) -> None:
         self._config, self._roster, self._targets, self._health = config, roster, targets, health
         self._post, self._out, self._rng, self._on_silent = post, out, rng, on_silent
         self._patience = Patience(config)
         self.trips = RoundTrips()
-        self._sent_at: Instant = 0  # When the present probe's ping left.
         self._number = 0  # That of the last ping, its own or for others.
-        self._probe_no = 0
-        self._target: NodeId | None = None  # Of the present probe.
-        self._acked = True
-        self._asked: list[NodeId] = []  # Helpers of the present probe,
-        self._nacked: set[NodeId] = set()  # and those of them that said no.
+        self._period_no = 0  # The number of the present period's probe.
         self._due_at: Instant = 0  # When the present period ends.
+        self._probes: dict[int, Probe] = {}  # Those that were not judged yet, by number.
         self._relays: OrderedDict[int, tuple[NodeId, int, NodeId]] = OrderedDict()  # → (asker, probe_no, target).
 
     # Periods.
@@ -137,56 +147,66 @@ class Prober:
         self._out.set_timer(PeriodBegins(0), self._due_at)
 
     def on_period(self, timer: PeriodBegins, now: Instant) -> None:
-        if timer.probe_no != self._probe_no:
+        if timer.probe_no != self._period_no:
             return
         self._health.was_late = False
         self._health.note_lateness(now - self._due_at)
-        self._judge(now)
-        self._begin(now)
-
-    def _begin(self, now: Instant) -> None:
-        health, config, out = self._health, self._config, self._out
-        self._number = self._probe_no = self._number + 1
-        self._due_at = now + health.scaled(config.period)
-        self._target = target = self._targets.next()
-        self._acked, self._asked = target is None, []
+        self._judge(timer.probe_no, now)
+        self._number = self._period_no = self._number + 1
+        self._due_at = now + self._health.scaled(self._config.period)
+        target = self._targets.next()
         if target is not None:
-            self._nacked.clear()
-            self._sent_at = now
-            self._post.send(target, Ping, self._probe_no, target)
-            patience: Duration | None = config.ack_timeout
-            if config.lifeguard:
-                self._patience.note_ping(self._probe_no, target, now)
-                patience = self._patience.with_(target)
-            if patience is not None:
-                out.set_timer(HelpersAreAsked(self._probe_no), now + health.scaled(patience))
-        out.set_timer(PeriodBegins(self._probe_no), self._due_at)
+            self._begin(target, self._due_at, now)
+        self._out.set_timer(PeriodBegins(self._period_no), self._due_at)
 
-    def _judge(self, now: Instant) -> None:
-        """[SWIM §3.1] Suspect the target if no ack came within the period, direct or indirect."""
-        target = self._target
-        if target is None:
+    def probe(self, target: NodeId, lasting: Duration, now: Instant) -> None:
+        """Probe a member outside of periods, for that time."""
+        self._number += 1
+        due_at = now + self._health.scaled(lasting)
+        self._out.set_timer(VerdictIsDue(self._number), due_at)
+        self._begin(target, due_at, now)
+
+    def _begin(self, target: NodeId, due_at: Instant, now: Instant) -> None:
+        """Begin the probe of the last number: send its ping, and ask helpers in time."""
+        health, config, out, number = self._health, self._config, self._out, self._number
+        self._probes[number] = Probe(target, now, due_at)
+        self._post.send(target, Ping, number, target)
+        patience: Duration | None = config.ack_timeout
+        if config.lifeguard:
+            self._patience.note_ping(number, target, now)
+            patience = self._patience.with_(target)
+        if patience is not None:
+            out.set_timer(HelpersAreAsked(number), now + health.scaled(patience))
+
+    def on_verdict(self, timer: VerdictIsDue, now: Instant) -> None:
+        self._judge(timer.probe_no, now)
+
+    def _judge(self, number: int, now: Instant) -> None:
+        """[SWIM §3.1] Suspect the target if no ack came in time, direct or indirect."""
+        probe = self._probes.pop(number, None)
+        if probe is None:
             return
-        if self._acked:
+        if probe.acked:
             self._health.improve()
             return
         if self._config.lifeguard:
-            if now - self._due_at > self._config.ack_timeout:
+            if now - probe.due_at > self._config.ack_timeout:
                 return  # This node slept itself, so the silence shows nothing.
-            self._health.worsen(len(self._asked) - len(self._nacked) if self._asked else 1)
-        self._on_silent(target, now)
+            self._health.worsen(len(probe.asked) - len(probe.nacked) if probe.asked else 1)
+        self._on_silent(probe.target, now, probe.nacked if self._config.nack_confirms else ())
 
     def ask_helpers(self, timer: HelpersAreAsked, now: Instant) -> None:
-        if timer.probe_no != self._probe_no or self._acked or self._target is None:
+        probe = self._probes.get(timer.probe_no)
+        if probe is None or probe.acked:
             return
-        target = self._target
+        target = probe.target
         helpers = self._roster.random_present(self._rng, self._config.helper_count, frozenset((target,)))
-        self._asked = helpers
+        probe.asked = tuple(helpers)
         if helpers:
             member = self._roster.view.members.get(target)
             host, port = host_and_port(None if member is None else member.address)
             for helper in helpers:
-                self._post.send(helper, PingRequest, self._probe_no, target, host, port, self._config.lifeguard)
+                self._post.send(helper, PingRequest, timer.probe_no, target, host, port, self._config.lifeguard)
 
     def ping(self, target: NodeId) -> None:
         """Ping a member outside the rounds: no verdict depends on it, only its answer counts."""
@@ -198,10 +218,11 @@ class Prober:
     def on_ack(self, sender: NodeId, ack: Ack, now: Instant) -> None:
         if self._config.lifeguard:
             self._patience.note_ack(ack.ping_no, sender, now)
-        if ack.ping_no == self._probe_no:
-            if sender == self._target:
-                self._acked = True
-                news = self.trips.note(sender, now - self._sent_at)
+        probe = self._probes.get(ack.ping_no)
+        if probe is not None:
+            if sender == probe.target:
+                probe.acked = True
+                news = self.trips.note(sender, now - probe.sent_at)
                 if news is not None:
                     self._out.emit(news)
         elif ack.ping_no in self._relays:
@@ -212,12 +233,14 @@ class Prober:
         # Any other ack is late and says nothing about this probe.
 
     def on_helper_ack(self, sender: NodeId, message: HelperAck) -> None:
-        if message.probe_no == self._probe_no and sender in self._asked:
-            self._acked = True
+        probe = self._probes.get(message.probe_no)
+        if probe is not None and sender in probe.asked:
+            probe.acked = True
 
     def on_nack(self, sender: NodeId, message: Nack) -> None:
-        if message.probe_no == self._probe_no and sender in self._asked:
-            self._nacked.add(sender)
+        probe = self._probes.get(message.probe_no)
+        if probe is not None and sender in probe.asked and sender not in probe.nacked:
+            probe.nacked += (sender,)
 
     # For others.
 

@@ -76,16 +76,17 @@ class Roster:
 
     def record(self, node: NodeId) -> tuple[int, int] | None:
         """Return (incarnation, word) of a member as it is believed or remembered."""
-        if node in self.view:
-            member = self.view[node]
+        member = self.view.members.get(node)
+        if member is not None:
             return member.incarnation, WORD[member.status]
         stone = self.tombstones.get(node)
         return None if stone is None else (stone.incarnation, stone.word)
 
     def update(self, node: NodeId, by: NodeId = NOBODY) -> Update | None:
         """Return what this node says of a member."""
-        if node in self.view:
-            return update_of(self.view[node], by)
+        member = self.view.members.get(node)
+        if member is not None:
+            return update_of(member, by)
         stone = self.tombstones.get(node)
         return None if stone is None else Update(node, Incarnation(stone.incarnation), stone.word)
 

@@ -27,6 +27,7 @@ class Suspicion(Struct):
     most: Duration
     confirmations_wanted: int
     accusers: set[NodeId]
+    rechecked: bool = False  # This node pings the suspect again and again.
 
 
 class Suspicions:

@@ -5,24 +5,40 @@ from typing import Any, Final
 
 import msgspec
 
-from doyen.core.commands import ChangeNote, Conclude, DescribeLeader, Inquire, LeaveGroup, Recall, Resign, Stand
+from doyen.core.commands import (
+    ChangeNote,
+    ChangeVoters,
+    Conclude,
+    DescribeLeader,
+    Inquire,
+    LeaveGroup,
+    PassOn,
+    Recall,
+    Resign,
+    Stand,
+)
 from doyen.core.link import LinkBroken, LinkChanged
+from doyen.core.outside import Answered
 from doyen.core.rank import ScoreGiven
-from doyen.core.seeds import PeerHeard, SeedsChanged
+from doyen.core.seeds import OwnAddressChanged, PeerHeard, SeedsChanged
 from doyen.errors import TransportError
 from doyen.net.recording.format import Commanded, Told, encode
 
 FACTS: Final[Mapping[str, type[Any]]] = {
     "score": ScoreGiven,
+    "answered": Answered,
     "link": LinkChanged,
     "link broken": LinkBroken,
     "seeds": SeedsChanged,
     "peer": PeerHeard,
+    "own address": OwnAddressChanged,
 }
 COMMANDS: Final[Mapping[str, type[Any]]] = {
     "leave": LeaveGroup,
     "stand": Stand,
     "resign": Resign,
+    "pass on": PassOn,
+    "voters": ChangeVoters,
     "say": ChangeNote,
     "describe": DescribeLeader,
     "inquire": Inquire,

@@ -38,6 +38,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.cut_off_bytes = 0  # Of a last frame that is not whole, once it was met.
         try:
             self._file = open(path, "rb")  # noqa: SIM115
         except OSError as error:
@@ -94,12 +95,14 @@ class Reader:
         at = self._file.tell()
         head = self._file.read(FRAME_BYTES)
         if len(head) < FRAME_BYTES:
+            self.cut_off_bytes = len(head)
             return None
         length = int.from_bytes(head[:4], "big")
         if zlib.crc32(head[:4]).to_bytes(4, "big") != head[4:8] or length > BODY_MAX:
             raise TransportError(f"{self.path} is damaged at byte {at:,} (checksum)")
         body = self._file.read(length)
         if len(body) < length:
+            self.cut_off_bytes = len(head) + len(body)
             return None
         if zlib.crc32(body).to_bytes(4, "big") != head[8:12]:
             raise TransportError(f"{self.path} is damaged at byte {at:,} (checksum)")

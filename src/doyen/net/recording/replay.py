@@ -68,6 +68,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     lasted_s: float
     leaders: list[str]  # As the elections named them, in order.
     failure: str = ""  # What stopped the node, if it was stopped.
+    cut_off_bytes: int = 0  # Bytes at the end that are no whole input.
 
 
 class Foundation(Protocol):
@@ -109,7 +110,7 @@ def replay(path: Path, build: Build) -> Replayed:
             first = item.now if first is None else first
             last = item.now
             world.run(number, item)
-        header = reader.header
+        header, cut_off_bytes = reader.header, reader.cut_off_bytes
     return Replayed(
         path=str(path),
         node=header.origin.node,
@@ -122,6 +123,7 @@ def replay(path: Path, build: Build) -> Replayed:
         lasted_s=(last - (first or last)) / 1e9,
         leaders=world.leaders,
         failure=world.failure,
+        cut_off_bytes=cut_off_bytes,
     )
 
 

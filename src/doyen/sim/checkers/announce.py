@@ -18,7 +18,7 @@ from doyen.sim.world import ELECTION, Fact, World
 class _Announcing(Checker):
     @classmethod
     def applies(cls, world: World) -> bool:
-        return isinstance(world.config.table(world.kind.table), AnnounceConfig)
+        return isinstance(world.table, AnnounceConfig)
 
 
 class LeadersExisted(_Announcing):
@@ -68,7 +68,7 @@ class IncumbentsStay(_Announcing):
     def applies(cls, world: World) -> bool:
         if not super().applies(world):
             return False
-        return world.kind is LE_M or world.config.table(world.kind.table).leader_is == "earliest"
+        return world.kind is LE_M or world.table.leader_is == "earliest"
 
     def attach(self) -> None:
         self._heard: dict[NodeStart, Standing] = {}  # By incarnation: the least claim it has heard,

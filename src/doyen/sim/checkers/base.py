@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
+from doyen.core.kinds import DELAYS
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import InvariantViolated
 from doyen.sim.node import SimNode
@@ -37,7 +38,7 @@ class Checker:
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        """Whether the world's stack promises this."""
+        """Return whether the world's stack promises this."""
         return True
 
     def attach(self) -> None:
@@ -83,11 +84,19 @@ class Checker:
         self.sim.watchers.append(watch)
 
 
+def is_exact(world: World) -> bool:
+    """Whether nothing is lost, late, slow or written slowly, and clocks agree: then stated times are to the point."""
+    network, delay = world.network.config, world.network.config.delay
+    exact = delay.model == "constant" and not delay.link_spread and delay.mean <= DELAYS[world.config.preset]
+    exact = exact and world.network.topology.complete and not world.sim.disk_delay and not world.has_own_clocks
+    return exact and world.sound_memory and network == network.without_faults()
+
+
 def start_of(node: SimNode) -> NodeStart:
     return node.index, node.incarnation
 
 
 def is_own(node: SimNode, fact: Fact) -> bool:
-    """Whether the fact is about the node's own reign."""
+    """Return whether the fact is about the node's own reign."""
     leader: NodeId = fact.term.leader
     return leader == node.name

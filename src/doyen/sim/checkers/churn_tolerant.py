@@ -27,7 +27,7 @@ Attempt = tuple[Any, int]  # An election, and the number of the attempt.
 class _ChurnTolerant(Checker):
     @classmethod
     def applies(cls, world: World) -> bool:
-        return isinstance(world.config.table(world.kind.table), CTolerantConfig) and world.kind is not LOCAL
+        return isinstance(world.table, CTolerantConfig) and world.kind is not LOCAL
 
 
 class AnswersAreOfTheirAttempt(_ChurnTolerant):
@@ -69,7 +69,7 @@ class TheLowestIsNotPassedOver(_ChurnTolerant):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        counted = super().applies(world) and world.config.table(world.kind.table).missing_max != "auto"
+        counted = super().applies(world) and world.table.missing_max != "auto"
         return counted and world.kind in (BASE, OPTIMISTIC) and world.config.rank == "hash"
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
@@ -158,7 +158,7 @@ class MessagesOfAnElection(_ChurnTolerant):
     )
 
     def attach(self) -> None:
-        config = self.world.config.table(self.world.kind.table)
+        config = self.world.table
         self._asked = config.missing_max + config.failure_max + 1
         self._sent: dict[Any, list[type]] = {}  # By election.
         self._began: dict[Any, Instant] = {}
@@ -171,7 +171,7 @@ class MessagesOfAnElection(_ChurnTolerant):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        if not super().applies(world) or world.config.table(world.kind.table).missing_max == "auto":
+        if not super().applies(world) or world.table.missing_max == "auto":
             return False
         return world.kind is BASE and world.network.config == world.network.config.without_faults()
 

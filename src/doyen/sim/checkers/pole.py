@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
+from doyen.core.leadership import BatonPassed, ChangeEnded, LeaderElected, LeaderLost, VotersChanged
 from doyen.election.pole.config import PoleConfig
-from doyen.election.pole.messages import EpochPromised, HeartbeatAck, Propose, QuorumProposed, Selected
+from doyen.election.pole.messages import ElectionBegun, EpochPromised, HeartbeatAck, Propose, QuorumProposed, Selected
 from doyen.sim.checkers.base import Checker
 from doyen.sim.node import SimNode
 from doyen.sim.world import ELECTION, World
@@ -14,7 +15,7 @@ from doyen.sim.world import ELECTION, World
 class _ByScore(Checker):
     @classmethod
     def applies(cls, world: World) -> bool:
-        return isinstance(world.config.table(world.kind.table), PoleConfig)
+        return isinstance(world.table, PoleConfig)
 
 
 class PromisesHold(_ByScore):
@@ -45,12 +46,12 @@ class PromisesHold(_ByScore):
 
 class SelectionsAreSound(_ByScore):
     name = "selections"
-    rule = "pole: an election ends with a quorum that proposed in that very epoch, and no later than T after it had one"
+    rule = "pole: an election ends with a quorum that proposed in that very epoch, and when that one says"
 
     def attach(self) -> None:
-        self._timeout = self.world.config.table(self.world.kind.table).election_timeout
+        self._timeout = self.world.table.election_timeout
         self._proposed: set[tuple[NodeId, int]] = set()
-        self._quorum_at: dict[NodeId, tuple[int, Instant]] = {}  # By its own clock.
+        self._ends_at: dict[NodeId, tuple[int, Instant]] = {}  # By its own clock.
         self._woke_at: dict[NodeId, Instant] = {}
         self.sim.send_watchers.append(self._on_send)
         self.sim.watchers.append(self._on_fact)
@@ -58,7 +59,7 @@ class SelectionsAreSound(_ByScore):
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         """Forget the quorum of a node that is stopped, slow or has its clock set: it may be late by that."""
-        self._quorum_at.pop(node.name, None)
+        self._ends_at.pop(node.name, None)
         if deed == "resume":
             self._woke_at[node.name] = node.now()
 
@@ -68,20 +69,82 @@ class SelectionsAreSound(_ByScore):
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if channel == ELECTION and isinstance(fact, QuorumProposed):
-            self._quorum_at[node.name] = (fact.epoch, fact.at)
+            # It may have waited for a disk while the node was stopped: then the election ends as it is told.
+            self._ends_at[node.name] = (fact.epoch, max(fact.ends_at, node.now()))
+        elif channel == ELECTION and isinstance(fact, VotersChanged | ElectionBegun):
+            self._ends_at.pop(node.name, None)  # It may be no quorum by now; or the epoch is begun a second time.
         elif channel == ELECTION and isinstance(fact, Selected):
             self._on_selected(node, fact)
 
     def _on_selected(self, node: SimNode, fact: Selected) -> None:
         self.looked += 1
-        quorum = len(self.world.config.voters) // 2 + 1
         true = [name for name in fact.proposers if (name, fact.epoch) in self._proposed or name == node.name]
-        if len(true) < quorum:
+        if not self.world.machine(node).electorate.is_majority(true):
             self.fail(f"{node.name} selects {fact.leader} in epoch {fact.epoch}; only {len(true)} proposed in it")
-        epoch, at = self._quorum_at.get(node.name, (0, 0))
-        since = max(at, self._woke_at.get(node.name, at))
-        if epoch == fact.epoch and node.state == "up" and fact.at > since + self._timeout + 2:
-            self.fail(f"{node.name} selects {(fact.at - at) / 1e6:.0f} ms after its quorum")
+        epoch, ends_at = self._ends_at.get(node.name, (0, 0))
+        late = fact.at - max(ends_at, self._woke_at.get(node.name, 0) + self._timeout) - 2
+        if epoch == fact.epoch and node.state == "up" and late > 0:
+            self.fail(f"{node.name} selects {late / 1e6:.0f} ms after its election should have ended")
 
 
-CHECKERS: Final = (PromisesHold, SelectionsAreSound)
+class BatonsArrive(_ByScore):
+    name = "baton"
+    rule = (
+        "pole: a leader finds the baton that was handed on last, or one that the last leader had under way; never one "
+        "that an earlier leader handed on, and never an older one"
+    )
+
+    def attach(self) -> None:
+        self._passed = 0  # The greatest number that was handed on for certain.
+        # The numbers that the next leader may find: what the last one found, and what it handed on.
+        self._allowed = {0}
+        self._given = 0  # How many batons there have been.
+        # Who leads, and may go on to do so in a higher term, with all that it has under way.
+        self._leads: int | None = None
+        self.sim.watchers.append(self._on_fact)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if channel != ELECTION or node.host is None:
+            return
+        if isinstance(fact, BatonPassed):
+            self._passed = max(self._passed, *fact.numbers)
+        elif isinstance(fact, LeaderElected) and fact.term.leader == node.name:
+            self.looked += 1
+            found = int(self.world.machine(node).baton or b"0")
+            self._allowed |= set(range(self._given + 1, len(self.world.batons) + 1))
+            if found < self._passed:
+                self.fail(
+                    f"{node.name} finds baton {found} in term {fact.term.number}, but {self._passed} was handed on"
+                )
+            if found not in self._allowed:
+                self.fail(
+                    f"{node.name} finds baton {found} in term {fact.term.number}, which a leader before the last had"
+                )
+            if node.index != self._leads:
+                self._allowed = {found}
+            self._leads, self._given = node.index, len(self.world.batons)
+        elif isinstance(fact, LeaderLost) and node.index == self._leads:
+            self._leads = None
+
+
+class VotersStay(_ByScore):
+    name = "voters"
+    rule = "pole: a leader goes by voters at least as new as those that were last changed for certain"
+
+    def attach(self) -> None:
+        self._least = 0
+        self.sim.watchers.append(self._on_fact)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if channel != ELECTION or node.host is None:
+            return
+        number = self.world.machine(node).electorate.number
+        if isinstance(fact, ChangeEnded) and not fact.refused:
+            self._least = max(self._least, number)
+        elif isinstance(fact, LeaderElected) and fact.term.leader == node.name:
+            self.looked += 1
+            if number < self._least:
+                self.fail(f"{node.name} leads by electorate {number}, but {self._least} was in force")
+
+
+CHECKERS: Final = (PromisesHold, SelectionsAreSound, BatonsArrive, VotersStay)

@@ -8,6 +8,8 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
 from doyen.election.churn.config import CTolerantConfig
+from doyen.election.pole.machine import Pole
+from doyen.election.pole.promise import VoterRecord
 from doyen.sim.checkers.base import Checker, NodeStart, is_own, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World
@@ -16,8 +18,8 @@ from doyen.sim.world import Fact, World
 class TermsNeverGoBack(Checker):
     name = "terms"
     rule = (
-        "the term that a node goes by never goes back while it lives, pauses included, nor over a restart that found "
-        "a record of the election on its disk"
+        "the term that a node goes by never goes back while it lives, pauses included, nor over a restart of "
+        "a node that may vote and found a record of that term on its disk"
     )
 
     @classmethod
@@ -27,7 +29,7 @@ class TermsNeverGoBack(Checker):
     def attach(self) -> None:
         self._seen: dict[int, tuple[int, int]] = {}  # By node: its incarnation, and the term number seen.
         self.each_after_event(Announce, self._look)
-        if not isinstance(self.world.config.table(self.world.kind.table), AnnounceConfig):
+        if not isinstance(self.world.table, AnnounceConfig):
             self.on_leadership(self._on_fact)
 
     def _look(self, node: SimNode, machine: Announce) -> None:
@@ -37,6 +39,10 @@ class TermsNeverGoBack(Checker):
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected):
             incarnation, before = self._seen.get(node.index, (0, 0))
+            machine = self.world.machine(node)
+            if isinstance(machine, Pole):  # One without a vote keeps no epoch, only who votes.
+                record = self.world.record_of(node, VoterRecord)
+                before = min(before, record.epoch) if machine.voting and record is not None else 0
             self._note(node, fact.term.number, before if incarnation >= self._since(node) else 0)
 
     def _since(self, node: SimNode) -> int:
@@ -112,7 +118,7 @@ class TermsAreUnique(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return world.sound_memory and not isinstance(world.config.table(world.kind.table), CTolerantConfig)
+        return world.sound_memory and not isinstance(world.table, CTolerantConfig)
 
     def _on_fact(self, node: SimNode, fact: Fact) -> None:
         if isinstance(fact, LeaderElected) and is_own(node, fact):
@@ -136,7 +142,10 @@ class _Strict(Checker):
 
 class NeverTwoAct(_Strict):
     name = "alone"
-    rule = "quorum, timed: never two act at once, each by its own clock and lease; a stopped node does nothing"
+    rule = (
+        "quorum, timed: never two act at once, each by its own clock and lease, what a killed leader began included; a "
+        "stopped node does nothing"
+    )
 
     def attach(self) -> None:
         self.sim.checks.append(self._look)
@@ -145,8 +154,9 @@ class NeverTwoAct(_Strict):
         world = self.world
         if world.believers:
             self.looked += 1
-        if len(world.believers) > 1:
-            acting = [node.name for node in world.acting() if node.state != "paused"]
+        if len(world.believers) + len(world.wards) > 1:
+            acting: list[str] = [node.name for node in world.acting() if node.state != "paused"]
+            acting += [f"what {name} began" for name in world.wards.values()]
             if len(acting) > 1:
                 self.fail(f"{' and '.join(sorted(acting))} act at once")
 

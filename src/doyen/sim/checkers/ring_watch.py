@@ -257,7 +257,7 @@ class Watch:
                 self.fail("joins", f"{machine.seat} serves {[str(p.seat) for p in joining]} at once")
 
     def is_settled(self) -> bool:
-        """Whether everybody watches whom it ought to, by groups that both sides know."""
+        """Return whether everybody watches whom it ought to, by groups that both sides know."""
         members = self.members()
         here = {machine.seat.name for machine in members}
         for machine in members:
@@ -276,7 +276,7 @@ class Watch:
 
 
 def _is_probe(machine: Arbitration, pair: Pair) -> bool:
-    """Whether a pair only probes whether somebody out of reach is back."""
+    """Return whether a pair only probes whether somebody out of reach is back."""
     return pair.stage is Stage.DORMANT and pair.initiator and pair.name in machine.lost
 
 

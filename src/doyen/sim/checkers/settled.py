@@ -3,9 +3,8 @@
 from typing import Final
 
 from doyen.core.clock import Instant
-from doyen.core.kinds import DELAYS
 from doyen.core.leadership import LeaderLost
-from doyen.sim.checkers.base import Checker, is_own
+from doyen.sim.checkers.base import Checker, is_exact, is_own
 from doyen.sim.node import SimNode
 from doyen.sim.world import Fact, World
 
@@ -74,10 +73,7 @@ class FailoverInTime(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        network, delay = world.network.config, world.network.config.delay
-        exact = delay.model == "constant" and not delay.link_spread and delay.mean <= DELAYS[world.config.preset]
-        exact = exact and world.network.topology.complete and not world.sim.disk_delay and not world.has_own_clocks
-        return exact and world.sound_memory and network == network.without_faults()
+        return is_exact(world)
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         """Judge a crash only where all was well for long enough before, and nothing else happens after it."""
@@ -86,6 +82,7 @@ class FailoverInTime(Checker):
             return
         others = [other for other in sim.up() if other is not node]
         calm = sim.disturbed_at + self._settling < now and all(other.state == "up" for other in sim.up())
+        calm = calm and sim.network.unbroken
         named = all(self.world.named_by(other) == (node.name,) for other in sim.up())
         if calm and named and self.world.acts(node) and others and self.world.can_elect(others):
             sim.look(now + self._within, lambda: self._look(node, now))
@@ -94,7 +91,7 @@ class FailoverInTime(Checker):
         if self.sim.disturbed_at > since:
             return
         self.looked += 1
-        for region in self.world.regions():
+        for region in filter(self.world.can_elect, self.world.regions()):  # Others may have crashed with it.
             reason = self.world.disagreement(region)
             if reason is not None:
                 self.fail(f"{self._within / 1e9:.3f} s after {dead.name} crashed: {reason}")

@@ -17,13 +17,13 @@ class Stabilises(Checker):
     )
 
     def attach(self) -> None:
-        config = self.world.config.table(self.world.kind.table)
+        config = self.world.table
         self._within = config.stabilisation_max + config.pulse_interval
         self.sim.deed_watchers.append(self._on_deed)
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        return not world.sound_memory and isinstance(world.config.table(world.kind.table), SpanningConfig)
+        return not world.sound_memory and isinstance(world.table, SpanningConfig)
 
     def _on_deed(self, deed: str, node: SimNode) -> None:
         if deed == "corrupt":

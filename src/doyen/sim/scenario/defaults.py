@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from doyen.core.clock import Duration, seconds
+from doyen.core.clock import Duration, format_duration, seconds
 from doyen.core.config import load
 from doyen.core.kinds import DELAYS
 from doyen.errors import ConfigError
+from doyen.node.config import DEFAULT_ELECTION
 from doyen.node.layers import from_tables, overlay
 from doyen.sim.scenario.schema import Group, RunConfig, Scenario
 from doyen.sim.world import ring_of, world_fields
@@ -43,14 +44,18 @@ def completed(
     usual_faults: bool = False,
     patient: bool = False,
 ) -> Tables:
-    """Return the tables of a scenario with what its `[node]` says about the rest; without one, as they are.
+    """Return the tables of a scenario with what its `[node]` says about the rest.
+
+    Without a `[node]` the nodes elect as they do by default, or by announce-listen if a field of `[group]` says so.
 
     Complaints name `where`, or the flag that gave a value.  `usual_faults`: unless said otherwise, messages are lost,
     the leader crashes and comes back, and a minority is cut off for a while.  `patient`: a quiet time that is too short
     for this stack is made longer, and the run with it.
     """
     made: Tables = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tables.items()}
-    if not isinstance(made.get("node"), dict) or not made["node"]:
+    if made.setdefault("node", {}) == {} and not _announces(made.get("group", {})):
+        made["node"], patient = {"election": DEFAULT_ELECTION}, True
+    if not isinstance(made["node"], dict) or not made["node"]:
         return made
     group = load(Group, made.get("group", {}), where, ("group",), flags=flags)
     names = [group.name_of(index) for index in range(group.nodes)]
@@ -61,7 +66,7 @@ def completed(
     network, ring = made.setdefault("network", {}), ring_of(config)
     if isinstance(network, dict):
         network.setdefault("delay", {"mean": f"{DELAYS[config.preset]}ns"})
-        if usual_faults:
+        if usual_faults and not (kind.needs.shared and config.membership_kind() is None):  # Else nobody sends much.
             prob = LOSS if ring is None else LOSS_OF_RINGS
             network.setdefault("loss", {"model": "uncorrelated", "prob": prob})
     settling = _settling(made, where, flags)
@@ -74,16 +79,32 @@ def completed(
             cut_off = min(cut_off, ring.neighbours)
             pause, joining = max(_rounded(settling * (cut_off + 1) // group.nodes), RunConfig().quiet), 0
         begin = settling + joining + seconds(1)
-        made.setdefault("churn", {"events": _usual(group.nodes, cut_off, begin, pause)})
+        usual = _usual(group.nodes, cut_off, begin, pause)
+        if kind.needs.shared:
+            usual.append({"do": "hang", "at": f"{begin + 2 * pause}ns", "who": ["leader"], "lasting": f"{pause}ns"})
+        made.setdefault("churn", {"events": usual})
         run.setdefault("length", f"{begin + 3 * pause + settling}ns")
     _leave_time(run, settling, where, flags, patient)
     return made
+
+
+def _announces(group: Any) -> bool:
+    """Return whether a `[group]` has a field that only announce-listen has."""
+    return isinstance(group, Mapping) and (not group.keys().isdisjoint(LEGACY) or group.get("rank") == "wake-up")
 
 
 def _leave_time(run: Tables, settling: Duration, where: str, flags: Flags, patient: bool) -> None:
     usual = RunConfig()
     quiet = max(settling, usual.quiet)
     if "quiet" not in run:
+        said = load(RunConfig, {**run, "quiet": 0}, where, ("run",), flags=flags)
+        if "length" in run and said.length < said.warm_up + quiet:
+            what = flags.get(("run", "length")) or (f"{where}: [run] length" if where else "[run] length")
+            raise ConfigError(
+                f"{what} {format_duration(said.length)} leaves no quiet time: this stack needs "
+                f"{format_duration(quiet)} to agree; give more, or quiet = 0 (--run-quiet 0): then whether "
+                "all agree is not judged"
+            )
         run["quiet"] = f"{quiet}ns"
         run.setdefault("length", f"{quiet + usual.length - usual.quiet}ns")
     elif patient:

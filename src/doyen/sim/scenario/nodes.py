@@ -7,6 +7,8 @@ from doyen.core.rank import RANKS, Standing, Vitals
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.sup_al import SuppressThenAnnounce
 from doyen.election.announce.wakeup import RankedPlace
+from doyen.election.directory.config import DirectoryConfig
+from doyen.election.engine.config import EngineConfig
 from doyen.election.pole.config import PoleConfig
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.sim.engine import Simulation
@@ -48,18 +50,18 @@ def _has_own_clocks(scenario: Scenario) -> bool:
 
 
 def _clocks_are_bounded(scenario: Scenario) -> bool:
-    """Whether clocks keep to the drift that the stack states; steps are beyond any bound."""
+    """Return whether clocks keep to the drift that the stack states; steps are beyond any bound."""
     if not _has_own_clocks(scenario) or scenario.churn.steps_clocks():
         return not _has_own_clocks(scenario)
     config = scenario.config()
     tables = [config.table(kind.table) for kind in (config.election_kind(), config.membership_kind()) if kind]
-    bounds = [table.drift_max for table in tables if isinstance(table, PoleConfig)]
+    bounds = [table.drift_max for table in tables if isinstance(table, PoleConfig | DirectoryConfig | EngineConfig)]
     bounds += [table.drift for table in tables if isinstance(table, ArbitrationConfig)]
     return scenario.clocks.drift_max <= min(bounds, default=0.0)
 
 
 def _is_timely(scenario: Scenario) -> bool:
-    """Whether round trips stay below what a ring's arbitration states, and nobody is slow or held up."""
+    """Return whether round trips stay below what a ring's arbitration states, and nobody is slow or held up."""
     ring, network = ring_of(scenario.config()), scenario.network
     if ring is None:
         return True

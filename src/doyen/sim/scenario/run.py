@@ -38,6 +38,15 @@ class Result(Struct, kw_only=True):
     acting: Annotated[list[str], Doc("Who acts as leader at the end, best first.")]
     converged_at: Annotated[float | None, Doc("Since when nobody who is up has changed its mind; None if not agreed.")]
     leader_changes: Annotated[int, Doc("How often a node began to lead.")]
+    led: Annotated[float, Doc("The share of the time that somebody acted.")]
+    led_when_due: Annotated[
+        float | None,
+        Doc(
+            "quorum: of the time in which some voter and a majority had heard each other both ways for the stated "
+            "bound, the share that somebody acted; None if there was none."
+        ),
+    ]
+    led_beyond: Annotated[float, Doc("quorum: how long somebody acted though no voter had a majority for a lease.")]
     messages: Annotated[int, Doc("A multicast is one.")]
     bytes: int
     hops: int
@@ -110,6 +119,7 @@ class _Run:
 
     def _begin_counting(self) -> None:
         self.before = self._counts()
+        self.world.led.forget()
         self.network.faults.clear()
 
     def _counts(self) -> dict[str, int]:
@@ -138,6 +148,9 @@ class _Run:
             leaders=[name for region in regions for name in self.world.named_by(region[0])] if agreed else [],
             acting=[node.name for node in self.world.acting()],
             converged_at=since / 1e9 if agreed else None,
+            led=self.world.led.share,
+            led_when_due=self.world.led.share_when_due,
+            led_beyond=self.world.led.beyond / 1e9,
             records=self.sim.record_count,
             up=len(up),
             faults=self._faults(churn),

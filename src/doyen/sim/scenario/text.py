@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.core.config import field_types, is_duration, is_table, load, table_item
 from doyen.errors import ConfigError
-from doyen.sim.scenario.defaults import completed
+from doyen.sim.scenario.defaults import completed, with_node
 from doyen.sim.scenario.schema import Scenario
 
 LINE_MAX = 1 << 20
@@ -30,22 +30,30 @@ def read_tables(path: Path) -> dict[str, Any]:
             data = file.read(FILE_MAX + 1)
         if len(data) > FILE_MAX:
             raise ConfigError(f"{where}: more than {FILE_MAX >> 20} MiB: this is no scenario")
-        return tomllib.loads(data.decode())
+        tables = tomllib.loads(data.decode())
     except OSError as error:
         raise ConfigError(f"{where}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not text in UTF-8 (byte {error.start})") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{where}: not TOML: {error}") from None
+    if not tables:
+        raise ConfigError(f"{where}: it is empty: give at least [group] nodes = 5, or leave the file out")
+    return tables
 
 
 def _where(path: Path) -> str:
     return f"scenario {path}" if str(path).isprintable() else f"scenario {str(path)!r}"
 
 
-def read_file(path: Path) -> Scenario:
-    where = _where(path)
-    return load(Scenario, completed(read_tables(path), where), where)
+def read_file(path: Path, node: Mapping[str, Any] | None = None) -> Scenario:
+    """Return the scenario of a file; `node` says how its nodes elect where the file does not."""
+    where, tables = _where(path), read_tables(path)
+    if node is not None:
+        if tables.get("node"):
+            raise ConfigError(f"{where}: its [node] says how to elect, so --election cannot: leave one out")
+        tables = with_node(tables, node)
+    return load(Scenario, completed(tables, where), where)
 
 
 def from_line(line: str) -> Scenario:

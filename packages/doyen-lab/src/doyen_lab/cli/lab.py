@@ -1,7 +1,8 @@
-"""`doyen lab`: real processes under faults, judged by what their election promises."""
+"""`doyen lab`: real processes under faults, judged by what their election promises; and a museum in made-up time."""
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
@@ -10,14 +11,33 @@ from doyen.cli.output import print_json
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import check_positive, report, say
+from doyen_lab.museum.exhibits import EXHIBITS
+from doyen_lab.museum.page import ours, page, wrong
+from doyen_lab.museum.show import show
 from doyen_lab.proving.combination import COMBINATIONS, chosen
 from doyen_lab.proving.runner import Result, pairs, prove_all
 from doyen_lab.proving.scenarios import SCENARIOS
 from doyen_lab.proving.singleton import FAULTS, SINGLETON, prove_singleton
 from doyen_lab.proving.soak import Soak, soak
+from doyen_lab.proving.will import FAULTS as WILL_FAULTS
+from doyen_lab.proving.will import WILL, prove_will
 
 _WIDTHS = (16, 9, 8, 7, 16, 12, 8, 0)
 _HEAD = ("SCENARIO", "ELECTION", "PROMISE", "VERDICT", "TAKEOVER S", "TWO AT ONCE", "LATENESS", "FAULTS")
+
+
+_COMMANDS: Final[dict[str, tuple[str, tuple[str, ...], Any]]] = {  # Scenarios of `doyen run`.
+    SINGLETON: (
+        "doyen run, whose runners, guards and commands are killed, stopped, paused and cut off",
+        FAULTS,
+        prove_singleton,
+    ),
+    WILL: (
+        "doyen run, every part of which is killed in every order: the will of a killed runner",
+        WILL_FAULTS,
+        prove_will,
+    ),
+}
 
 
 @click.group("lab", help="Real processes in namespaces under faults, judged by what their election promises.")
@@ -31,8 +51,10 @@ def list_scenarios(as_json: bool) -> None:
     shown: list[dict[str, Any]] = [
         {"name": s.name, "text": s.text, "faults": s.faults, "elections": s.combinations} for s in SCENARIOS.values()
     ]
-    text = "doyen run, whose runners, guards and commands are killed, stopped, paused and cut off"
-    shown.append({"name": SINGLETON, "text": text, "faults": FAULTS, "elections": ("pole",)})
+    shown += [
+        {"name": name, "text": text, "faults": faults, "elections": ("pole",)}
+        for name, (text, faults, _) in _COMMANDS.items()
+    ]
     if as_json:
         print_json({"scenarios": shown})
         return
@@ -55,7 +77,7 @@ def list_scenarios(as_json: bool) -> None:
     type=click.IntRange(1),
     default=12,
     show_default=True,
-    help="singleton: so many, and as many other faults.",
+    help="singleton: so many, and as many other faults; will: so many.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses, and of chance here.")
 @click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds.")
@@ -63,19 +85,19 @@ def list_scenarios(as_json: bool) -> None:
 def run_scenarios(
     names: tuple[str, ...], elections: tuple[str, ...], kills: int, seed: int, keep: bool, as_json: bool
 ) -> None:
-    named = tuple(name for name in names if name != SINGLETON)
+    named = tuple(name for name in names if name not in _COMMANDS)
     kinds = [combination.name for combination in chosen(elections)]
     wanted = pairs(named, elections) if named or not names else []
-    with_singleton = (SINGLETON in names or not names) and "pole" in kinds
-    if not wanted and not with_singleton:
+    of_commands = [name for name in _COMMANDS if (name in names or not names) and "pole" in kinds]
+    if not wanted and not of_commands:
         raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
     given = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
     results = run(prove_all(wanted, seed=seed if given else None, keep=keep, on_result=on_result))
-    if with_singleton:
-        results.append(run(prove_singleton(kills, seed=seed, keep=keep)))
+    for name in of_commands:
+        results.append(run(_COMMANDS[name][2](kills, seed=seed, keep=keep)))
         on_result(results[-1])
     broken = sum(not result.holds for result in results)
     if as_json:
@@ -102,6 +124,31 @@ def run_soak(agents: int, minutes: float, loss: float, seed: int, keep: bool, as
         raise ConfigError(f"--loss {loss} is out of range: give a number above 0 and below 1")
     found = run(soak(agents, minutes, loss=loss, seed=seed, keep=keep, on_step=say))
     report(found, as_json, print_soak)
+
+
+@command.command("museum", help="Published failures of other rules, and doyen on the same scenario, in made-up time.")
+@click.argument("names", metavar="[NAME]…", nargs=-1)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of delays, and of chance in the rules.")
+@click.option("--page", "file", type=click.Path(dir_okay=False), help="Write the table to this file, as Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def museum(names: tuple[str, ...], seed: int, file: str | None, as_json: bool) -> None:
+    unknown = [name for name in names if name not in EXHIBITS]
+    if unknown:
+        raise ConfigError(f"{unknown[0]} is not in the museum: one of {', '.join(EXHIBITS)}")
+    results = []
+    for exhibit in (EXHIBITS[name] for name in names or EXHIBITS):
+        results.append(result := show(exhibit, seed))
+        if not as_json:
+            rule = wrong(result) if result.fails else f"SHOWS NOTHING: {wrong(result)}"
+            held = ours(result.doyen) if result.holds else f"FAILS: {ours(result.doyen)}"
+            click.echo(f"{result.name:26} {rule:26} {held}")
+            click.echo(f"    {result.happened} ({', '.join(result.where)})")
+    if file is not None:
+        Path(file).write_text(page(results), encoding="utf-8")
+    if as_json:
+        print_json({"results": results})
+    if not all(result.fails and result.holds for result in results):
+        sys.exit(1)
 
 
 def print_soak(found: Soak) -> None:

@@ -101,7 +101,7 @@ class Entrant(ABC):
         """Note in ledger and roster what one line of that member's standard output means."""
 
     async def is_candidate(self, name: str) -> bool:
-        """Whether that member takes part, where that does not show in anybody's lines about the leader."""
+        """Return whether that member takes part, where that does not show in anybody's lines about the leader."""
         return True
 
     @asynccontextmanager

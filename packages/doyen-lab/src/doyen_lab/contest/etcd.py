@@ -1,5 +1,7 @@
 """Real etcd from Debian's package: three servers at their defaults, and `etcdctl elect` for every member.
 
+Or servers alone, which elect among themselves (`EtcdServers`).
+
 `etcdctl elect` campaigns with a session of 60 s, the client library's default (`defaultSessionTTL` in its
 clientv3/concurrency/session.go); it has no flag for another.  It says its proposal when it has won, and ends when its
 session is lost.
@@ -9,17 +11,59 @@ import asyncio
 import base64
 import http.client
 import json
-from typing import Self
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 from doyen.core.clock import Instant
 from doyen.errors import TransportError
-from doyen_lab.contest.asking import Asker
+from doyen_lab.contest.asked import Asked
+from doyen_lab.contest.asking import Asker, need_commands
 from doyen_lab.contest.entrant import Entrant
+from doyen_lab.netns import Network
 
 PACKAGES = {"etcd": "etcd-server", "etcdctl": "etcd-client"}
 ELECTION = "contest"
 CLIENT, PEER = 2379, 2380
 SERVE_S = 30.0
+
+
+def server_command(entrant: Entrant, name: str, servers: Sequence[str]) -> list[str]:
+    own = {server: f"http://{entrant.hosts[server].ipv4}" for server in servers}
+    every = ",".join(f"{server}={url}:{PEER}" for server, url in own.items())
+    return [
+        "etcd",
+        f"--name={name}",
+        f"--data-dir={entrant.folder / name / 'data'}",
+        f"--listen-client-urls={own[name]}:{CLIENT},http://127.0.0.1:{CLIENT}",
+        f"--advertise-client-urls={own[name]}:{CLIENT}",
+        f"--listen-peer-urls={own[name]}:{PEER}",
+        f"--initial-advertise-peer-urls={own[name]}:{PEER}",
+        f"--initial-cluster={every}",
+    ]
+
+
+class EtcdServers(Asked):
+    """Servers at their defaults, without clients; each is asked whom it holds for leader."""
+
+    def __init__(self, label: str, network: Network, folder: Path) -> None:
+        need_commands("etcd", PACKAGES)
+        super().__init__(label, network, folder, names=[f"etcd{i + 1}" for i in range(len(network.nodes))])
+        self._names: dict[str, str] = {}  # By the id that a server goes by.
+
+    def command(self, name: str) -> list[str]:
+        return server_command(self, name, self.names)
+
+    @staticmethod
+    def question() -> tuple[str, str] | None:
+        """Return the id of the server on this loopback and that of its leader (0: none); None while it is silent."""
+        found = _asked("/v3/maintenance/status", {})
+        return None if found is None else (found["header"]["member_id"], found.get("leader", "0"))
+
+    def note(self, answers: Mapping[str, tuple[str, str] | None], at: Instant) -> None:
+        self._names |= {answer[0]: name for name, answer in answers.items() if answer is not None}
+        for name, answer in answers.items():
+            self.ledger.say(name, None if answer is None else self._names.get(answer[1]), at)
 
 
 class Etcd(Entrant):
@@ -37,20 +81,8 @@ class Etcd(Entrant):
         await super().__aexit__()
 
     async def start_servers(self) -> None:
-        own = {name: f"http://{self.hosts[name].ipv4}" for name in self.servers}
-        every = ",".join(f"{name}={url}:{PEER}" for name, url in own.items())
-        for name, url in own.items():
-            command = [
-                "etcd",
-                f"--name={name}",
-                f"--data-dir={self.folder / name / 'data'}",
-                f"--listen-client-urls={url}:{CLIENT},http://127.0.0.1:{CLIENT}",
-                f"--advertise-client-urls={url}:{CLIENT}",
-                f"--listen-peer-urls={url}:{PEER}",
-                f"--initial-advertise-peer-urls={url}:{PEER}",
-                f"--initial-cluster={every}",
-            ]
-            await self.start_process(name, command, is_heard=False)
+        for name in self.servers:
+            await self.start_process(name, server_command(self, name, self.servers), is_heard=False)
         try:
             async with asyncio.timeout(SERVE_S):
                 while await self._candidates() is None:
@@ -78,17 +110,20 @@ class Etcd(Entrant):
 
 
 def _proposals() -> set[str] | None:
-    body = {"key": _text64(f"{ELECTION}/"), "range_end": _text64(f"{ELECTION}0")}
+    found = _asked("/v3/kv/range", {"key": _text64(f"{ELECTION}/"), "range_end": _text64(f"{ELECTION}0")})
+    return None if found is None else {base64.b64decode(entry["value"]).decode() for entry in found.get("kvs", ())}
+
+
+def _asked(path: str, body: dict[str, str]) -> dict[str, Any] | None:
+    """Return what the server on this loopback answers, or None."""
     try:
         connection = http.client.HTTPConnection("127.0.0.1", CLIENT, timeout=2)
-        connection.request("POST", "/v3/kv/range", json.dumps(body))
-        found = json.loads(connection.getresponse().read())
+        connection.request("POST", path, json.dumps(body))
+        found: dict[str, Any] = json.loads(connection.getresponse().read())
         connection.close()
     except (OSError, ValueError, http.client.HTTPException):
         return None
-    if "header" not in found:
-        return None
-    return {base64.b64decode(entry["value"]).decode() for entry in found.get("kvs", ())}
+    return found if "header" in found else None
 
 
 def _text64(text: str) -> str:

@@ -11,6 +11,7 @@ from doyen_lab.netns import Counters
 from doyen_lab.usage import Mean, Sample
 
 Fault = Literal["kill", "cut"]
+Sort = Literal["servers", "clients", "members"]
 FAULTS: tuple[Fault, ...] = ("kill", "cut")
 BLOCKS = 5  # The number of parts of the measured time, for the spread of ratios.
 

@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant, format_duration, ms
 from doyen.net.keys import key_text, new_key
-from doyen.node.told import Told
+from doyen.node.agent_line import AgentLine
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.mesh import Guests, Mesh
 from doyen_lab.netns import Namespaces, Network
@@ -18,7 +19,7 @@ PORT = 7600
 MULTICAST = "239.192.0.1:7600"  # Nobody else is on the bridge.
 HTTP = "127.0.0.1:7680"
 MISSING_MAX = {0.0: 2, 0.05: 2, 0.1: 3, 0.15: 5, 0.2: 7}  # [CTOL §VII-B] c of the 16 nodes, by drop.
-_TOLD = msgspec.json.Decoder(Told)
+_TOLD = msgspec.json.Decoder(AgentLine)
 
 
 class Ours(Entrant):
@@ -54,31 +55,60 @@ class Ours(Entrant):
 def on_bridge(system: str, way: str, size: int, folder: Path, *, key: bool) -> Ours:
     """Return agents at their defaults; `way` says which election they run, and how they reach each other.
 
-    gossip: the default, with one seed.  quorum: all are voters, with one seed.  multicast: the fast election, by one
-    multicast.  unicast: the fast election, with every other member as a seed.
+    gossip: the default, with one seed.  quorum: all are voters, with one seed.  quorum-multicast: the same by one
+    multicast.  will, will-multicast: the same as programs that join with a will.  voters: a quorum in which each knows
+    where all others are.  multicast: the fast election, by one multicast.  unicast: the fast election, with every
+    other member as a seed.  spanning: over a graph, likewise.
     """
+    if way.startswith("will"):
+        return _with_wills(system, way, size, folder, key=key)
     network = Namespaces(size)
     common = ["--group", "contest", "--group-size", str(size), "--status-every", "600"]
+    quorum = ["--election", "pole", "--newcomer", "--voters", ",".join(f"{Ours.prefix}{i:02}" for i in range(size))]
     common += {
         "gossip": [],
-        "quorum": [
-            "--election",
-            "pole",
-            "--newcomer",
-            "--voters",
-            ",".join(f"{Ours.prefix}{i:02}" for i in range(size)),
-        ],
+        "quorum": quorum,
+        "quorum-multicast": [*quorum, "--multicast", MULTICAST],
+        "voters": quorum,
         "multicast": ["--election", "announce", "--multicast", MULTICAST],
         "unicast": ["--election", "announce"],
+        "spanning": ["--election", "spanning"],
     }[way]
     common += ["--key-file", str(new_key_file(folder, f"{system}-{size}")), "--http", HTTP] if key else []
-    seeds = {"gossip": range(1), "quorum": range(1), "multicast": range(0), "unicast": range(size)}[way]
+    seeds = {"gossip": range(1), "quorum": range(1)}.get(way, range(0 if way.endswith("multicast") else size))
 
     def own_flags(i: int) -> list[str]:
-        state = ["--state", str(folder / f"{system}-{size}-{i}")] if way == "quorum" else []
+        state = ["--state", str(folder / f"{system}-{size}-{i}")] if "--voters" in common else []
         return [*reach(network, i, seeds), *state]
 
     return Ours(system, network, folder, common, own_flags)
+
+
+class Wills(Ours):
+    """Programs that join with a will."""
+
+    def __init__(self, system: str, network: Network, folder: Path, arguments: Callable[[int], dict[str, Any]]) -> None:
+        super().__init__(system, network, folder, ())
+        self._arguments = arguments
+
+    def command(self, name: str) -> list[str]:
+        given = {"group": "contest", "name": name} | self._arguments(self.names.index(name))
+        return [sys.executable, "-m", "doyen_lab.contest.will_member", msgspec.json.encode(given).decode()]
+
+
+def _with_wills(system: str, way: str, size: int, folder: Path, *, key: bool) -> Ours:
+    network = Namespaces(size)
+    common: dict[str, Any] = {"election": "pole", "voters": [f"{Ours.prefix}{i:02}" for i in range(size)]}
+    common |= {"newcomer": True, "group_size": size, "preset": "lan"}
+    common |= {"key": str(new_key_file(folder, f"{system}-{size}"))} if key else {}
+    seed = f"{network.nodes[0].ipv4}:{PORT}"
+
+    def arguments(i: int) -> dict[str, Any]:
+        reach = {"multicast": MULTICAST} if way.endswith("multicast") else {"seeds": [seed] if i else []}
+        own = {"bind": f"{network.nodes[i].ipv4}:{PORT}", "state": str(folder / f"{system}-{size}-{i}")}
+        return common | own | reach
+
+    return Wills(system, network, folder, arguments)
 
 
 class MeshTimers(Struct, frozen=True, kw_only=True):

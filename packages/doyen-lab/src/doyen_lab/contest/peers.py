@@ -17,7 +17,8 @@ from doyen.core.clock import Instant
 from doyen.errors import TransportError
 from doyen.net.driver import boot_time_ns
 from doyen_lab.contest.entrant import Entrant
-from doyen_lab.contest.figures import Fault, Idle, MeasuredProcess, Ratio, Takeovers, median_of, takeover_ratio
+from doyen_lab.contest.entrants import STRONG
+from doyen_lab.contest.figures import Fault, Idle, MeasuredProcess, Ratio, Sort, Takeovers, median_of, takeover_ratio
 from doyen_lab.contest.trial import Lost, Trial, check_distinct, count_all, phase
 
 PATIENCE_S = 120.0
@@ -28,6 +29,17 @@ SAMPLE_S = 5.0
 KILL_AIMS = {"unicast": 3.0, "multicast": 10.0}
 CUT_AIM, CUT_AIM_FROM = 3.0, 16  # The second: from this group size on.
 RSS_AIM = 26e6  # With a key and HTTP.
+# Elections among servers, ours with a key and a lease of 2 s: theirs by ours, at least, after a kill and after a cut.
+# `will` and `will-multicast` leave a will to be sent after a kill; kills without one are published beside them.
+SERVER_AIMS: dict[tuple[str, str], tuple[float, float]] = {
+    ("will-multicast", "zookeeper-servers"): (3.0, 1.5),
+    ("will-multicast", "etcd-servers"): (20.0, 20.0),
+    ("will", "zookeeper-servers"): (1.0, 1.0),
+    ("will", "etcd-servers"): (10.0, 10.0),
+}
+BYTES_AIMS = {(5, "unicast"): 1200.0, (3, "unicast"): 600.0, (5, "multicast"): 600.0}  # Bytes per second, all voters.
+CPU_AIM = 1.0  # Percent of a core, all voters.
+KILL_S_AIM, CUT_S_AIM = 0.3, 2.5  # Seconds until the next acts: with a will, and cut off.
 
 
 class Loss(Struct, frozen=True, kw_only=True):
@@ -71,6 +83,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     system: str
     nodes: int
     servers: int
+    sort: Sort = "members"  # Servers elect among themselves; clients of servers hold a lock; the rest has no quorum.
     formed_s: float  # From the first member's start until all took part.
     idle: Idle
     kill: KnownTakeovers
@@ -95,7 +108,7 @@ class Check(Struct, frozen=True, kw_only=True):
     nodes: int
     system: str
     peer: str = ""
-    what: str  # kill × traffic, cut × traffic, RSS, CPU
+    what: str  # kill × traffic, cut × traffic, RSS, CPU, traffic, and the slowest takeovers in seconds
     value: float | None  # Of the first two: theirs by ours; None: somebody never took over.
     low: float | None = None  # Their best by our worst takeover.
     high: float | None = None
@@ -164,6 +177,7 @@ class PeerTrial(Trial):
             system=entrant.label,
             nodes=entrant.size,
             servers=len(entrant.servers),
+            sort=sort_of(entrant.label),
             formed_s=self.formed_s,
             idle=Idle.of(self.samples, idle_s),
             kill=KnownTakeovers.of_losses([loss for loss in losses if loss.fault == "kill"]),
@@ -242,13 +256,35 @@ def checks(systems: Sequence[Figures]) -> list[Check]:
     for ours in (figures for figures in systems if is_ours(figures.system)):
         peers = [other for other in systems if other.nodes == ours.nodes and not is_ours(other.system)]
         fast = way(ours.system) in KILL_AIMS
+        if way(ours.system) in STRONG and ours.system.endswith("+key"):
+            found += _strong_checks(ours)
         for peer in peers:
+            server_aims = SERVER_AIMS.get((way(ours.system), peer.system))
+            if sort_of(peer.system) == "servers":
+                if way(ours.system) in STRONG:
+                    found.append(_price_check(ours, peer, "kill", server_aims and server_aims[0]))
+                    found.append(_price_check(ours, peer, "cut", server_aims and server_aims[1]))
+                continue
             found.append(_price_check(ours, peer, "kill", KILL_AIMS.get(way(ours.system))))
             found.append(_price_check(ours, peer, "cut", CUT_AIM if fast and ours.nodes >= CUT_AIM_FROM else None))
             if fast and peer.system == "serf":
                 found.append(_below(ours, "CPU", ours.idle.cpu_percent.mean, peer.idle.cpu_percent.mean, peer.system))
-        if ours.system.endswith("+key"):
+        if ours.system.endswith("+key") and not way(ours.system).startswith("will"):  # Those are no agents.
             found.append(_below(ours, "RSS", ours.idle.rss_each.mean, RSS_AIM))
+    return found
+
+
+def _strong_checks(ours: Figures) -> list[Check]:
+    """Hold a quorum against its own bounds: traffic, CPU, and the slowest of its takeovers."""
+    named = way(ours.system)
+    found = [_below(ours, "CPU", ours.idle.cpu_percent.mean, CPU_AIM)]
+    bytes_aim = BYTES_AIMS.get((ours.nodes, "multicast" if named.endswith("multicast") else "unicast"))
+    if bytes_aim is not None:
+        found.append(_below(ours, "traffic", ours.idle.bytes_per_s.mean, bytes_aim))
+    if ours.kill.seconds and named.startswith("will"):
+        found.append(_below(ours, "killed, slowest", max(ours.kill.seconds), KILL_S_AIM))
+    if ours.cut.seconds:
+        found.append(_below(ours, "cut off, slowest", max(ours.cut.seconds), CUT_S_AIM))
     return found
 
 
@@ -274,6 +310,13 @@ def _price_check(ours: Figures, peer: Figures, fault: Fault, aim: float | None) 
 
 def _below(ours: Figures, what: str, value: float, aim: float, peer: str = "") -> Check:
     return Check(nodes=ours.nodes, system=ours.system, peer=peer, what=what, value=value, aim=aim, holds=value <= aim)
+
+
+def sort_of(system: str) -> Sort:
+    """Return in which column a system stands."""
+    if system.endswith("-servers") or (is_ours(system) and way(system) in STRONG):
+        return "servers"
+    return "clients" if system in ("zookeeper", "etcd") else "members"
 
 
 def is_ours(system: str) -> bool:

@@ -10,8 +10,10 @@ Faults come at instants that are spread evenly over the phases of heartbeats.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from msgspec import Struct
@@ -223,3 +225,15 @@ def measured_process(entrant: Entrant, name: str, pid: int, host: Namespace) -> 
         address=host.ipv4,
         counters=Usage.of(pid, host.interface).counters,
     )
+
+
+async def with_groups(
+    make: Callable[[Path], Sequence[Entrant]], measure: Callable[[Sequence[Entrant]], Awaitable[T]]
+) -> T:
+    """Make groups that keep their files in a folder of their own, and measure them while they are there."""
+    with TemporaryDirectory(prefix="doyen-bench-") as folder:
+        async with AsyncExitStack() as stack:
+            groups = make(Path(folder))
+            for group in groups:
+                await stack.enter_async_context(group)
+            return await measure(groups)

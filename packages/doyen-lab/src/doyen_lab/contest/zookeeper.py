@@ -8,8 +8,7 @@ under a leader, so that is when it counts as knowing it.
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,14 +16,13 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.errors import TransportError
-from doyen.net.driver import boot_time_ns
+from doyen_lab.contest.asked import LOOK_EVERY_S, Asked
 from doyen_lab.contest.asking import Asker, need_commands
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.netns import Namespace, Network
 
 PACKAGES = {"java": "default-jre-headless", "/usr/share/java/zookeeper.jar": "zookeeper"}
 CLASSPATH = "/etc/zookeeper/conf_example:/usr/share/java/zookeeper.jar"  # As Debian's own script has it.
-LOOK_EVERY_S = 0.05
 SERVE_S = 60.0
 PROGRAM = Path(__file__).with_name("kazoo_member.py")
 CONFIG = """\
@@ -62,47 +60,37 @@ def server_command(folder: Path) -> list[str]:
     ]
 
 
-class Ensemble(Entrant):
-    """Servers without clients.  They write nothing of leaders, so they are asked, but only while somebody waits."""
+class Ensemble(Asked):
+    """Servers without clients."""
 
     def __init__(self, label: str, network: Network, folder: Path) -> None:
         need_commands("ZooKeeper", PACKAGES)
         super().__init__(label, network, folder, names=[f"zk{i + 1}" for i in range(len(network.nodes))])
         configure(network.nodes, [self.folder / name for name in self.names], clients=False)
-        self._asker = Asker(self.size)
-
-    async def __aexit__(self, *_: object) -> None:
-        await super().__aexit__()
-        self._asker.close()
 
     def command(self, name: str) -> list[str]:
         return server_command(self.folder / name)
 
-    def hear(self, name: str, line: str, at: Instant) -> None:
-        """A server's log says nothing that is used here."""
+    @staticmethod
+    def question() -> str:
+        return mode()
 
-    @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        asking = asyncio.create_task(self._keep_asking())
-        try:
-            yield
-        finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-
-    async def _keep_asking(self) -> None:
-        while True:
-            asked = self.rest()  # A leader that is cut off goes on saying so for a while: it is not asked.
-            found = await asyncio.gather(*(self._asker.ask(self.hosts[name], mode) for name in asked))
-            self.note(dict(zip(asked, found, strict=True)), boot_time_ns())
-            await asyncio.sleep(LOOK_EVERY_S)
-
-    def note(self, modes: dict[str, str], at: Instant) -> None:
+    def note(self, answers: Mapping[str, str], at: Instant) -> None:
         """Note that all name the leader, if all of these serve and one leads; otherwise that they name nobody."""
-        leaders = [name for name, found in modes.items() if found == "leader"]
-        agreed = len(leaders) == 1 and all(found in ("leader", "follower") for found in modes.values())
-        for name in modes:
+        leaders = [name for name, found in answers.items() if found == "leader"]
+        agreed = len(leaders) == 1 and all(found in ("leader", "follower") for found in answers.values())
+        for name in answers:
             self.ledger.say(name, leaders[0] if agreed else None, at)
+
+
+class PartialEnsemble(Ensemble):
+    """The same where links are cut: a follower that serves names the only leader, whatever becomes of the others."""
+
+    def note(self, answers: Mapping[str, str], at: Instant) -> None:
+        leaders = [name for name, found in answers.items() if found == "leader"]
+        for name, found in answers.items():
+            serves = len(leaders) == 1 and found in ("leader", "follower")
+            self.ledger.say(name, leaders[0] if serves else None, at)
 
 
 class Said(Struct, frozen=True):

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
+from doyen.sim.links import Links
 from doyen.testing.processes import Process, Processes
 from doyen_lab.graph import Edge
 from doyen_lab.iproute import within
@@ -76,8 +78,8 @@ class Ground:
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
-        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
-        self.processes = Processes(environment=environment)
+        self.environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
+        self.processes = Processes(environment=self.environment)
         self.act_every_s, self.status_every_s = 0.02, 0.5
         self._ticker: asyncio.Task[None] | None = None
         self._mounted: list[Path] = []
@@ -240,6 +242,14 @@ class Ground:
         """Set the wall clock back by an hour while the process runs, as that process alone sees it."""
         self.running[label].process.send_signal(signal.SIGUSR1)
 
+    async def command_on(self, label: str, *arguments: str) -> str:
+        """Run a command of doyen's on the host of a process, which it asks; return all that it says."""
+        line = [*self.place.nodes[self.running[label].index].wrap, sys.executable, "-m", "doyen", *arguments]
+        asked = await asyncio.create_subprocess_exec(
+            *line, "--name", label, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.environment
+        )
+        return (await asked.communicate())[0].decode()
+
     async def _leave(self, label: str) -> bool:
         """Wait until it ends; return whether it ended in order, as it was told to."""
         process = self.running.pop(label).process
@@ -363,47 +373,61 @@ class Ground:
     def merging(self) -> Duration:
         return self.combination.merging(self.voters)
 
-    def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
-        """Return the lives that run and reach each other both ways, in groups; the greatest first."""
+    def links(self, *, starting: bool = False) -> Links[Running]:
+        """Return who hears whom of those that run and have joined, or are still starting, too."""
         awake = [r for r in self.running.values() if not r.paused and (starting or r.life.joined_at is not None)]
-        groups: list[list[Running]] = []
-        for running in awake:
-            home = next((group for group in groups if self._reaches(running, group[0])), None)
-            if home is None:
-                groups.append([running])
-            else:
-                home.append(running)
-        found = [frozenset(str(running.life) for running in group) for group in groups]
+        return Links(awake, self._reaches)
+
+    def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
+        """Return the lives that run and hang together by two-way links, in groups; the greatest first."""
+        found = [lives_of(component) for component in self.links(starting=starting).components()]
         return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
 
     def _is_clear(self) -> bool:
-        """Whether those who run fall into regions: two reach each other if, and only if, they are in one."""
-        region_of = {life: i for i, region in enumerate(self.regions(starting=True)) for life in region}
-        awake = [running for running in self.running.values() if str(running.life) in region_of]
+        """Whether those who run fall into regions: two reach each other both ways if, and only if, they are in one.
+
+        Where announcements are not answered, a link that carries one way only is one more.
+        """
+        links, one_way_too = self.links(starting=True), self.combination.multicast
+        region_of = {running: i for i, region in enumerate(links.components()) for running in region}
         return all(
-            self._reaches(a, b) == (region_of[str(a.life)] == region_of[str(b.life)]) for a in awake for b in awake
+            (links.two_way(a, b) or (one_way_too and self._reaches(a, b))) == (region_of[a] == region_of[b])
+            for a in links.nodes
+            for b in links.nodes
         )
 
     def _reaches(self, a: Running, b: Running) -> bool:
+        """Whether a is heard by b."""
         if a.index == b.index:
             return True
-        reaches = self.place.reaches
-        return not self.apart & {a.life.label, b.life.label} and reaches(a.index, b.index) and reaches(b.index, a.index)
+        return not self.apart & {a.life.label, b.life.label} and self.place.reaches(a.index, b.index)
 
     def note(self, why: str, bound: Duration, *, at: Instant | None = None, quiet: bool = True) -> None:
         """Note who reaches whom from now on: losses of reach once they are, gains before they can be."""
-        clear, everybody = self._is_clear(), frozenset(str(running.life) for running in self.running.values())
-        self.truths.append(
-            Truth(
-                at=time.monotonic_ns() if at is None else at,
-                regions=self.regions(),
-                possible=self.regions(starting=True) if clear else (everybody,),
-                bound=bound,
-                why=why,
-                quiet=self.quiet and quiet and clear,
-                settled_at={},
-            )
+        truth = Truth(
+            at=time.monotonic_ns() if at is None else at,
+            regions=self.regions(),
+            possible=self.regions(starting=True),
+            bound=bound,
+            why=why,
+            quiet=self.quiet and quiet,
+            settled_at={},
         )
+        if not self._is_clear():
+            self._note_links(truth)
+        self.truths.append(truth)
+
+    def _note_links(self, truth: Truth) -> None:
+        """Note what is owed where links are cut one by one: a ring owes nothing, and announcements are not relayed."""
+        links, possible = self.links(), self.links(starting=True)
+        voting = [running for running in possible.nodes if running.life.label in self.voters]
+        connected = possible.quorum_connected(voting, lambda nodes: 2 * len(nodes) > len(self.voters))
+        truth.minority = lives_of(running for running in possible.nodes if running not in connected)
+        if self.combination.multicast:
+            truth.earshots = tuple(
+                lives_of(a for a in links.nodes if a is b or self._reaches(a, b)) for b in links.nodes
+            )
+        truth.quiet = truth.quiet and not self.combination.timed
 
     # What is seen.
 
@@ -496,6 +520,10 @@ class Ground:
             for life in inside
         ]
         return "no leader: " + "; ".join(words)
+
+
+def lives_of(group: Iterable[Running]) -> frozenset[str]:
+    return frozenset(str(running.life) for running in group)
 
 
 def process_state(pid: int) -> str:

@@ -36,6 +36,10 @@ class Truth(Struct, kw_only=True):
     bound: Duration  # The time that a region has to settle.
     why: str
     quiet: bool = True  # False: packets are being lost, so no bound holds.
+    # Where links are cut one by one: who has no two-way links to a majority (None: that is a matter of regions), and
+    # whom each hears, itself included, of those that relay nothing: somebody must act in each of these sets.
+    minority: frozenset[str] | None = None
+    earshots: tuple[frozenset[str], ...] = ()
     settled_at: dict[frozenset[str], Instant] = {}  # Seen to have one leader, whom all name.
     lateness: Duration = 0  # The machine's: how late the lab's own timers were at the worst, while this was true.
 
@@ -110,7 +114,8 @@ def looked_at(
         "acts": kinds.count("act"),
         "namings": kinds.count("elected"),
         "successions": max(0, len({(stretch.life, stretch.term) for stretch in stretches}) - 1),
-        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, expected, ended_at)),
+        "quiet regions": sum(end > begin for _, _, begin, _, end in quiet_regions(truths, expected, ended_at))
+        + sum(end > due for _, _, due, end in quiet_earshots(truths, ended_at)),
     }
     if expected.lease is not None:
         lease = expected.lease
@@ -180,14 +185,18 @@ def minorities(truths: Sequence[Truth], voter_count: int, ended_at: Instant) -> 
     found: list[tuple[str, Instant, Instant]] = []
     since: dict[str, Instant] = {}
     for truth in truths:
-        without = {
-            life for region in truth.possible or truth.regions if 2 * len(region) <= voter_count for life in region
-        }
+        possible = truth.possible or truth.regions
+        without = {life for region in possible for life in region if is_minor(truth, region, {life}, voter_count)}
         for life in [life for life in since if life not in without]:
             found.append((life, since.pop(life), truth.at))
         for life in without:
             since.setdefault(life, truth.at)
     return found + [(life, begin, ended_at) for life, begin in since.items()]
+
+
+def is_minor(truth: Truth, region: frozenset[str], lives: Iterable[str], voter_count: int) -> bool:
+    """Whether none of these lives of a region has a majority in reach."""
+    return 2 * len(region) <= voter_count if truth.minority is None else truth.minority.issuperset(lives)
 
 
 # All elections.
@@ -214,9 +223,9 @@ def quiet_regions(
     """Yield (truth, region, begin, due, end): from `begin` on not two may act in the region, from `due` on one must."""
     ends = [*(truth.at for truth in truths[1:]), ended_at]
     for truth, end in zip(truths, ends, strict=False):  # No truths: nothing is known of regions.
-        for region in truth.regions if truth.quiet else ():
+        for region in truth.regions if truth.quiet and not truth.earshots else ():
             lesser_may = not (expected.strong or expected.majority_only)
-            if lesser_may or 2 * len(region) > expected.voter_count:
+            if lesser_may or not is_minor(truth, region, region, expected.voter_count):
                 due_at = truth.at + truth.bound + truth.slack
                 yield truth, region, truth.settled_at.get(region, due_at), due_at, end
 
@@ -231,7 +240,20 @@ def unsettled(lives: Sequence[Life], truths: Sequence[Truth], expected: Expectat
         both = together(clipped(stretches, begin, end))
         if both > truth.slack:
             found.append(f"two acted at once in {_shown(region)} for {both / 1e6:.0f} ms, settled, {truth.why}")
+    for truth, earshot, due_at, end in quiet_earshots(truths, ended_at):
+        stretches = [stretch for life in sorted(earshot) for stretch in by_life.get(life, ())]
+        if end - due_at > PAUSE_MIN and not clipped(stretches, due_at, end):
+            found.append(f"nobody whom one hears acted, of {_shown(earshot)}, {truth.why}")
     return found
+
+
+def quiet_earshots(
+    truths: Sequence[Truth], ended_at: Instant
+) -> Iterator[tuple[Truth, frozenset[str], Instant, Instant]]:
+    """Yield (truth, earshot, due, end): from `due` on somebody must act whom that one hears."""
+    for truth, end in zip(truths, [*(truth.at for truth in truths[1:]), ended_at], strict=False):
+        for earshot in truth.earshots if truth.quiet else ():
+            yield truth, earshot, truth.at + truth.bound + truth.slack, end
 
 
 def together(stretches: Sequence[Stretch]) -> Duration:

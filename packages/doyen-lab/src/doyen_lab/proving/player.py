@@ -9,6 +9,7 @@ its name before anything starts.
     leave      SIGTERM
     join       one more process, on a host that was kept for it
     partition, block, cut, heal                     the switch refuses packets, both ways or one way
+    star, chain, one-way-star, graph                likewise, pair by pair
     [network]  delay, loss, duplicate_prob, reorder_prob: the switch does that to every packet, at every hop
 
 The scenario's clock begins once all have joined.  It stands still while a fault of the leader waits for a leader:
@@ -30,6 +31,7 @@ from doyen.core.config import field_types, is_duration
 from doyen.core.rank import Standing
 from doyen.errors import ConfigError
 from doyen.sim.churn import Churn
+from doyen.sim.links import SHAPES
 from doyen.sim.network import Delay, NetworkConfig
 from doyen.sim.scenario import Scenario
 from doyen.sim.scenario.nodes import world_of
@@ -47,7 +49,7 @@ from doyen_lab.switch import Link, Traffic
 
 OWN_FIELDS: Final = ("election", "preset", "voters", "state", "group", "group_size")  # The ground says these.
 HOLD_S: Final = 2.0  # A region that has settled must stay so for this time.
-REAL: Final = {"join", "leave", "crash", "restart", "pause", "resume", "partition", "block", "cut", "heal"}
+REAL: Final = {"join", "leave", "crash", "restart", "pause", "resume", "partition", "block", "cut", "heal", *SHAPES}
 DEVIATIONS: Final = 4  # Standard deviations that a share of lost packets may be off.
 
 
@@ -58,7 +60,7 @@ def check_real(scenario: Scenario, what: str) -> None:
     """Refuse what cannot be done to real processes, by its name."""
     group, network, run, usual = scenario.group, scenario.network, scenario.run, RunConfig()
     deeds = {event.do for event in scenario.churn.events} | set(scenario.churn.random.rates())
-    reshaped = bool(deeds & {"partition", "block", "cut", "join"})
+    reshaped = bool(deeds & {"partition", "block", "cut", "join", *SHAPES})
     refused = {
         "clocks.offset_max": bool(scenario.clocks.offset_max),
         "clocks.drift_max": bool(scenario.clocks.drift_max),
@@ -69,6 +71,7 @@ def check_real(scenario: Scenario, what: str) -> None:
         "network.delay.model": network.delay.model not in ("constant", "uniform"),
         "network.delay.link_spread": bool(network.delay.link_spread),
         "network.loss.model": network.loss.model not in ("none", "uncorrelated"),
+        "churn.random.late_claim_prob": bool(scenario.churn.random.late_claim_prob),
         "run.disk_delay": bool(run.disk_delay),
         "run.datagram_max": run.datagram_max != usual.datagram_max,
         "topology.shape": scenario.topology.shape != "complete" and reshaped,  # Its routes are static.
@@ -184,6 +187,7 @@ class Stage:
         ground.durable = bool(scenario.config().state)
         self.streams = Streams(seed)
         made_up = world_of(scenario, seed)  # Never started: it knows what each node is worth.
+        self.folder = made_up.folder  # Nothing befalls it: that is refused before.
         self.nodes = [
             StagedNode(i, scenario.group.name_of(i), made_up.standings[i]) for i in range(scenario.group.nodes)
         ]
@@ -216,7 +220,7 @@ class Stage:
         async def wait_and_act() -> None:
             while self.now < when:
                 await asyncio.sleep(min(POLL_S, (when - self.now) / 1e9))
-            if "leader" in what.split():
+            if not {"leader", "others"}.isdisjoint(what.split()):
                 await self._wait_for_a_leader()
             act()
 
@@ -347,18 +351,12 @@ class Stage:
             others = {edge for edge in self._blocks[name] if leader.index in edge}
             if len(others) >= len(list(self.up())):  # From most of them, both ways.
                 self._robbed.append((leader.name, time.monotonic_ns()))
-        self.ground.cut(self._blocks[name], f"after {name} began", quiet=self._is_bounded())
+        self.ground.cut(self._blocks[name], f"after {name} began")
 
     def heal(self, name: str) -> None:
         healed = self._blocks.pop(name)
         healed -= {edge for blocked in self._blocks.values() for edge in blocked}
-        self.ground.mend(healed, f"after {name} ended", quiet=self._is_bounded())
-
-    def _is_bounded(self) -> bool:
-        """Whether bounds hold: a one-way link still carries announcements, so not where all listen to all."""
-        blocked = {edge for edges in self._blocks.values() for edge in edges}
-        one_way = any((b, a) not in blocked for a, b in blocked)
-        return not (one_way and self.ground.combination.multicast)
+        self.ground.mend(healed, f"after {name} ended")
 
     # The play.
 

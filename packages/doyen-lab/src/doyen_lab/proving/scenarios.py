@@ -6,7 +6,7 @@ too.  The others are functions here:
     one-way-cut      it also asks that packets were refused one way only, and that who needs no answers leads on
     rtt-200          by the timers of `wan` fixed instants would take minutes; this one goes on as soon as it can
     rolling-restart  in a file, whoever leaves in order stays away
-    duplicate-name, stale-key, full-disk, clock-step    there are no such faults in made-up time
+    duplicate-name, stale-key, full-disk, clock-step, replace-voter    there are no such faults in made-up time
 """
 
 import asyncio
@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from doyen.core.clock import ms, seconds
-from doyen.errors import ConfigError
 from doyen.net.keys import key_text, new_key
 from doyen.net.keywatch import LOOK_EVERY_S
 from doyen.sim import scenario as files
@@ -69,13 +67,10 @@ def scenario(name: str, text: str, faults: tuple[str, ...], **fields: object) ->
 
 def from_file(path: Path, combination: Combination | None = None) -> tuple[Scenario, Combination]:
     """Return a file as a scenario, and what its nodes are; `combination` says how to elect where the file does not."""
-    read = files.read_file(path)
+    node = None
     if combination is not None:
-        if read.node:
-            raise ConfigError(f"scenario {path}: its [node] says how to elect, so --election cannot: leave one out")
-        read = replace(
-            read, node={"election": combination.election, "preset": combination.preset, **combination.tables}
-        )
+        node = {"election": combination.election, "preset": combination.preset, **combination.tables}
+    read = files.read_file(path, node)
     player.check_real(read, f"scenario {path}")
     first_line = path.read_text().partition("\n")[0]
     made = Scenario(
@@ -114,6 +109,9 @@ file("pause-leader", ("paused",), combinations=ALL, checks=SUCCEEDED)
 file("loss-30", ("packets lost",))
 file("partition", ("packets refused",), checks=CUT_OFF)
 file("mass-restart", ("killed",), checks=SUCCEEDED)
+file("partial-star", ("packets refused",))
+file("partial-chain", ("packets refused",))
+file("one-way-star", ("packets refused",))
 
 
 @scenario(
@@ -289,4 +287,30 @@ async def full_disk(ground: Ground) -> None:
     ground.free_disk(leader)
     await ground.start(leader)
     await ground.settled()
+    await hold()
+
+
+@scenario(
+    "replace-voter",
+    "a voter is killed for good, another votes in its place, the leader is killed: the new one makes the majority",
+    ("killed", "voters replaced"),
+    hosts=4,
+    combinations=("pole",),
+    checks=SUCCEEDED,
+)
+async def replace_voter(ground: Ground) -> None:
+    spare = ground.labels[-1]
+    ground.voters.remove(spare)
+    ground.fields["control"] = True
+    await ground.start_all()
+    leader = await ground.settled()
+    gone = next(label for label in ground.voters if label != leader)
+    await ground.kill(gone)
+    await ground.settled()
+    said = await ground.command_on(leader, "voters", "replace", gone, spare)
+    ground.check("1 more may fail" in said or "0 more may fail" in said, f"doyen voters replace: {said}")
+    ground.voters = [spare if label == gone else label for label in ground.voters]
+    ground.faults["voters replaced"] += spare in said
+    at = await ground.kill(leader)
+    await ground.succeeded(leader, at)
     await hold()

@@ -72,8 +72,18 @@ class Beats(Life):
 class Runners:
     """One `doyen run` per host, and the commands that they start."""
 
-    def __init__(self, network: Switch, folder: Path, doyen: Sequence[str], lease: str) -> None:
+    def __init__(
+        self,
+        network: Switch,
+        folder: Path,
+        doyen: Sequence[str],
+        lease: str,
+        *,
+        grace: str = GRACE,
+        flags: Sequence[str] = (),
+    ) -> None:
         self.network, self.folder, self.doyen, self.lease = network, folder, tuple(doyen), lease
+        self.flags = ["--grace", grace, *flags]
         self.acts = folder / "acts"
         self.acts.mkdir(parents=True)
         self.hosts = [f"n{i}" for i in range(len(network.nodes))]
@@ -84,7 +94,7 @@ class Runners:
 
     async def start(self, host: str, *, first: bool = False) -> None:
         here = self.hosts.index(host)
-        flags = ["--group", GROUP, "--name", host, "--preset", "local", "--election", "pole", "--grace", GRACE]
+        flags = ["--group", GROUP, "--name", host, "--preset", "local", "--election", "pole", *self.flags]
         flags += ["--voters", ",".join(self.hosts), "--state", str(self.folder / "state")]
         flags += ["--bind", f"{self.network.nodes[here].ipv4}:{PORT}", *(["--newcomer"] if first else [])]
         flags += ["--pole-lease", self.lease, "--pole-retry-max", "1s", "--pole-score-timeout", "500ms"]

@@ -18,7 +18,8 @@ With `as_printed`, the chapter's own formula is evaluated wherever it differs; e
 `announce_forms`, `announce_events`.  Its alternating sums are evaluated through an identity, so at any N.
 
 Deviation [LE §5.3.2.3]: a leader's departure under uncorrelated loss is not the lossless one; no form is known.
-Deviation [LE §5.3.3.3]: nor for uncorrelated messages of LE-S, LE-M and SUP; the printed sum diverges.
+Deviation [LE §5.3.3.3]: nor for uncorrelated messages of LE-S, LE-M and SUP; the printed sum is another number
+  (`announce_recurrence`).
 Ambiguity [LE §5.4]: T_L is unstated there; T_L = ∞, unless a shorter one cannot matter.
 """
 
@@ -173,7 +174,7 @@ def _messages(setting: Setting, as_printed: bool) -> float:
         return nodes * (_rounds(setting, nodes - 1) + forms.extra_rounds(announce_s, delay_s))
     if as_printed and setting.variant != "le-m":
         if _uncorrelated(setting):
-            raise _unknown(setting, "messages as printed, since the sum of i·r·Q(i,n,r) diverges")
+            raise _unknown(setting, "messages as printed: see doyen papers run le/recurrences")
         # Deviation [LE §5.3.3.1-2]: the chapter counts the suppression interval only.
         return _first_messages(setting, as_printed)
     if setting.listen_s < _listen_needed_s(setting):
@@ -332,8 +333,10 @@ def _joiner_worse(setting: Setting, as_printed: bool) -> float:
     """Return how long it takes until the joiner hears the leader, whom the others know."""
     _refuse_unconverging(setting, "reestablishment")
     if as_printed:
-        # Deviation [LE §5.3.2.1]: E[(t_a - Δ)/T_A] T_A + Δ - E[t_a] = 0 without the lost ceilings.
-        return setting.announce_s * _printed_lost(setting)
+        # Ambiguity [LE §5.3.2.1]: the extracted text has brackets where "the next announcement" needs ceilings:
+        # E[⌈(t_a - Δ)/T_A⌉] T_A + Δ - E[t_a] is T_A/2 at a uniform phase, and 0 without them.  Ceilings here.
+        # Deviation [LE §5.3.2.3]: printed, with uncorrelated loss, by the rounds of all N; a joiner hears for itself.
+        return setting.announce_s * (0.5 + _printed_lost(setting))
     return events.joiner_worse_delay(setting.loss_prob, setting.announce_s)
 
 
@@ -365,7 +368,7 @@ def _uncorrelated(setting: Setting) -> bool:
 
 
 def _independent(setting: Setting, receivers: int | None = None) -> bool:
-    """Whether it matters that receivers lose independently: not to a single one, nor if nothing is lost."""
+    """Return whether it matters that receivers lose independently: not to a single one, nor if nothing is lost."""
     receivers = setting.nodes - 1 if receivers is None else receivers
     return _uncorrelated(setting) and setting.loss_prob > 0 and receivers > 1
 
@@ -387,7 +390,7 @@ def _listen_needed_s(setting: Setting) -> float:
 
 
 def _all_deaf(setting: Setting) -> bool:
-    """Whether all have woken before anything arrives."""
+    """Return whether all have woken before anything arrives."""
     return setting.delay_s >= setting.suppress_interval_s or setting.loss_prob == 1
 
 

@@ -67,6 +67,6 @@ def departure_delay(wake_s: float, announce_s: float, listen_s: float, delay_s: 
 def joiner_worse_delay(loss: float, announce_s: float) -> float:
     """T_A/2 + T_A l/(1-l), for a joiner at a uniform phase.  [LE §5.3.2]
 
-    Deviation [LE §5.3.2.1]: the printed brackets lost their ceilings, and with them the T_A/2.
+    Ambiguity [LE §5.3.2.1]: the brackets of the extracted text are ceilings, which is where the T_A/2 comes from.
     """
     return announce_s / 2 + announce_s * loss / (1 - loss)

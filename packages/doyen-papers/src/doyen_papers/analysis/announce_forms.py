@@ -238,7 +238,7 @@ def messages_lea_correlated(nodes: int, loss: float, announce_s: float, delay_s:
 def messages_lea_uncorrelated(nodes: int, loss: float) -> float:
     """E[R] + Σ_r (E[announcers in round r] - 1), for rounds that do not overlap.
 
-    Deviation [LE §5.3.3.3]: not the recurrence Q(i,n,r), whose sum i·r·Q diverges.  Of i announcers the one
+    Deviation [LE §5.3.3.3]: not the recurrence Q(i,n,r), whose sum i·r·Q is another number.  Of i announcers the one
     with j betters goes on with chance l^j, independently, so their number is a Markov chain that only falls.
     """
     others = [0.0, 0.0]  # others[i]: announcements still to come from all but the best of i announcers.

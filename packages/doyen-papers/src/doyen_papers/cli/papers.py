@@ -11,11 +11,12 @@ import msgspec
 
 from doyen.cli.output import print_json, progress
 from doyen.errors import ConfigError, TransportError
-from doyen_papers.papers import all_items, chosen, paper
-from doyen_papers.papers.item import Budget, Engine
+from doyen_papers.papers import KEYS, all_items, chosen, paper
+from doyen_papers.papers.item import Budget, Engine, Item
 from doyen_papers.papers.page import Chapter, page
 from doyen_papers.papers.plots import draw, require_matplotlib
 from doyen_papers.papers.running import Reproduced, expected_of, reproduce
+from doyen_papers.papers.statements import Statement, statements
 from doyen_papers.papers.text import table, tally
 
 
@@ -23,16 +24,39 @@ from doyen_papers.papers.text import table, tally
 def command() -> None: ...
 
 
-@command.command("list", help="What can be reproduced.")
+@command.command("list", help="Everything that the papers state or show, where, and the item that makes it again.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def list_items(as_json: bool) -> None:
     items = all_items()
     if as_json:
-        print_json({"items": [{"id": item.id, "title": item.title, "caption": item.caption} for item in items]})
+        stated = [
+            {"paper": key} | msgspec.structs.asdict(one) | {"how": _how(one, items)}
+            for key in KEYS
+            for one in statements(key)
+        ]
+        shown = [{"id": item.id, "title": item.title, "caption": item.caption} for item in items]
+        print_json({"items": shown, "statements": stated})
         return
-    width = max(len(item.id) for item in items)
-    for item in items:
-        click.echo(f"{item.id:{width}}  {item.title}")
+    for key in KEYS:
+        found = statements(key)
+        click.echo(f"[{key.upper()}] {expected_of(paper(key)).paper.title}")
+        rows = [
+            (one.name, one.where, one.item or "–", _how(one, items), one.says + (f" ({one.why})" if one.why else ""))
+            for one in found
+        ]
+        used = {one.item for one in found}
+        ours = [item for item in items if _key(item) == key and item.id not in used]
+        rows += [("", "ours", item.id, "run", item.title) for item in ours]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        for row in rows:
+            aligned = "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=False))
+            click.echo(f"  {aligned}  {row[4]}")
+
+
+def _how(one: Statement, items: Sequence[Item]) -> str:
+    """Return whether a statement is run, by simulation or by real processes, or has nothing to measure."""
+    found = next((item for item in items if item.id == one.item), None)
+    return "prose" if found is None else "real processes" if found.live else "run"
 
 
 @command.command("run", help="Run some (ids as `doyen papers list` names them, or a paper's key), or all of them.")
@@ -48,12 +72,24 @@ def list_items(as_json: bool) -> None:
     help="Monte-Carlo kernels, or the protocol's own machines.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="report", show_default=True)
+@click.option("--live", is_flag=True, help="Also what starts real processes, by dozens; a named item does anyway.")
 @click.option("--strict", is_flag=True, help="Exit 1 if a cell misses that expected.toml does not explain.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, the same as results.json.")
 def run(
-    ids: Sequence[str], runs: int | None, seed: int, jobs: int, engine: Engine, out: Path, strict: bool, as_json: bool
+    ids: Sequence[str],
+    runs: int | None,
+    seed: int,
+    jobs: int,
+    engine: Engine,
+    out: Path,
+    live: bool,
+    strict: bool,
+    as_json: bool,
 ) -> int:
-    items = chosen(ids)
+    items = chosen(ids, live=live)
+    left_out = [item.id for item in chosen(ids, live=True) if item not in items]
+    if left_out and not as_json:
+        click.echo(f"Left out, as they start real processes: {', '.join(left_out)} (--live, or make papers-live).\n")
     if runs is not None and runs < 2:
         raise ConfigError(f"--runs {runs} gives no standard error: give at least 2")
     if jobs < 0:
@@ -61,12 +97,12 @@ def run(
     _refuse_unwritable(out)
     require_matplotlib()
     chapters, files = [], []
-    for key in dict.fromkeys(item.id.partition("/")[0] for item in items):
+    for key in dict.fromkeys(_key(item) for item in items):
         found = paper(key)
         expected = expected_of(found)
         budget = Budget(runs=runs or found.runs[engine], seed=seed, jobs=jobs, engine=engine, work=str(out))
         chapter = Chapter(expected.paper, [], {})
-        mine = [item for item in items if item.id.partition("/")[0] == key]
+        mine = [item for item in items if _key(item) == key]
         for done in reproduce(found, mine, expected, budget, progress):
             if not as_json:
                 click.echo(table(done) + "\n")
@@ -83,6 +119,10 @@ def run(
         click.echo(f"{tally([cell for chapter in chapters for done in chapter.done for cell in done.cells])}")
         click.echo(" · ".join([f"{out / 'index.html'} written (open it)", *files, f"{out / 'results.json'}"]))
     return 1 if strict and any(done.unexplained for chapter in chapters for done in chapter.done) else 0
+
+
+def _key(item: Item) -> str:
+    return item.id.partition("/")[0]
 
 
 def _save_plot(done: Reproduced, chapter: Chapter, out: Path) -> list[str]:

@@ -31,8 +31,11 @@ def all_items() -> list[Item]:
     return [item for key in KEYS for item in paper(key).items]
 
 
-def chosen(ids: Sequence[str]) -> list[Item]:
-    """Items by id (`le/fig5.8`), by paper (`le`) or `all`; in the papers' order, each once."""
+def chosen(ids: Sequence[str], *, live: bool = False) -> list[Item]:
+    """Return items by id (`le/fig5.8`), by paper (`le`) or `all`; in the papers' order, each once.
+
+    An item that starts real processes is among them if it is named itself, or with `live`.
+    """
     known = all_items()
     for name in ids:
         if name != "all" and name not in KEYS and all(item.id != name for item in known):
@@ -40,4 +43,5 @@ def chosen(ids: Sequence[str]) -> list[Item]:
                 f"{name!r} is not a known id: choose from all, {', '.join((*KEYS, *(item.id for item in known)))}"
             )
     wanted = set(ids) or {"all"}
-    return [item for item in known if wanted & {"all", item.id, item.id.partition("/")[0]}]
+    among = [item for item in known if wanted & {"all", item.id, item.id.partition("/")[0]}]
+    return [item for item in among if live or not item.live or item.id in wanted]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from doyen.core.config import Amount, Config, Doc, Text, load
 from doyen.errors import ConfigError
 
-Kind = Literal["exact", "printed", "published", "inferred", "claim"]
+Kind = Literal["exact", "printed", "published", "inferred", "claim", "bound"]
 
 
 class Expect(Config, frozen=True, kw_only=True):
@@ -22,18 +22,32 @@ class Expect(Config, frozen=True, kw_only=True):
     reason: Annotated[Text, Doc("Why this tolerance.")]
     source: Annotated[Text, Doc("Which statement it comes from.")]
     value: Annotated[float | None, Doc("None: the closed form evaluated beside the cell.")] = None
-    published: Annotated[float | None, Doc("The number the paper prints, if it does.")] = None
+    published: Annotated[float | None, Doc("The number the paper prints, if it does; it is the value then.")] = None
     tolerance: Amount = 0.0
     stderr: Annotated[Amount, Doc("Of the value itself, where that was simulated too.")] = 0.0
     says: Annotated[str, Doc("The claim in plain words.")] = ""
     explained: Annotated[str, Doc("Why a miss was to be expected, known before the run.")] = ""
     afterwards: Annotated[str, Doc("Why it missed, found out later. The tolerance stays, and so does the miss.")] = ""
+    shown_by: Annotated[
+        str,
+        Doc("The experiment that shows why: `item: cell`, where one thing is changed, or what is said is measured."),
+    ] = ""
 
     def check(self) -> None:
-        if self.kind in ("published", "inferred", "claim") and self.value is None:
+        if self.kind in ("published", "inferred", "claim", "bound") and self.value is None:
             raise ConfigError(f"is missing: a {self.kind} cell needs one", field="value")
         if self.kind in ("published", "inferred") and self.tolerance == 0:
             raise ConfigError(f"is missing: a {self.kind} value is never exact", field="tolerance")
+        if self.kind == "published" and self.published is None:
+            raise ConfigError(
+                "is missing: a published cell is judged by the number that the paper prints", field="published"
+            )
+        if self.published is not None and (self.kind == "inferred" or self.value != self.published):
+            raise ConfigError(
+                f"{self.published:g} is what the paper prints, so it must be the value that ours is held against "
+                f"(kind = {self.kind}, value = {self.value}); a midpoint or a derived number is inferred, without it",
+                field="published",
+            )
 
     def covers(self, item: str, where: str) -> bool:
         return self.item == item and fnmatchcase(where, self.where)

@@ -99,6 +99,11 @@ class Text(Config, frozen=True, kw_only=True):
     title: Annotated[str, Doc("What it shows.")]
     caption: Annotated[str, Doc("What to look for, in a sentence or two.")]
     shown_x: Annotated[tuple[float, ...], Doc("Which points of its curves the small table shows; none: all.")] = ()
+    live: Annotated[
+        bool, Doc("Whether it starts real processes: it is run when it is named, and by make papers-live.")
+    ] = False
+    cover: Annotated[bool, Doc("Whether its plot stands for the paper on the report's first page.")] = False
+    unjudged: Annotated[str, Doc("Why nothing of it can be judged; empty where something is.")] = ""
 
 
 #: What is measured of an item: its tasks, and what is made of their results.

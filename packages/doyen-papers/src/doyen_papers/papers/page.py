@@ -23,11 +23,15 @@ class Chapter:
 
 
 def page(chapters: Sequence[Chapter], facts: str) -> str:
+    shown = _Shown(chapters)
     parts = [_chapter(chapter) for chapter in chapters]
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>doyen: the papers, reproduced</title><style>{STYLE}</style></head><body>
 <h1>The papers, reproduced</h1>
+{_summary(chapters)}
+{"".join(_card(chapter, shown) for chapter in chapters)}
+<h2>How to read the rest</h2>
 <p class="soft">{escape(facts)}</p>
 <p class="soft">Every number of ours is a mean ± its standard error. “In band”: within the tolerance that was written
 down before the first run (for exact values, 3.5 standard errors). “Miss”: outside it. “Beyond the paper”: it printed
@@ -39,20 +43,75 @@ closed form is known.</p>
 """
 
 
+class _Shown:
+    """Finds the cell that shows why another one missed."""
+
+    def __init__(self, chapters: Sequence[Chapter]) -> None:
+        self._found = {
+            f"{done.item.id}: {cell.where}": (done, cell)
+            for chapter in chapters
+            for done in chapter.done
+            for cell in done.cells
+        }
+
+    def link(self, name: str) -> str:
+        """Return a sentence with a link, or with the item's name where this report does not have it."""
+        if not name:
+            return ""
+        item, _, where = name.partition(": ")
+        if name not in self._found:
+            return f" Shown by <code>doyen papers run {escape(item)}</code>: {escape(where)}."
+        done, cell = self._found[name]
+        return f' Shown by <a href="#{_anchor(done)}">{escape(item)}</a>: {escape(where)} is {escape(ours(cell))}.'
+
+
+def _summary(chapters: Sequence[Chapter]) -> str:
+    cells = [cell for chapter in chapters for done in chapter.done for cell in done.cells]
+    judged = [cell for cell in cells if cell.kind]
+    missed = [cell for cell in judged if cell.verdict == "miss"]
+    open_count = sum(not cell.explained and not cell.afterwards for cell in missed)
+    explained = "each of them explained" if not open_count else f"{open_count} of them not explained yet"
+    more = f"; {len(missed)} are off, {explained}" if missed else ""
+    came_out = len(judged) - len(missed)
+    return f"<p>Of {len(judged)} numbers and claims to check, <b>{came_out}</b> came out as they should{more}.</p>"
+
+
+def _card(chapter: Chapter, shown: _Shown) -> str:
+    """A paper at a glance: what it claims, what held, what did not and why, and one picture."""
+    about = chapter.about
+    cells = [cell for done in chapter.done for cell in done.cells]
+    drawn = [done for done in chapter.done if done.item.id in chapter.svgs]
+    cover = next((done for done in drawn if done.item.cover), drawn[0] if drawn else None)
+    picture = ""
+    if cover is not None:
+        image = _inline(chapter.svgs[cover.item.id], f"cover-{_anchor(cover)}", cover.item.title)
+        words = (
+            f'<p class="soft"><a href="#{_anchor(cover)}">{escape(cover.item.id)}</a>: {escape(cover.item.title)}</p>'
+        )
+        picture = f"<div>{image}{words}</div>"
+    claims = escape(" ".join(about.about.split()))
+    return f"""<div class="card"><h2><a href="#{_chapter_anchor(chapter)}">{escape(about.title)}</a></h2>
+<div class="pair{" drawn" if picture else ""}">{picture}<div><p><b>What it claims.</b> {claims}</p>
+{_held(cells, shown)}</div></div></div>
+"""
+
+
+def _chapter_anchor(chapter: Chapter) -> str:
+    return f"paper-{chapter.about.key}"
+
+
 def _chapter(chapter: Chapter) -> str:
     about = chapter.about
     cells = [cell for done in chapter.done for cell in done.cells]
     links = "".join(f'<a href="#{_anchor(done)}">{escape(done.item.id)}</a>' for done in chapter.done)
     sections = "".join(_section(done, chapter.svgs.get(done.item.id, "")) for done in chapter.done)
-    return f"""<h2>{escape(about.title)}</h2>
-<p>{escape(" ".join(about.about.split()))}</p>
-{_held(cells)}
+    return f"""<h2 id="{_chapter_anchor(chapter)}">{escape(about.title)}</h2>
 <p class="soft">All cells: {escape(tally(cells))}. {escape(about.source)}.</p>
 <nav>{links}</nav>
 {sections}"""
 
 
-def _held(cells: Sequence[Cell]) -> str:
+def _held(cells: Sequence[Cell], shown: _Shown) -> str:
     """List the claims that held in this run, and those that did not and why, in the words of expected.toml."""
     claims: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -62,17 +121,29 @@ def _held(cells: Sequence[Cell]) -> str:
     held = [says for says, misses in missed.items() if not misses]
     text = ""
     if held:
-        text += f"<p><b>What held:</b> {escape('; '.join(held))}.</p>"
-    failed = [f"<li>{escape(says)}: {_why(misses[0])}</li>" for says, misses in missed.items() if misses]
+        rows = [f"<li>{escape(says)}: {_ours_in(claims[says])}</li>" for says in held]
+        text += f"<p><b>What held.</b></p><ul>{''.join(rows)}</ul>"
+    failed = []
+    for says, misses in missed.items():
+        if misses:
+            often = f" (in {len(misses)} of {len(claims[says])} places)" if len(claims[says]) > 1 else ""
+            failed.append(f"<li>{escape(says)}{often}: {_why(misses[0])}{shown.link(misses[0].shown_by)}</li>")
     if failed:
-        text += f"<p><b>What did not hold, and why:</b></p><ul>{''.join(failed)}</ul>"
+        text += f"<p><b>What did not hold, and why.</b></p><ul>{''.join(failed)}</ul>"
     return text
+
+
+def _ours_in(cells: Sequence[Cell]) -> str:
+    """Return our number of a claim's first place, and how many places there are."""
+    often = f", and so in all {len(cells)} places" if len(cells) > 1 else ""
+    return f"{escape(ours(cells[0]))} ({escape(cells[0].where)}){often}"
 
 
 def _why(cell: Cell) -> str:
     against = expected(cell) if cell.published is None else number(cell.published)
     why = cell.explained or cell.afterwards or "not explained: this one needs looking at"
-    return f"{escape(against)} there, {escape(ours(cell))} here ({escape(cell.where)}). <i>Why:</i> {escape(why)}"
+    found = f"{escape(against)} there, {escape(ours(cell))} here ({escape(cell.where)})"
+    return f"{found}. <i>Why:</i> {escape(why.rstrip('.'))}."
 
 
 def _section(done: Reproduced, svg: str) -> str:

@@ -52,7 +52,8 @@ def number(value: float | None) -> str:
 
 
 def expected(cell: Cell) -> str:
-    return f"> {number(cell.expected)}" if cell.kind == "claim" else number(cell.expected)
+    sign = {"claim": "> ", "bound": "≤ "}.get(cell.kind or "", "")
+    return f"{sign}{number(cell.expected)}"
 
 
 def ours(cell: Cell) -> str:

@@ -22,7 +22,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     curve: str
     x: float | None  #: N, for the figures of [LE].
     kind: str | None  #: How it was judged (see expected.toml); null beyond the paper.
-    published: float | None  #: As the paper prints it, or its formula gives it.
+    published: float | None  #: As the paper prints it; null if it prints no such number.
     expected: float | None  #: What ours was held against.
     ours: float | None  #: null: it never happened.
     stderr: float | None
@@ -30,6 +30,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     explained: str  #: Why a miss was to be expected; known before the run.
     afterwards: str  #: Why it missed; found out later.
+    shown_by: str  #: The item and the cell that show why.
     reason: str
     source: str
     says: str
@@ -45,11 +46,12 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
     verdict: Verdict = "beyond the paper"
     if expect is not None:
         value = measured.formula if expect.value is None else expect.value
-        published = value if expect.kind == "printed" else expect.published
+        published = expect.published
         if value is None:
             raise ConfigError(f"expected.toml: {expect.item}, {measured.where}: no value, and no closed form beside it")
         tolerance = _tolerance(expect, measured)
-        verdict = "in band" if _in_band(expect.kind, measured.mean, value, tolerance) else "miss"
+        shown = expect.kind != "claim" or measured.stderr is not None  # Without an error, a claim is not shown to hold.
+        verdict = "in band" if shown and _in_band(expect.kind, measured.mean, value, tolerance) else "miss"
     return Cell(
         where=measured.where,
         curve=measured.curve,
@@ -63,6 +65,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
         verdict=verdict,
         explained=expect.explained if expect else "",
         afterwards=expect.afterwards if expect else "",
+        shown_by=expect.shown_by if expect else "",
         reason=expect.reason if expect else "",
         source=expect.source if expect else "",
         says=expect.says if expect else "",
@@ -74,7 +77,7 @@ def judge(measured: Measured, expect: Expect | None) -> Cell:
 
 
 def _tolerance(expect: Expect, measured: Measured) -> float:
-    if expect.kind in ("published", "inferred"):
+    if expect.kind in ("published", "inferred", "bound"):
         return expect.tolerance
     return SIGMAS * hypot(measured.stderr or 0.0, expect.stderr) + expect.tolerance
 
@@ -85,4 +88,6 @@ def _in_band(kind: str, ours: float | None, value: float, tolerance: float) -> b
     slack = _ROUNDING * max(1.0, abs(value))
     if kind == "claim":
         return ours - tolerance >= value - slack
+    if kind == "bound":
+        return ours <= value + slack
     return abs(ours - value) <= tolerance + slack

@@ -1,14 +1,15 @@
 """Rates a node's place in the graph, within the region that it can reach.  [MADM §6.3]"""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from doyen.core.order import order
 
+N = TypeVar("N")
 Graph: TypeAlias = Mapping[str, Iterable[str]]  # Neighbours by node; a node that is not a key has none of its own.
 
 
-def distances(graph: Graph, node: str) -> dict[str, int]:
+def distances(graph: Mapping[N, Iterable[N]], node: N) -> dict[N, int]:
     """Return the hops from a node to every node of its region, itself included."""
     found, edge = {node: 0}, [node]
     while edge:

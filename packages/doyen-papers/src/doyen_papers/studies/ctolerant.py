@@ -36,6 +36,7 @@ from doyen.core.ids import Incarnation, NodeId
 from doyen.core.leadership import LeaderElected
 from doyen.core.view import MembershipView
 from doyen.election.churn.config import CTolerantConfig, Exclusion
+from doyen.election.churn.initiator import Role
 from doyen.election.churn.local import Local
 from doyen.election.churn.machine import CTolerant
 from doyen.election.churn.messages import LeaderHeld, NotifyLeader, Query, Record, Response
@@ -51,9 +52,11 @@ from doyen.sim.trace import Trace, combined_hash
 from doyen_papers.studies.frame import simulation
 from doyen_papers.studies.ground import Ground, build_ground, from_places, radio
 from doyen_papers.studies.memtrace import MemTrace, Player, Recorder, read
+from doyen_papers.studies.printed import PrintedCTolerant
 from doyen_papers.studies.underlay import (
     CONFIGS,
     MEMBERSHIP,
+    Gossip,
     Handicap,
     HandicapOut,
     MemberConfig,
@@ -120,6 +123,8 @@ class ChurnSetting(Config, frozen=True, kw_only=True):
     trace: Annotated[str, Doc("Views from this membership trace; its nodes, places and drop replace those given.")] = ""
     handicap: Annotated[bool, Doc("The five lowest hashes lose more ACKs: 3.5·drop … 1.5·drop per hop.")] = False
     handicap_form: Annotated[Handicap, Doc("What they lose more of; `traffic`: all messages, both ways.")] = "acks"
+    gossip: Annotated[Gossip, Doc("Which messages of the membership carry news: all, or acks alone.")] = "all"
+    confirmed: Annotated[bool, Doc("A tentative leader is confirmed; if not, as printed, it stands as it is.")] = True
     warmup_s: Annotated[Hour, Doc("How long membership runs before the election begins.")] = 60.0
     notify_retries: Annotated[int, Doc("NOTIFYLEADERs repeated before everybody is asked anew; 0: as printed.")] = 3
 
@@ -224,13 +229,13 @@ def _routes_of(trace: str) -> dict[Any, Any]:
 
 
 def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None) -> Run:
-    return _Experiment(setting, seed, trace).run()
+    return Experiment(setting, seed, trace).run()
 
 
 def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
-    """Record a trace of the setting's membership that begins after its warm-up."""
+    """Record a trace of the setting's membership that begins after its warm-up: one for each run (decision 110)."""
     need(0 < duration_s <= 1e7, "seconds", f"{duration_s:g} must be positive, and at most 10,000,000")
-    experiment = _Experiment(setting, seed, None)
+    experiment = Experiment(setting, seed, None)
     experiment.begin()
     recorder = Recorder(experiment.sim, setting.membership, setting.drop, seed)
     recorder.snapshot({node.index: experiment.view(node) for node in experiment.sim.nodes})
@@ -238,7 +243,7 @@ def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
     return recorder.trace()
 
 
-class _Experiment:
+class Experiment:
     def __init__(self, setting: ChurnSetting, seed: int, trace: Trace | None) -> None:
         self.setting = setting
         self.recorded = read(setting.trace) if setting.trace else None
@@ -272,6 +277,7 @@ class _Experiment:
         self.final_since: dict[NodeId, Instant] = {}
         self.attempts: set[tuple[Any, int]] = set()
         self.excluded_by: list[set[NodeId]] = []
+        self.initiators: list[SimNode] = []
         self.doomed: SimNode | None = None
         self.settled_at: Instant | None = None  # Everybody holds the leader finally;
         self.unacked: set[NodeId] = set()  # these have not said so since.
@@ -306,6 +312,7 @@ class _Experiment:
         self.doomed = initiators[0] if setting.crash_initiator else None
         top = self._sickest()
         bound = self._machine(initiators[0]).point.missing_max()
+        self.initiators = initiators
         for node in initiators:
             self.sim.tell(node, Initiate(), channel=CHANNEL)
         while not self._done() and self.sim.now < self.began + HORIZON:
@@ -321,13 +328,18 @@ class _Experiment:
         if first is None or not first.final or any(self.held.get(node.name) != first for node in up):
             return False
         leader = self.sim.by_name[first.leader]
-        if leader.host is None:
+        if leader.host is None or (not self.setting.confirmed and self._is_counting()):
             return False
         if self.settled_at is None:
             self.settled_at, self.unacked = self.sim.now, {node.name for node in up}
         # A node that was held for failed since gets the leader anew and owes an ack anew: that is another election.
         self.unacked &= self._machine(leader).multicast.waiting
         return not self.unacked or self.sim.now >= self.settled_at + ACKS_WITHIN
+
+    def _is_counting(self) -> bool:
+        """Whether an initiator still has answers to wait for: another leader may follow."""
+        live = (node for node in self.initiators if node.host is not None)
+        return any(self._machine(node).initiator.role is not Role.IDLE for node in live)
 
     def _measured(self, top: set[NodeId]) -> Run:
         result = Run(unicasts=self.unicasts, multicasts=len(self.leaders), attempts=len(self.attempts))
@@ -432,7 +444,7 @@ class _Experiment:
         setting = self.setting
         if self.worse is not None:
             out = HandicapOut(out, node, self.worse, setting.handicap_form, setting.membership)
-        return member(self.membership, node, out, incarnation=FIRST, known=self.known, far=1.0)
+        return member(self.membership, node, out, incarnation=FIRST, known=self.known, far=1.0, gossip=setting.gossip)
 
     def _setup(self, node: SimNode, host: Host) -> None:
         if self.known is not None:
@@ -444,9 +456,8 @@ class _Experiment:
         if self.setting.variant == "local":
             host.add(CHANNEL, lambda port: Local(node.name, port))
         else:
+            machine = CTolerant if self.setting.confirmed else PrintedCTolerant
             host.add(
                 CHANNEL,
-                lambda port: CTolerant(
-                    node.name, node.incarnation, self.config, port, node.rng(CHANNEL), durable=False
-                ),
+                lambda port: machine(node.name, node.incarnation, self.config, port, node.rng(CHANNEL), durable=False),
             )

@@ -205,7 +205,10 @@ class _Experiment:
             election_timeout=max(ms(200), 2 * ms(longest)),
             lease=max(seconds(2), 10 * ms(longest)),
             heartbeat_interval=max(ms(400), 2 * ms(longest)),
+            retry_max=seconds(60),
+            score_timeout=seconds(5),
             resign_interval=FOREVER,
+            connected=False,  # As printed: anybody stands.
         )
         self.rates = self.place.rates()
         self.centres = {server: self.place.centre_of(server) for server in self.place.servers}

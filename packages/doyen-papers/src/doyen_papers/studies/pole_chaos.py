@@ -22,9 +22,11 @@ STORM: Final = from_line(
     'cool_down = "2s"}}, network = {delay = {model = "uniform", mean = "10ms", spread = "9ms"}, loss = {model = '
     '"uncorrelated", prob = 0.1}, duplicate_prob = 0.05, reorder_prob = 0.1, reorder_by = "800ms"}, churn = {events = '
     '[{do = "partition", at = "7s", every = "9s", who = ["leader"], lasting = "1s", name = "blackout"}, {do = '
-    '"restart", at = "7s", every = "9s", who = ["others"]}], random = {crash_rate = 12.0, pause_rate = 10.0, '
-    "partition_rate = 6.0, block_rate = 6.0, wall_rate = 6.0, resign_rate = 6.0, score_rate = 60.0, mean_lasting = "
-    '"1s", disk_lost_prob = 0.3, disk_lost_max = 2}}, clocks = {offset_max = "1000s", drift_max = 0.01}, run = {length '
+    '"restart", at = "7s", every = "9s", who = ["others"]}, {do = "star", at = "3s", every = "9s", who = ["others"], '
+    'lasting = "2s"}, {do = "chain", at = "11s", who = ["others"], lasting = "2s"}, {do = "one-way-star", at = "15s", '
+    'who = ["others"], lasting = "2s"}], random = {crash_rate = 12.0, pause_rate = 10.0, partition_rate = 6.0, '
+    'block_rate = 6.0, graph_rate = 6.0, wall_rate = 6.0, resign_rate = 6.0, score_rate = 60.0, mean_lasting = "1s", '
+    'disk_lost_prob = 0.3, disk_lost_max = 2}}, clocks = {offset_max = "1000s", drift_max = 0.01}, run = {length '
     '= "28s", quiet = "8s", disk_delay = "30ms"}}'
 )
 #: Every fault that a run may have, and what the simulator calls it; one that never fired shows as 0.
@@ -34,6 +36,10 @@ FAULTS: Final = {
     "reorder": "reorder",
     "partition": "partition",
     "one-way cut": "block",
+    "star": "star",
+    "chain": "chain",
+    "one-way star": "one-way-star",
+    "random links": "graph",
     "pause": "pause",
     "crash": "crash",
     "file lost": "disk lost",

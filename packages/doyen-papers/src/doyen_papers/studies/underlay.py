@@ -1,6 +1,6 @@
 """Weak membership underneath a study: one of the protocols, and the handicap of the lowest hashes.  [CTOL §VI]"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 from doyen.core.effects import Out
@@ -13,7 +13,7 @@ from doyen.membership.medley.config import MedleyConfig
 from doyen.membership.medley.machine import Medley
 from doyen.membership.medley.targets import Distance
 from doyen.membership.swim.config import SwimConfig
-from doyen.membership.swim.dissemination import payload_max
+from doyen.membership.swim.dissemination import Post, payload_max
 from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, HelperAck
 from doyen.membership.swim.roster import Acquaintances
@@ -22,6 +22,7 @@ from doyen.sim.node import SimNode
 Protocol = Literal["swim", "medley", "heartbeat"]
 MemberConfig = SwimConfig | MedleyConfig | HeartbeatConfig
 Handicap = Literal["acks", "traffic"]
+Gossip = Literal["all", "acks"]
 
 MEMBERSHIP: Final = "membership"
 GROUP: Final = "sim"
@@ -45,9 +46,12 @@ def member(
     known: Acquaintances | None,
     seeds: Sequence[Address] = (),
     far: float = FAR,
+    gossip: Gossip = "all",
 ) -> Any:
     """Return a node's membership machine, of the protocol that the configuration belongs to."""
-    more = {"distance": hops_from(node, far)} if isinstance(config, MedleyConfig) else {}
+    more: dict[str, Any] = {"distance": hops_from(node, far)} if isinstance(config, MedleyConfig) else {}
+    if gossip == "acks" and not isinstance(config, HeartbeatConfig):
+        more["post"] = AckPost
     return _MACHINES[type(config)](
         node.name,
         config,
@@ -60,6 +64,18 @@ def member(
         payload_max=payload_max(GROUP, node.name, MEMBERSHIP),
         **more,
     )
+
+
+class AckPost(Post):
+    """Sends gossip on acks alone, as the authors' Medley does; everything else goes without."""
+
+    __slots__ = ()
+
+    def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
+        self._out.send(self.where(to), kind(*head))
+
+    def send_to(self, address: NodeId | Address, kind: Callable[..., Any], *head: Any) -> None:
+        self._out.send(address, kind(*head))
 
 
 def hops_from(node: SimNode, far: float) -> Distance:

@@ -8,6 +8,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from doyen.cli.local import table
 from doyen.cli.output import progress
 from doyen.core.clock import seconds
 from doyen.election.announce.config import AnnounceConfig
@@ -15,9 +16,10 @@ from doyen.errors import InvariantViolated
 from doyen.net.driver import boot_time_ns
 from doyen.testing.processes import config_flags
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import check_positive, report, table, with_groups
+from doyen_lab.cli.bench.shared import check_positive, report
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.ours import MULTICAST, PORT, Ours, reach
+from doyen_lab.contest.trial import with_groups
 from doyen_lab.netns import NODES_MAX, Counters, Namespaces
 
 BYTES_PER_S_MAX = 600  # What 16 nodes may send at T_A = 1 s.

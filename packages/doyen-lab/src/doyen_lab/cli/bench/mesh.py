@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from doyen.cli.output import print_json
 from doyen_lab.cli.bench import run
-from doyen_lab.cli.bench.shared import check_mesh, mesh_flags, missing_max_flag, say, with_groups
+from doyen_lab.cli.bench.shared import check_mesh, mesh_flags, missing_max_flag, say
 from doyen_lab.contest.elections import Completion, elections
 from doyen_lab.contest.ours import MeshTimers, on_mesh, paper_missing_max
+from doyen_lab.contest.trial import with_groups
 from doyen_lab.mesh import Mesh
 
 PROTOCOLS = ("base", "optimistic", "preferred", "hybrid")

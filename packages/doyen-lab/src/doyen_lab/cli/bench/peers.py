@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from doyen.cli.local import table
 from doyen.errors import ConfigError
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
@@ -14,17 +15,17 @@ from doyen_lab.cli.bench.shared import (
     print_processes,
     report,
     say,
-    table,
-    with_groups,
+    sizes_of,
 )
 from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.entrants import OURS, PEERS, entrant, missing
 from doyen_lab.contest.figures import Fault
 from doyen_lab.contest.peers import Absent, Check, Contest, Figures, checks, is_ours, measure, takeovers_of
+from doyen_lab.contest.trial import with_groups
 from doyen_lab.iproute import check_rights, room_for_neighbours
 
 T = TypeVar("T")
-NODES_MAX = 64
+UNITS = {"CPU": " %", "traffic": " B/s"}
 TOGETHER_MAX = 32  # Sizes are measured at the same time while their sum is at most this.
 
 
@@ -57,7 +58,7 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    sizes, named, own = _sizes(nodes), _some("peers", peers, PEERS), _some("ours", ours_text, OURS)
+    sizes, named, own = sizes_of(nodes), _some("peers", peers, PEERS), _some("ours", ours_text, OURS)
     check_positive("--idle-seconds", idle_seconds)
     check_seconds("--warm-up", warm_up)
     check_seconds("--more-seconds", more_seconds)
@@ -85,16 +86,6 @@ def command(
     ours_absent = [entry for entry in absent if is_ours(entry.system)]
     result = Contest(systems=systems, absent=absent, checks=found, holds=not missed and not ours_absent)
     report(result, as_json, _print)
-
-
-def _sizes(text: str) -> list[int]:
-    try:
-        found = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        found = []
-    if not found or not all(3 <= n <= NODES_MAX for n in found):
-        raise ConfigError(f"--nodes {text}: give numbers from 3 to {NODES_MAX}, by commas")
-    return found
 
 
 def _some(flag: str, text: str, known: Sequence[str]) -> list[str]:
@@ -128,13 +119,14 @@ def _measured(
 
 def _print(result: Contest) -> None:
     print_processes([entry for figures in result.systems for entry in figures.processes])
-    rows = [["N", "SYSTEM", "PROCESSES", "B/S", "CPU %", "RSS MB", "PSS MB", "KILLED S", "CUT OFF S", "JOIN S"]]
+    rows = [["N", "SYSTEM", "SORT", "PROCESSES", "B/S", "CPU %", "RSS MB", "PSS MB", "KILLED S", "CUT OFF S", "JOIN S"]]
     for f in sorted(result.systems, key=lambda f: f.nodes):
         idle = f.idle
         rows.append(
             [
                 str(f.nodes),
                 f.system,
+                f.sort,
                 str(len(f.processes)),
                 f"{idle.bytes_per_s.mean:,.0f} ± {idle.bytes_per_s.sd or 0:,.0f}",
                 f"{idle.cpu_percent.mean:.2f}",
@@ -158,7 +150,7 @@ def _print(result: Contest) -> None:
 
 def _check_row(check: Check) -> list[str]:
     ratio = "×" in check.what
-    scale, unit = (1e6, " MB") if check.what == "RSS" else (1, " ×" if ratio else " %")
+    scale, unit = (1e6, " MB") if check.what == "RSS" else (1, " ×" if ratio else UNITS.get(check.what, " s"))
     aim = "–" if check.aim is None else f"{'≥' if ratio else '≤'} {check.aim / scale:.3g}{unit}"
     value = "none" if check.value is None else f"{check.value / scale:.3g}{unit}"
     spread = "" if check.low is None or check.high is None else f"{check.low:.3g}–{check.high:.3g}"

@@ -1,21 +1,18 @@
 """The flags, checks and tables that several benches share."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
 from math import isfinite
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from doyen.cli.local import table
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen_lab.contest.entrant import Entrant
 from doyen_lab.contest.figures import MeasuredProcess
 
-T = TypeVar("T")
+NODES_MAX = 64
 
 
 def mesh_flags(drop: float) -> Callable[[Any], Any]:
@@ -58,27 +55,20 @@ def check_seconds(flag: str, value: float) -> None:
         raise ConfigError(f"{flag} {value} is out of range: give seconds from 0 on")
 
 
-async def with_groups(
-    make: Callable[[Path], Sequence[Entrant]], measure: Callable[[Sequence[Entrant]], Awaitable[T]]
-) -> T:
-    """Make groups that keep their files in a folder of their own, and measure them while they are there."""
-    with TemporaryDirectory(prefix="doyen-bench-") as folder:
-        async with AsyncExitStack() as stack:
-            groups = make(Path(folder))
-            for group in groups:
-                await stack.enter_async_context(group)
-            return await measure(groups)
+def sizes_of(text: str) -> list[int]:
+    """Return the sizes that `--nodes` names."""
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not all(3 <= n <= NODES_MAX for n in found):
+        raise ConfigError(f"--nodes {text}: give numbers from 3 to {NODES_MAX}, by commas")
+    return found
 
 
 def say(text: str) -> None:
     """Show a step on standard error."""
     click.echo(text, err=True)
-
-
-def table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_processes(processes: Sequence[MeasuredProcess]) -> None:

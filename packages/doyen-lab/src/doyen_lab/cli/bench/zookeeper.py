@@ -13,11 +13,11 @@ from doyen_lab.cli.bench.shared import (
     print_processes,
     report,
     say,
-    with_groups,
 )
 from doyen_lab.contest.asking import need_commands
 from doyen_lab.contest.beside_zookeeper import Beside, Figures, measure
 from doyen_lab.contest.ours import MeshTimers, new_key_file, on_mesh, paper_missing_max
+from doyen_lab.contest.trial import with_groups
 from doyen_lab.contest.zookeeper import PACKAGES, Ensemble
 from doyen_lab.mesh import Guests, Mesh
 

@@ -12,6 +12,7 @@ from doyen.sim.runs import figure, run_many
 from doyen_papers.papers.cells import measured
 from doyen_papers.papers.item import Budget, Measured, Task
 from doyen_papers.studies.arbitration import ArbitrationSetting, Run, simulate
+from doyen_papers.studies.ring_theorems import Arbiters, Case, show
 
 if TYPE_CHECKING:
     from doyen_lab.ring_runs import RealRun
@@ -25,18 +26,25 @@ REAL_LEASES: Final = tuple(ms(32 << i) for i in range(6))
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    what: Literal["sim", "real"]
+    what: Literal["sim", "real", "theorem"]
     setting: ArbitrationSetting | None = None
     lease: Duration = 0
     groups: tuple[int, ...] = ()
+    as_printed: bool = False  #: Real processes in the paper's own mode, victims drawn at random.
+    case: Case = "crash"
+    arbiters: Arbiters = "pairwise"
 
 
 def sim(runs_max: int = 0, **setting: Any) -> Task:
     return Task(Asked(what="sim", setting=ArbitrationSetting(**({"mode": "paper"} | setting))), "machine", runs_max)
 
 
-def real(lease: Duration, groups: tuple[int, ...]) -> Task:
-    return Task(Asked(what="real", lease=lease, groups=groups), "machine", 1)
+def real(lease: Duration, groups: tuple[int, ...], *, as_printed: bool = False) -> Task:
+    return Task(Asked(what="real", lease=lease, groups=groups, as_printed=as_printed), "machine", 1)
+
+
+def theorem(case: Case, arbiters: Arbiters = "pairwise") -> Task:
+    return Task(Asked(what="theorem", case=case, arbiters=arbiters), "machine", 100)
 
 
 def run_task(task: Task, budget: Budget, progress: Callable[[int], None] | None) -> Any:
@@ -44,10 +52,13 @@ def run_task(task: Task, budget: Budget, progress: Callable[[int], None] | None)
     if asked.what == "real":
         from doyen_lab.ring_runs import kill_groups  # Real processes: only these figures need the lab.
 
-        found = kill_groups(REAL_SIZE, asked.lease, asked.groups, budget.seed)
+        found = kill_groups(REAL_SIZE, asked.lease, asked.groups, budget.seed, as_printed=asked.as_printed)
         if progress is not None:
             progress(1)
         return found
+    if asked.what == "theorem":
+        once = partial(show, asked.case, asked.arbiters)
+        return run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress)
     assert asked.setting is not None
     return run_many(partial(simulate, asked.setting), budget.runs, budget.seed, jobs=budget.jobs, progress=progress)
 

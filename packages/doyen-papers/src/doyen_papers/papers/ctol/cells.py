@@ -11,7 +11,9 @@ from msgspec.structs import asdict
 from doyen.election.churn.config import Exclusion, Variant
 from doyen.sim.runs import Figure, run_many
 from doyen_papers.papers.cells import Outcomes, outcomes
-from doyen_papers.papers.ctol.points import Point, traces
+from doyen_papers.papers.ctol.deployed import VARIANTS as VARIANTS
+from doyen_papers.papers.ctol.deployed import deployed
+from doyen_papers.papers.ctol.points import VIEWS_S, Point, trace_of
 from doyen_papers.papers.item import Budget, Task
 from doyen_papers.studies.ctolerant import FIGURES, ChurnSetting, simulate
 from doyen_papers.studies.memstats import trace_stats
@@ -19,9 +21,11 @@ from doyen_papers.studies.memtrace import read
 from doyen_papers.studies.weakviews import elect
 
 Results = Mapping[Task, Outcomes]
-Question = Literal["elect", "trace", "lemma1", "theorem1", "theorem2"]
+Question = Literal["elect", "trace", "lemma1", "theorem1", "theorem2", "mesh", "beside"]
 
-VARIANTS: Final[tuple[Variant, ...]] = ("base", "optimistic", "preferred", "hybrid")
+HASTY: Final[tuple[Variant, ...]] = ("optimistic", "hybrid")  # They name a leader before all answers are in.
+PREFERRING: Final[tuple[Variant, ...]] = ("preferred", "hybrid")
+SIZE: Final = 49  # Of the figures over loss.
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -30,48 +34,75 @@ class Asked(Struct, frozen=True, kw_only=True):
     question: Question
     point: Point = Point()
     variant: Variant = "base"
-    exclusion: Exclusion = "union"
     c: int = 0
     f: int = 0
 
 
-def elections(point: Point, variant: Variant, exclusion: Exclusion = "union") -> Task:
+class Mode(Struct, frozen=True):
+    """A variant, and how it is run."""
+
+    variant: Variant
+    exclusion: Exclusion = "union"
+    confirmed: bool = True
+
+
+AS_PRINTED: Final = ", as printed"
+TOP: Final = ", top exclusion"
+MODES: Final[dict[str, Mode]] = {
+    **{variant: Mode(variant) for variant in VARIANTS},
+    **{f"{variant}{AS_PRINTED}": Mode(variant, confirmed=False) for variant in HASTY},
+    **{f"{variant}{TOP}": Mode(variant, "top") for variant in PREFERRING},
+}
+
+
+def elections(point: Point) -> Task:
+    """Return the task of holding elections of all modes at a point; those of one run share places and membership."""
     most = 0 if point.size <= 64 else 24 if point.size <= 128 else 12
-    if exclusion == "top":
-        most = 20
-    return Task(Asked(question="elect", point=point, variant=variant, exclusion=exclusion), "machine", most)
+    return Task(Asked(question="elect", point=point), "machine", most)
 
 
 def statistics(point: Point) -> Task:
-    return Task(Asked(question="trace", point=point), "machine", point.trace_count)
+    """Return the task of recording traces for their own sake: five minutes long for Table I, short for Table II."""
+    few, many = (2, 1) if point.seconds > VIEWS_S else (20, 6)
+    return Task(Asked(question="trace", point=point), "machine", few if point.size <= 64 else many)
 
 
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Outcomes:
     asked: Asked = wanted.setting
-    if asked.question in ("elect", "trace"):
-        paths = traces(asked.point, budget.work, seed=budget.seed, jobs=budget.jobs)
-        if asked.question == "trace":
-            found = [trace_stats(read(path)) for path in paths]
-            if progress is not None:
-                progress(budget.runs)
-            return outcomes([asdict(one) for one in found])
-        once: Callable[[int], dict[str, float | None]] = partial(_elected, asked, paths)
+    if asked.question in ("mesh", "beside"):
+        return deployed(asked.question, asked.point.drop, budget.runs)
+    once: Callable[[int], dict[str, float | None]]
+    if asked.question == "elect":
+        once = partial(_elected, asked.point, budget.work)
+    elif asked.question == "trace":
+        once = partial(_stated, asked.point, budget.work)
     else:
         once = partial(_proved, asked)
-    rows = run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress)
-    return outcomes(rows)
+    return outcomes(run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress))
 
 
-def _elected(asked: Asked, paths: tuple[str, ...], seed: int) -> dict[str, float | None]:
-    """One election over one of the point's traces, from a random instant of it on."""
-    setting = ChurnSetting(
-        variant=asked.variant,
-        trace=paths[seed % len(paths)],
-        missing_max=str(asked.point.c),
-        exclusion=asked.exclusion,
-    )
-    run = simulate(setting, seed)
-    return {name: getattr(run, name) for name in FIGURES} | {"agreed": float(run.agreed)}
+def _elected(point: Point, work: str, seed: int) -> dict[str, float | None]:
+    """One election of each mode over the run's trace, from the same instant and by the same initiator."""
+    path = trace_of(point, work, seed)
+    row: dict[str, float | None] = {}
+    for label, mode in MODES.items():
+        if mode.exclusion == "top" and point.size != SIZE:
+            continue
+        setting = ChurnSetting(
+            variant=mode.variant,
+            trace=path,
+            missing_max=str(point.c),
+            exclusion=mode.exclusion,
+            confirmed=mode.confirmed,
+        )
+        run = simulate(setting, seed)
+        row |= {f"{label}: {name}": getattr(run, name) for name in FIGURES} | {f"{label}: agreed": float(run.agreed)}
+    return row
+
+
+def _stated(point: Point, work: str, seed: int) -> dict[str, float | None]:
+    found: dict[str, float | None] = asdict(trace_stats(read(trace_of(point, work, seed))))
+    return found
 
 
 def _proved(asked: Asked, seed: int) -> dict[str, float | None]:

@@ -3,11 +3,19 @@
 from functools import partial
 from typing import Final
 
-from doyen.election.churn.config import Exclusion, Variant
 from doyen.sim.runs import Figure
-from doyen_papers.papers.cells import cell, curve, difference, gain, ratio
-from doyen_papers.papers.ctol.cells import VARIANTS, Results, elections, straightness
-from doyen_papers.papers.ctol.points import DROPS, GROUNDS, SIZES, Point
+from doyen_papers.papers.cells import cell, curve, difference, paired, paired_gain, paired_ratio
+from doyen_papers.papers.ctol.cells import (
+    AS_PRINTED,
+    HASTY,
+    PREFERRING,
+    TOP,
+    VARIANTS,
+    Results,
+    elections,
+    straightness,
+)
+from doyen_papers.papers.ctol.points import DROPS, GROUNDS, POINTS, SIZES, Point
 from doyen_papers.papers.item import Made, Measured, Outcome, Panel, Plot, Task
 
 Axis = tuple[tuple[str, float, Point], ...]  # (name of the place, x, point).
@@ -15,27 +23,29 @@ Axis = tuple[tuple[str, float, Point], ...]  # (name of the place, x, point).
 BY_GROUND: Final[Axis] = tuple((ground, float(i), Point(topology=ground)) for i, ground in enumerate(GROUNDS, 1))
 BY_DROP: Final[Axis] = tuple((f"drop {drop:g}".replace("0.", "."), drop, Point(drop=drop)) for drop in DROPS)
 BY_SIZE: Final[Axis] = tuple((f"N={size}", float(size), Point(size=size)) for size in SIZES)
-PREFERRING: Final[tuple[Variant, ...]] = ("preferred", "hybrid")
 X_LABELS: Final = {id(BY_GROUND): "1 grid, 2 random, 3 cluster", id(BY_DROP): "drop per hop", id(BY_SIZE): "nodes N"}
+SLOWER: Final = {"optimistic": "base", "hybrid": "preferred"}
 
 
 def tasks_of(axis: Axis) -> tuple[Task, ...]:
-    return tuple(elections(point, variant) for _, _, point in axis for variant in VARIANTS)
+    return tuple(elections(point) for _, _, point in axis)
 
 
-def of(results: Results, point: Point, variant: Variant, name: str, exclusion: Exclusion = "union") -> Figure | None:
-    return results[elections(point, variant, exclusion)].of[name]
+def of(results: Results, point: Point, mode: str, name: str) -> Figure | None:
+    return results[elections(point)].of[f"{mode}: {name}"]
 
 
 def curves(results: Results, axis: Axis, name: str, unit: str = "") -> tuple[list[Measured], Plot]:
-    """A cell per point and variant, and a curve per variant."""
+    """A cell per point and variant, and a curve per variant; what is as printed has the variant's colour."""
     cells, lines = [], []
-    for colour, variant in enumerate(VARIANTS):
-        found = [of(results, point, variant, name) for _, _, point in axis]
+    for variant in (*VARIANTS, *(f"{variant}{AS_PRINTED}" for variant in HASTY)):
+        hollow = variant.endswith(AS_PRINTED)
+        colour = VARIANTS.index(variant.removesuffix(AS_PRINTED))
         for where, x, point in axis:
-            task = elections(point, variant)
-            cells.append(cell(f"{where}: {variant}", results[task], name, unit=unit, curve=variant, x=x))
-        lines.append(curve(variant, colour, [x for _, x, _ in axis], found))
+            more = {"unit": unit, "curve": variant, "x": x, "note": f"{results[elections(point)].runs} runs"}
+            cells.append(cell(f"{where}: {variant}", results[elections(point)], f"{variant}: {name}", **more))
+        found = [of(results, point, variant, name) for _, _, point in axis]
+        lines.append(curve(variant, colour, [x for _, x, _ in axis], found, hollow=hollow))
     label = f"{name.replace('_', ' ')}{f', {unit}' if unit else ''}"
     return cells, Plot(panels=[Panel(curves=lines)], x_label=X_LABELS[id(axis)], y_label=label)
 
@@ -43,10 +53,13 @@ def curves(results: Results, axis: Axis, name: str, unit: str = "") -> tuple[lis
 def _bytes(axis: Axis, results: Results) -> Outcome:
     cells, plot = curves(results, axis, "bytes", "B")
     for where, _, point in axis:
-        base = of(results, point, "base", "bytes")
-        for variant in ("optimistic", "preferred"):
-            cells.append(ratio(f"{where}: {variant} / base", of(results, point, variant, "bytes"), base))
-        cells.append(ratio(f"{where}: hybrid / base - 1", of(results, point, "hybrid", "bytes"), base, less=1.0))
+        found, base = results[elections(point)], "base: bytes"
+        for variant in ("optimistic", "preferred", f"optimistic{AS_PRINTED}"):
+            label = variant.replace(AS_PRINTED, "") + " / base" + (AS_PRINTED if AS_PRINTED in variant else "")
+            cells.append(paired_ratio(f"{where}: {label}", found, f"{variant}: bytes", base))
+        for how in ("", AS_PRINTED):
+            ours = f"hybrid{how}: bytes"
+            cells.append(paired_ratio(f"{where}: hybrid / base - 1{how}", found, ours, base, less=1.0))
     xs = tuple(x for _, x, _ in axis)
     for variant in VARIANTS:
         name, what = ("bytes", "drop") if axis is BY_DROP else ("bytes_end_to_end", "N, each packet once")
@@ -56,37 +69,55 @@ def _bytes(axis: Axis, results: Results) -> Outcome:
     return Outcome(cells=cells, plot=plot)
 
 
+def _gain(where: str, point: Point, variant: str, how: str, results: Results) -> Measured:
+    quick, slow = f"{variant}{how}: completion", f"{SLOWER[variant]}: completion"
+    return paired_gain(f"{where}: gain of {variant}{how}", results[elections(point)], quick, slow)
+
+
 def _completion(axis: Axis, results: Results) -> Outcome:
     cells, plot = curves(results, axis, "completion", "s")
     for where, _, point in axis:
-        times = {variant: of(results, point, variant, "completion") for variant in VARIANTS}
-        cells.append(gain(f"{where}: gain of optimistic", times["optimistic"], times["base"]))
-        cells.append(gain(f"{where}: gain of hybrid", times["hybrid"], times["preferred"]))
-        for variant in ("optimistic", "hybrid"):
-            final = results[elections(point, variant)]
-            cells.append(cell(f"{where}: {variant}, finally", final, "completion_final", unit="s"))
+        cells += [_gain(where, point, variant, how, results) for variant in HASTY for how in ("", AS_PRINTED)]
+        for variant in HASTY:
+            final = results[elections(point)]
+            cells.append(cell(f"{where}: {variant}, finally", final, f"{variant}: completion_final", unit="s"))
     for variant in VARIANTS if axis is not BY_GROUND else ():
         first, last = (of(results, axis[i][2], variant, "completion") for i in (0, -1))
         cells.append(difference(f"{variant}: last - first", last, first))
     return Outcome(cells=cells, plot=plot)
 
 
+def _headline(results: Results) -> Outcome:
+    """The averages that the abstract and the summary quote: of all ten configurations, each counting once."""
+    cells = []
+    for variant in HASTY:
+        for how in ("", AS_PRINTED):
+            gains = [_gain("", point, variant, how, results) for point in POINTS]
+            known = [one for one in gains if one.mean is not None and one.stderr is not None]
+            mean = sum(one.mean or 0.0 for one in known) / len(known) if known else None
+            error = sum((one.stderr or 0.0) ** 2 for one in known) ** 0.5 / len(known) if known else None
+            where = f"gain of {variant}{how}, average of ten configurations"
+            cells.append(Measured(where=where, mean=mean, stderr=error))
+    return Outcome(cells=cells)
+
+
 def _changes(results: Results) -> Outcome:
     cells, plot = curves(results, BY_DROP, "leader_changes")
-    first, last = (of(results, BY_DROP[i][2], "hybrid", "leader_changes") for i in (0, -1))
-    cells.append(difference("hybrid: drop .2 - drop .05", last, first))
+    for how in ("", AS_PRINTED):
+        first, last = (of(results, BY_DROP[i][2], f"hybrid{how}", "leader_changes") for i in (0, -1))
+        cells.append(difference(f"hybrid{how}: drop .2 - drop .05", last, first))
     return Outcome(cells=cells, plot=plot)
 
 
 def _health(results: Results) -> Outcome:
     cells, plot = curves(results, BY_DROP, "unhealthy_rank")
     for where, drop, point in BY_DROP:
-        base = of(results, point, "base", "unhealthy_rank")
+        found, base = results[elections(point)], "base: unhealthy_rank"
         for variant in PREFERRING:
-            ours = of(results, point, variant, "unhealthy_rank")
-            cells.append(difference(f"{where}: {variant} - base", ours, base))
+            ours = f"{variant}: unhealthy_rank"
+            cells.append(paired(f"{where}: {variant} - base", found, ours, base))
             if drop in (DROPS[0], DROPS[-1]):
-                cells.append(ratio(f"{where}: {variant} / base", ours, base))
+                cells.append(paired_ratio(f"{where}: {variant} / base", found, ours, base))
     return Outcome(cells=cells, plot=plot)
 
 
@@ -94,9 +125,9 @@ def _hash(results: Results) -> Outcome:
     cells, plot = curves(results, BY_DROP, "hash_rank")
     for where, _, point in BY_DROP:
         for variant in PREFERRING:
-            found = results[elections(point, variant, "top")]
-            cells.append(cell(f"{where}: {variant}, top exclusion", found, "hash_rank"))
-            cells.append(cell(f"{where}: {variant}, top exclusion, Preference", found, "preference"))
+            found = results[elections(point)]
+            cells.append(cell(f"{where}: {variant}{TOP}", found, f"{variant}{TOP}: hash_rank"))
+            cells.append(cell(f"{where}: {variant}{TOP}, Preference", found, f"{variant}{TOP}: preference"))
     return Outcome(cells=cells, plot=plot)
 
 
@@ -106,8 +137,6 @@ MADE: Final[dict[str, Made]] = {
     **{f"fig{6 + i}": (tasks_of(axis), partial(_completion, axis)) for i, axis in enumerate(AXES)},
     "fig9": (tasks_of(BY_DROP), _changes),
     "fig10": (tasks_of(BY_DROP), _health),
-    "fig11": (
-        (*tasks_of(BY_DROP), *(elections(point, v, "top") for _, _, point in BY_DROP for v in PREFERRING)),
-        _hash,
-    ),
+    "fig11": (tasks_of(BY_DROP), _hash),
+    "headline": (tuple(elections(point) for point in POINTS), _headline),
 }

@@ -1,11 +1,10 @@
 """The evaluation's points, and the membership traces that its elections run over.  [CTOL §VI]
 
-Medley's warm-up is the slow part: each trace is recorded once and kept in the report's folder, under a name that has
-everything it depends on, the code included.
+Every run has places and a membership of its own: a trace, recorded when the run is first made and kept in the report's
+folder, under a name that has everything it depends on, the code included.  All variants of a run share it.
 """
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,23 +13,28 @@ from typing import Final
 from msgspec import Struct
 
 import doyen
-from doyen.sim.runs import run_many
 from doyen_papers.studies import ground, underlay
 from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, record
 from doyen_papers.studies.ground import Ground
+from doyen_papers.studies.underlay import Gossip
 
 SIZES: Final = (32, 64, 128, 256)
 DROPS: Final = (0.05, 0.1, 0.15, 0.2)
 GROUNDS: Final[tuple[Ground, ...]] = ("grid", "random", "cluster")
+WARMUP_S: Final = 10.0  # The authors' timing, of their elections' traces;
+VIEWS_S: Final = 20.0
+LONG_S: Final = 300.0  # and of Table I.
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """One place of the evaluation; its traces last `seconds` after a warm-up of `warmup_s`."""
+    """One place of the evaluation; its traces last `seconds` after a warm-up."""
 
     topology: Ground = "random"
     size: int = 49
     drop: float = 0.05
     handicap: bool = True
+    gossip: Gossip = "all"
+    seconds: float = VIEWS_S
 
     @property
     def c(self) -> int:
@@ -40,43 +44,25 @@ class Point(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return f"{self.topology}, N={self.size}, drop {self.drop:g}"
 
-    @property
-    def trace_count(self) -> int:
-        """Return how many traces are recorded, each with places of its own; large ones take long."""
-        return 4 if self.size <= 64 else 2 if self.size <= 128 else 1
-
-    @property
-    def warmup_s(self) -> float:
-        return 60.0 if self.size <= 64 else 40.0
-
-    @property
-    def seconds(self) -> float:
-        return 60.0 if self.size <= 64 else 20.0 if self.size <= 128 else 10.0
-
 
 POINTS: Final = tuple(Point(topology=t, size=n, drop=d) for t, n, d in TABLE_I)  # type: ignore[arg-type]
 
 
-def traces(
-    point: Point, folder: str, *, seed: int, jobs: int, progress: Callable[[int], None] | None = None
-) -> tuple[str, ...]:
-    """Return where the traces of a point are (decision 45); record them if they are not there yet."""
+def trace_of(point: Point, folder: str, seed: int) -> str:
+    """Return where the trace of a run is; record it if it is not there yet."""
     place = Path(folder or _scratch()) / "traces"
     place.mkdir(parents=True, exist_ok=True)
-    return tuple(run_many(partial(_recorded, point, str(place)), point.trace_count, seed, jobs=jobs, progress=progress))
-
-
-def _recorded(point: Point, place: str, seed: int) -> str:
     name = f"{point.topology}-{point.size}-{point.drop:g}{'-handicap' if point.handicap else ''}"
-    key = blake2b(f"{point} {point.warmup_s} {point.seconds} {seed} {_code()}".encode(), digest_size=8).hexdigest()
-    path = Path(place) / f"{name}-{key}.jsonl"
+    key = blake2b(f"{point} {WARMUP_S} {seed} {_code()}".encode(), digest_size=8).hexdigest()
+    path = place / f"{name}-{key}.jsonl"
     if not path.exists():
         setting = ChurnSetting(
             topology=point.topology,
             nodes=point.size,
             drop=point.drop,
             handicap=point.handicap,
-            warmup_s=point.warmup_s,
+            gossip=point.gossip,
+            warmup_s=WARMUP_S,
             variant="local",
         )
         part = path.with_suffix(".part")

@@ -3,12 +3,13 @@
 from math import floor, log
 from typing import Final
 
-from doyen.sim.runs import Figure
+from msgspec.structs import replace
+
 from doyen_papers.papers.cells import cell, difference, numbers
-from doyen_papers.papers.ctol.cells import VARIANTS, Asked, Results, elections, statistics
-from doyen_papers.papers.ctol.figures import PREFERRING
-from doyen_papers.papers.ctol.points import POINTS, Point
+from doyen_papers.papers.ctol.cells import PREFERRING, VARIANTS, Asked, Results, elections, statistics
+from doyen_papers.papers.ctol.points import LONG_S, POINTS, Point
 from doyen_papers.papers.item import Made, Measured, Outcome, Task
+from doyen_papers.studies.underlay import Gossip
 from doyen_papers.studies.walkthrough import walk
 from doyen_papers.studies.weakviews import elect
 
@@ -73,27 +74,35 @@ def _theorem_4(results: Results) -> Outcome:
     cells = []
     for variant in PREFERRING:
         for size in SIZES_4:
-            found = results[elections(Point(size=size), variant)]
-            cells.append(cell(f"{variant}, N={size}: Preference", found, "preference"))
+            found = results[elections(Point(size=size))]
+            cells.append(cell(f"{variant}, N={size}: Preference", found, f"{variant}: preference"))
     return Outcome(cells=cells)
 
 
+def _long(point: Point, gossip: Gossip) -> Task:
+    return statistics(replace(point, seconds=LONG_S, gossip=gossip))
+
+
+GOSSIPS: Final[dict[Gossip, str]] = {"all": "", "acks": ", gossip on acks alone"}
+
+
 def _table_1(results: Results) -> Outcome:
+    """[CTOL §III-A] c: the greatest number of views that lack one member, at any instant of five minutes."""
     cells = []
-    found = {point: results[statistics(point)].of for point in POINTS}
-    for point, of in found.items():
-        published = Figure(point.c, None)
-        cells.append(difference(f"{point.name}: Table I - p99", published, of["missing_p99"]))
-        cells.append(difference(f"{point.name}: max - Table I", of["missing_max"], published))
-        for name in ("missing_mean", "missing_p99", "missing_max"):
-            cells.append(cell(f"{point.name}: {name.removeprefix('missing_')}", results[statistics(point)], name))
-    low = [(of["missing_p99"], point.size) for point, of in found.items() if point.drop == 0.05]
-    shares = [one.mean / size for one, size in low if one is not None]
-    cells.append(Measured(where="p99 of N at drop .05, largest share", mean=max(shares)))
-    least, most = (found[Point(drop=drop)]["missing_mean"] for drop in (0.05, 0.2))
-    cells.append(difference("random, N=49: mean at drop .2 - at .05", most, least))
-    small, large = (found[Point(size=size)]["missing_mean"] for size in (32, 256))
-    cells.append(difference("random, drop .05: mean at N=256 - at N=32", large, small))
+    for gossip, how in GOSSIPS.items():
+        found = {point: results[_long(point, gossip)].of for point in POINTS}
+        for point in POINTS:
+            for name, word in (("missing_max", "c"), ("missing_p99", "p99"), ("missing_mean", "mean")):
+                cells.append(cell(f"{point.name}: {word}{how}", results[_long(point, gossip)], name))
+        low = [(of["missing_max"], point.size) for point, of in found.items() if point.drop == 0.05]
+        shares = [one.mean / size for one, size in low if one is not None]
+        cells.append(Measured(where=f"c of N at drop .05, largest share{how}", mean=max(shares)))
+        for word, of_last, of_first in (
+            ("random, N=49: c at drop .2 - at .05", Point(drop=0.2), Point()),
+            ("random, drop .05: c at N=64 - at N=32", Point(size=64), Point(size=32)),
+        ):
+            last, first = (found[point]["missing_max"] for point in (of_last, of_first))
+            cells.append(difference(f"{word}{how}", last, first))
     return Outcome(cells=cells)
 
 
@@ -110,7 +119,7 @@ def _table_2(results: Results) -> Outcome:
         cells.append(cell(f"N={size}: p, handicap", results[statistics(handicapped)], "p"))
         cells.append(Measured(where=f"N={size}: r by the printed p", mean=needed(P[size], size)))
         spare = free.c + 1 - needed(P[size], size)
-        cells.append(Measured(where=f"N={size}: c+1 - r by the printed p", mean=spare))
+        cells.append(Measured(where=f"N={size}: c+1 - r by the printed p", mean=spare, stderr=0.0))
         found = results[statistics(free)].of["p"]
         if found is not None and 0 < found.mean < 1:
             cells.append(Measured(where=f"N={size}: r by our p", mean=needed(found.mean, size)))
@@ -124,7 +133,7 @@ MADE: Final[dict[str, Made]] = {
     "theorem1": (tuple(_theorem(1, v) for v in ("base", "optimistic")), _theorem_1),
     "theorem2": (tuple(_theorem(2, v) for v in VARIANTS), _theorem_2),
     "theorem3": ((), _theorem_3),
-    "theorem4": (tuple(elections(Point(size=size), v) for v in PREFERRING for size in SIZES_4), _theorem_4),
-    "table1": (tuple(statistics(point) for point in POINTS), _table_1),
+    "theorem4": (tuple(elections(Point(size=size)) for size in SIZES_4), _theorem_4),
+    "table1": (tuple(_long(point, gossip) for gossip in GOSSIPS for point in POINTS), _table_1),
     "table2": (tuple(statistics(Point(size=size, handicap=h)) for size in SIZES_II for h in (False, True)), _table_2),
 }

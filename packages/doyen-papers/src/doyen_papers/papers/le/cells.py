@@ -7,13 +7,14 @@ from math import hypot, inf
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from doyen.sim.runs import Figure
 from doyen_papers.analysis.announce import NoClosedForm, value
 from doyen_papers.analysis.setting import LossModel, Setting, Variant
 from doyen_papers.papers import cells
 from doyen_papers.papers.item import Budget, Measured, Task
-from doyen_papers.studies.announce import Summary, study
+from doyen_papers.studies.announce import Extensions, Summary, study
 
 Results = Mapping[Task, Summary]
 Quantity = Literal[
@@ -37,18 +38,28 @@ def task(name: str, nodes: int, model: LossModel, *, runs_times: int = 1, **more
     return Task(setting, runs_times=runs_times)
 
 
+class Extended(Struct, frozen=True):
+    """A setting, with extensions."""
+
+    setting: Setting
+    extensions: Extensions
+
+
 def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Summary:
+    asked: Setting | Extended = wanted.setting
+    setting, extensions = (asked, Extensions()) if isinstance(asked, Setting) else (asked.setting, asked.extensions)
     return study(
-        wanted.setting,
+        setting,
         runs=budget.runs,
-        seed=cell_seed(budget.seed, wanted.setting),
+        seed=cell_seed(budget.seed, asked),
         jobs=budget.jobs,
-        engine=budget.engine,
+        engine=budget.engine if isinstance(asked, Setting) else "machine",  # The kernels know no extensions.
+        extensions=extensions,
         progress=progress,
     )
 
 
-def cell_seed(seed: int, setting: Setting) -> int:
+def cell_seed(seed: int, setting: Setting | Extended) -> int:
     """Return a seed for each setting, so that the errors of neighbouring points are independent."""
     return int.from_bytes(blake2b(f"{seed}/{setting!r}".encode(), digest_size=4).digest(), "little")
 

@@ -93,7 +93,7 @@ def _corrections(results: Results) -> Outcome:
         cells += _both(f"first-interval messages, correlated, N={nodes}", wanted, "first_messages", results)
     for name in ("LE-A", "LE-S"):
         summary = results[task(name, 100, "uncorrelated")]
-        more: dict[str, Any] = {"note": "the printed sum Σ i·r·Q(i,n,r) diverges"} if name == "LE-S" else {}
+        more: dict[str, Any] = {"note": "the printed sum Σ i·r·Q(i,n,r): see le/recurrences"} if name == "LE-S" else {}
         cells.append(measured(f"messages, {name}, uncorrelated, N=100", summary, "messages", **more))
     return Outcome(cells=cells)
 

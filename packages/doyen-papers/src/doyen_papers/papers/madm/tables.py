@@ -34,7 +34,8 @@ def _weights(results: Results) -> Outcome:
     names = tuple(published)
     matrix = tuple(tuple(0.5 + 2 * (published[i] - published[j]) for j in names) for i in names)
     found = weigh(Panel(names, tuple(Expert(name=f"expert {k}", preferences=matrix) for k in range(6))))
-    return Outcome(cells=numbers({f"weight of {name}": found.weights[name] for name in names}))
+    made = numbers({f"weight of {name}, by one matrix that gives it": found.weights[name] for name in names})
+    return Outcome(cells=[*numbers({"sum of the printed weights": sum(published.values())}), *made])
 
 
 def _quality(results: Results) -> Outcome:

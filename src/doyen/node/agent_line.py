@@ -3,8 +3,10 @@
 import msgspec
 from msgspec import Struct
 
+from doyen.core.plain import plain_json
 
-class Told(Struct, frozen=True, omit_defaults=True):
+
+class AgentLine(Struct, frozen=True, omit_defaults=True):
     """One line of an agent's output."""
 
     event: str  # started, elected, lost, member, cannot elect, waiting, alone, status, stopped
@@ -30,5 +32,5 @@ class Told(Struct, frozen=True, omit_defaults=True):
     members: dict[str, int] = {}  # How many are alive, suspected, failed, left; where there is a membership.
 
 
-def encode_told(told: Told) -> bytes:
-    return msgspec.json.encode(told) + b"\n"
+def encode_line(line: AgentLine) -> bytes:
+    return plain_json(msgspec.json.encode(line)) + b"\n"

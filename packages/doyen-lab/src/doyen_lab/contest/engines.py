@@ -1,0 +1,217 @@
+"""Elections that a store decides, beside the store's own recipe: takeovers after a kill and a stop, and requests.
+
+Three processes of each on loopback, one real server.  A leader is killed (with doyen its will is sent), or stopped for
+good (SIGSTOP): nothing is heard of it, and its connections stay, as when its host is cut off.  Requests are counted by
+a relay before the server while nothing happens.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from doyen.errors import TransportError
+from doyen_lab.relay import Relay
+from doyen_lab.servers import missing, running
+
+MEMBERS: Final = ("ant", "bee", "cat")
+RECIPES: Final = {
+    "postgresql": "advisory-lock",
+    "redis": "redis-lock",
+    "etcd": "etcdctl elect",
+    "zookeeper": "kazoo Election",
+}
+KINDS: Final = tuple(RECIPES)
+FIRST_S: Final = 90.0
+SOONER: Final = 5.0
+HERE: Final = Path(__file__).parent
+
+
+class Figures(Struct, frozen=True):
+    """One way to elect, measured."""
+
+    store: str
+    how: str
+    kills_s: list[float | None]  # From the kill until the next leader acts; None: not within the limit.
+    stops_s: list[float | None]
+    requests_per_s: float  # Of all three, while nothing happens.
+    overlaps: int  # Takeovers before the old leader could know: it acted, and was not stopped or dead.
+
+    @property
+    def kill_s(self) -> float | None:
+        return _median(self.kills_s)
+
+    @property
+    def stop_s(self) -> float | None:
+        return _median(self.stops_s)
+
+
+class Contest(Struct, frozen=True):
+    """All that was measured."""
+
+    figures: list[Figures]
+    skipped: dict[str, str]
+    limit_s: float
+    sooner_after_a_kill: dict[str, float]  # By store: the recipe's time by doyen's; the aim is 5.
+    cost_of_a_stop: dict[str, float | None]  # By store: takeover × requests/s, doyen's by the recipe's; the aim is 1.
+    holds: bool  # All that could be measured keeps both aims, and nothing overlapped.
+
+
+class _Member:
+    """One process, and when it said that it acts."""
+
+    def __init__(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        self.name = name
+        self.acts: list[float] = []
+        self.acting = False
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    said = json.loads(line)
+                    self.acting = said["event"] == "acts"
+                    at = said["clock"] / 1e9
+                else:  # etcdctl says its key and its proposal once it leads.
+                    self.acting, at = True, boottime()
+                if self.acting:
+                    self.acts.append(at)
+
+    def signal(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+
+class _Group:
+    """Three members on one store."""
+
+    def __init__(self, kind: str, how: str, url: str, folder: str) -> None:
+        self._kind, self._how, self._url = kind, how, url
+        self._environment = os.environ | {"DOYEN_RUNTIME_DIR": folder}
+        self.members = {name: self._start(name) for name in MEMBERS}
+
+    def _start(self, name: str) -> _Member:
+        host = self._url.rpartition("@")[2].split("//")[-1].split("/")[0]
+        commands = {
+            "kazoo Election": [sys.executable, str(HERE / "kazoo_member.py"), name, host],
+            "etcdctl elect": ["etcdctl", f"--endpoints={host}", "elect", "contest", name],
+        }
+        usual = [sys.executable, str(HERE / "engine_member.py"), self._how, name, self._url]
+        environment = self._environment | {"ETCDCTL_API": "3"}
+        return _Member(name, commands.get(self._how, usual), environment)
+
+    def leader(self, limit_s: float) -> _Member | None:
+        """Return who acts, once somebody does."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            acting = [member for member in self.members.values() if member.acting]
+            if acting:
+                return acting[0]
+            time.sleep(0.005)
+        return None
+
+    def lose(self, number: int, limit_s: float) -> float | None:
+        """Send the leader that signal; return how long nobody acts, and replace it afterwards."""
+        lost = self.leader(FIRST_S)
+        if lost is None:
+            raise TransportError(f"{self._how} on {self._kind}: nobody led within {FIRST_S:.0f} s")
+        at = boottime()
+        lost.signal(number)
+        others = {name: member for name, member in self.members.items() if member is not lost}
+        deadline = time.monotonic() + limit_s
+        found: list[float] = []
+        while not found and time.monotonic() < deadline:
+            found = [when for member in others.values() for when in member.acts if when > at]
+            time.sleep(0.005)
+        lost.end()
+        self.members[lost.name] = self._start(lost.name)
+        return min(found) - at if found else None
+
+    def end(self) -> None:
+        for member in self.members.values():
+            member.end()
+
+
+def contest(
+    kinds: tuple[str, ...], *, trials: int, idle_s: float, limit_s: float, on_step: Callable[[str], None]
+) -> Contest:
+    """Measure doyen and the recipe on each of these stores."""
+    figures, skipped = [], {}
+    for kind in kinds:
+        if reason := missing(kind):
+            skipped[kind] = reason
+            continue
+        for how in ("ours", RECIPES[kind]):
+            on_step(f"{kind}: {how}")
+            figures.append(_measure(kind, how, trials, idle_s, limit_s))
+    return judged(figures, skipped, limit_s)
+
+
+def judged(figures: list[Figures], skipped: dict[str, str], limit_s: float) -> Contest:
+    """Compare doyen with the recipe on each store; what did not come within the limit counts as the limit."""
+    pairs = {ours.store: (ours, recipe) for ours, recipe in zip(figures[::2], figures[1::2], strict=True)}
+    sooner = {store: (recipe.kill_s or limit_s) / (ours.kill_s or limit_s) for store, (ours, recipe) in pairs.items()}
+    cost: dict[str, float | None] = {}
+    for store, (ours, recipe) in pairs.items():
+        theirs = (recipe.stop_s or limit_s) * recipe.requests_per_s
+        cost[store] = (ours.stop_s or limit_s) * ours.requests_per_s / theirs if theirs else None
+    kept = all(value >= SOONER for value in sooner.values()) and all((value or 0) <= 1 for value in cost.values())
+    return Contest(figures, skipped, limit_s, sooner, cost, kept and not any(found.overlaps for found in figures))
+
+
+def _measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) -> Figures:
+    with running(kind) as server, tempfile.TemporaryDirectory(prefix="doyen-contest-") as folder:
+        relay = Relay(server.port)
+        group = _Group(kind, how, server.url.replace(str(server.port), str(relay.port)), folder)
+        try:
+            if group.leader(FIRST_S) is None:
+                raise TransportError(f"{how} on {kind}: nobody led within {FIRST_S:.0f} s")
+            time.sleep(2)  # The others have joined.
+            before = relay.asked
+            time.sleep(idle_s)
+            requests = (relay.asked - before) / idle_s
+            overlaps = sum(member.acting for member in group.members.values()) - 1
+            taken: dict[int, list[float | None]] = {signal.SIGKILL: [], signal.SIGSTOP: []}
+            for number, found in taken.items():
+                for _ in range(trials):
+                    found.append(group.lose(number, limit_s))
+                    time.sleep(2)
+                    if found[-1] is None:
+                        break  # It would be so each time.
+            return Figures(kind, how, taken[signal.SIGKILL], taken[signal.SIGSTOP], requests, overlaps)
+        finally:
+            group.end()
+            relay.close()
+
+
+def _median(found: list[float | None]) -> float | None:
+    values = [value for value in found if value is not None]
+    return statistics.median(values) if values else None
+
+
+def boottime() -> float:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e9

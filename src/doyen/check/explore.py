@@ -1,0 +1,100 @@
+"""Explores every state of a small world that is within a bound, those with the fewest faults first.
+
+A state is left out where the same one was reached with as many faults left, of each kind: whatever can follow from the
+one can follow from the other.  So a counterexample has as few faults as any has, and is short.
+"""
+
+from array import array
+from collections import deque
+from itertools import islice
+
+from msgspec import Struct
+
+from doyen.check.turns import ALL, Event, Faults, Left, covers
+from doyen.check.world import State, Violation, World
+
+
+class Found(Struct):
+    """What came of an exploration."""
+
+    states: int = 0
+    transitions: int = 0
+    exhausted: bool = True
+    reigns: int = 0  # The most that any run had.
+    violations: list[tuple[Violation, list[int]]] = []  # The first, with the choices that lead to it.
+
+
+def left_of(faults: Faults, in_all: int) -> Left:
+    """Return a bound as the faults that are left."""
+    each = [getattr(faults, name) for name in faults.__struct_fields__]
+    in_all = min(in_all, sum(each))
+    return (*each, in_all) if in_all else (0,) * (len(each) + 1)
+
+
+def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0) -> Found:
+    """Explore a world from its start, or from its first leader on; at most so many states, if that is given."""
+    begin = prelude(world) if warm else []
+    first = play(world, begin, left)[-1][0]
+    found = Found()
+    parents, choices = array("q", [-1]), array("q", [-1])
+    seen: dict[State, list[Left]] = {first: [left]}
+    layers: list[deque[tuple[int, State, Left]]] = [deque() for _ in range(left[ALL] + 1)]
+    layers[0].append((0, first, left))
+    for layer in layers:
+        while layer:
+            number, state, left_here = layer.popleft()
+            found.states += 1
+            if 0 < states_max < found.states:
+                found.exhausted = False
+                return found
+            found.reigns = max(found.reigns, state.reigns)
+            for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
+                found.transitions += 1
+                if violation is not None:  # The first has the fewest faults.
+                    found.violations.append((violation, [*begin, *_path(parents, choices, number), choice]))
+                    found.exhausted = False
+                    return found
+                others = seen.get(after)
+                if others is None:
+                    seen[after] = [left_after]
+                elif any(covers(other, left_after) for other in others):
+                    continue
+                else:
+                    others.append(left_after)
+                layers[left[ALL] - left_after[ALL]].append((len(parents), after, left_after))
+                parents.append(number)
+                choices.append(choice)
+    return found
+
+
+def _path(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
+    path = []
+    while parents[number] >= 0:
+        path.append(choices[number])
+        number = parents[number]
+    return path[::-1]
+
+
+def prelude(world: World) -> list[int]:
+    """Return the choices of a run without faults, in one order, until somebody leads and all is quiet."""
+    state, count = world.first(), 0
+    nothing = (0,) * (ALL + 1)
+    while not (state.reigns and state.turn == world.size):
+        following = next(iter(world.after(state, nothing)), None)
+        if following is None:
+            return []  # Nobody comes to lead: begin at the start.
+        state, count = following[1], count + 1
+    return [0] * count
+
+
+def play(world: World, choices: list[int], left: Left) -> list[tuple[State, tuple[Event, ...], Violation | None]]:
+    """Return the states of one run, each with the events that led to it; choices beyond the last one end it."""
+    state = world.first()
+    played: list[tuple[State, tuple[Event, ...], Violation | None]] = [(state, (), None)]
+    for choice in choices:
+        following = next(islice(world.after(state, left), choice, None), None)
+        if following is None:
+            break
+        events, state, left, violation = following
+        played.append((state, events, violation))
+    return played

@@ -1,0 +1,214 @@
+"""Nodes as values: a node's whole state has a number, and a step from one number to the next is run once.
+
+    (state, input, now) ─▶ (state, what it sent, timers, records, facts)
+
+The machines are those that a node runs, built by the agent's own `Stack`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from doyen.check.frozen import Draws, Shared, digest
+from doyen.core.clock import NEVER, Instant
+from doyen.core.commands import Resign
+from doyen.core.host import Host, Port, Verbs
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.leadership import HandOverDue
+from doyen.core.link import LinkBroken
+from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.node.config import NodeConfig
+from doyen.node.stack import ELECTION, LEADER, NOTES, Site, Stack
+
+Tamper = Callable[[Any], None]  # Breaks a machine that was just built, on purpose.
+Disk = tuple[tuple[str, bytes], ...]  # What is durable, by channel.
+
+
+class Came(NamedTuple):
+    """A message that comes in."""
+
+    sender: NodeId
+    channel: str
+    message: Any
+
+
+class Fired(NamedTuple):
+    """A timer."""
+
+    channel: str
+    timer: Any
+
+
+class Written(NamedTuple):
+    """A record of that channel is durable."""
+
+    channel: str
+
+
+class Ordered(NamedTuple):
+    """A command."""
+
+    channel: str
+    command: Any
+
+
+Input = Came | Fired | Written | Ordered
+
+
+class Step(NamedTuple):
+    """What came of one input."""
+
+    state: int
+    sent: tuple[tuple[NodeId | None, str, Any], ...]  # (to or None for all others, channel, message)
+    timers: tuple[tuple[Instant, Fired], ...]
+    records: tuple[tuple[str, bytes], ...]
+    facts: tuple[Any, ...]  # Of the election.
+
+
+class _Recorder:
+    """The world of all nodes: it keeps what the node under way does."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.sent: list[tuple[NodeId | None, str, Any]] = []
+        self.timers: list[tuple[Instant, Fired]] = []
+        self.records: list[tuple[str, bytes]] = []
+        self.facts: list[Any] = []
+        self.asked: list[tuple[str, Any]] = []
+
+    def verbs(self, port: Port) -> Verbs:
+        def send(to: NodeId | Address, message: Any) -> None:
+            self.sent.append((NodeId(to.host) if isinstance(to, Address) else to, port.channel, message))
+
+        def multicast(message: Any) -> None:
+            self.sent.append((None, port.channel, message))
+
+        def set_timer(timer: Any, at: Instant) -> None:
+            if at < NEVER:
+                self.timers.append((at, Fired(port.channel, timer)))
+
+        return Verbs(send, multicast, set_timer)
+
+    def persist(self, port: Port, record: Any) -> None:
+        self.records.append((port.channel, msgspec.msgpack.encode(record)))
+
+    def observe(self, port: Port, fact: Any, now: Instant) -> None:
+        if isinstance(fact, ScoreWanted | HandOverDue):
+            self.asked.append((port.channel, fact))
+        elif port.channel == ELECTION:
+            self.facts.append(fact)
+
+
+class Nodes:
+    """All states that any node was ever in, and the steps between them."""
+
+    def __init__(
+        self, config: NodeConfig, names: tuple[NodeId, ...], *, draw: float = 0.5, tamper: Tamper | None = None
+    ) -> None:
+        self.config, self.names = config, names
+        self._draws, self._tamper = Draws(draw), tamper
+        self._world = _Recorder()
+        self._shared = Shared(self._world)
+        self._numbers: dict[bytes, int] = {}
+        self._copies: list[bytes] = []
+        self._steps: dict[tuple[int, Input, Instant], Step] = {}
+        self._leads: dict[tuple[int, Instant], bool] = {}
+        self._named: dict[int, NodeId | None] = {}
+
+    @property
+    def count(self) -> int:
+        """Return how many states of single nodes there are."""
+        return len(self._copies)
+
+    @property
+    def step_count(self) -> int:
+        """Return how many different steps were run."""
+        return len(self._steps)
+
+    def start(self, index: int, disk: Disk, incarnation: int, now: Instant, *, newcomer: bool) -> Step:
+        """Build a node from what is on its disk, and start it."""
+        host = Host(self.names[index], self._world)
+        self._world.clear()
+        records = dict(disk)
+        Stack(
+            msgspec.structs.replace(self.config, newcomer=newcomer, name=self.names[index]),
+            Site(
+                node=self.names[index],
+                incarnation=Incarnation(incarnation),
+                address=Address(self.names[index], 0),
+                seeds=tuple(Address(name, 0) for name in self.names if name != self.names[index]) if index else (),
+                add=lambda channel, build, **follows: self._add(host, channel, build, **follows),
+                rng=lambda channel: self._draws,
+                restored=lambda channel, kind: _read(records.get(channel), kind),
+                durable=True,
+                tell=lambda fact, channel: None,
+                wall=lambda: 0.0,
+            ),
+        )
+        host.start(now)
+        return self._ended(host, index, now)
+
+    def _add(self, host: Host, channel: str, build: Callable[[Port], Any], **follows: Any) -> None:
+        if channel in (LEADER, NOTES):  # They only describe members, and decide nothing.
+            build(Port(host, channel, ()))
+            return
+        port = host.add(channel, build, **follows)
+        if self._tamper is not None:
+            self._tamper(port.machine)
+            port.hear, port.fire = port.machine.on_message, port.machine.on_timer
+
+    def step(self, index: int, state: int, given: Input, now: Instant) -> Step:
+        """Return what comes of an input; the same one is run once."""
+        found = self._steps.get((state, given, now))
+        if found is None:
+            host = self._shared.restored(self._copies[state])
+            self._world.clear()
+            match given:
+                case Came():
+                    host.on_message(given.channel, given.sender, given.message, now)
+                case Fired():
+                    host.on_timer(host.ports[given.channel], given.timer, now)
+                case Written():
+                    host.on_durable(host.ports[given.channel], now)
+                case Ordered():
+                    host.tell(given.command, now, channel=given.channel)
+            found = self._steps[state, given, now] = self._ended(host, index, now)
+        return found
+
+    def _ended(self, host: Host, index: int, now: Instant) -> Step:
+        world = self._world
+        while world.asked:  # The world answers at once.
+            channel, fact = world.asked.pop(0)
+            if isinstance(fact, ScoreWanted):
+                host.tell(ScoreGiven(fact.number, 0), now, channel=channel)
+            else:
+                host.tell(Resign(fact.to, 0, fact.because), now, channel=channel)
+        key = digest(host)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._copies)
+            self._copies.append(self._shared.copy(host))
+        return Step(number, tuple(world.sent), tuple(world.timers), tuple(world.records), tuple(world.facts))
+
+    def leads(self, state: int, now: Instant) -> bool:
+        """Whether the machine of a node in that state says that it may act now."""
+        found = self._leads.get((state, now))
+        if found is None:
+            host = self._shared.restored(self._copies[state])
+            machine: Any = host.ports[ELECTION].machine
+            found = self._leads[state, now] = bool(machine.leads(now))
+        return found
+
+    def named(self, state: int) -> NodeId | None:
+        """Return whom a node in that state names, if its election hears of a leader that is gone."""
+        if state not in self._named:
+            machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+            self._named[state] = machine.named if LinkBroken in machine.HEARS else None
+        return self._named[state]
+
+
+def _read(data: bytes | None, kind: Any) -> Any:
+    return None if data is None else msgspec.msgpack.decode(data, type=kind)

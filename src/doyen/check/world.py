@@ -1,0 +1,158 @@
+"""A small world as one value: nodes, messages on their way, and the time.
+
+Time stands still while messages travel, in rounds: what is sent in one arrives in the next.  Within a round no node
+hears of what another does in it, so nodes take turns, in one order; two that act at any two moments of one round act
+at once in some other order, and are found to.  Once nothing is on its way, time moves to the next deadline of any node.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from doyen.check.nodes import Nodes
+from doyen.check.turns import CUTS, NEW, Event, Left, Node, Numbers, Turn, Turns, less
+from doyen.core.clock import Duration, Instant
+
+NOBODY = -1
+
+
+class State(NamedTuple):
+    """One state of a world, but for the faults that are left."""
+
+    now: Instant  # True time.
+    fresh: bool  # Whether time has just moved on.
+    turn: int  # Whose turn it is; the number of nodes: nobody's, as all is quiet.
+    nodes: tuple[Node, ...]
+    inbox: tuple[tuple[Numbers, ...], ...]  # By receiver, and by sender: what arrives in this round.
+    outbox: tuple[tuple[Numbers, ...], ...]  # And in the next.
+    held: tuple[Numbers, ...]  # By receiver.
+    term: int  # The greatest number under which anybody led.
+    reigns: int  # How often a node began to lead.
+    cut: int  # The node that is cut off, or NOBODY.
+    acted: int  # Who has acted at any moment of this round, as bits.
+
+
+class Violation(Struct, frozen=True):
+    """A rule that does not hold."""
+
+    rule: str
+    text: str
+
+
+class Clock(Struct, frozen=True):
+    """A node's own clock: an offset, and a rate in thousandths of true time."""
+
+    offset: Duration = 0
+    rate: int = 1000
+
+    def at(self, now: Instant) -> Instant:
+        return self.offset + now * self.rate // 1000
+
+    def when(self, at: Instant) -> Instant:
+        """Return the first true instant at which the clock shows that, or more."""
+        return -((self.offset - at) * 1000 // self.rate)
+
+
+class World:
+    """What can happen in any state, and what comes of it."""
+
+    def __init__(self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Instant, reigns_max: int) -> None:
+        self.nodes, self.turns, self.clocks = nodes, Turns(nodes), clocks
+        self.horizon, self.reigns_max = horizon, reigns_max
+        self.size = len(nodes.names)
+        everybody = frozenset(range(self.size))
+        self._reached = {
+            (index, cut): everybody - {index, cut} if index != cut else frozenset()
+            for index in everybody
+            for cut in (NOBODY, *everybody)
+        }
+        self._nothing: tuple[Numbers, ...] = ((),) * self.size
+
+    def first(self) -> State:
+        """Return the state in which all nodes have just started."""
+        nothing = (self._nothing,) * self.size
+        state = State(0, True, 0, (NEW,) * self.size, nothing, nothing, self._nothing, 0, 0, NOBODY, 0)
+        for index in range(self.size):
+            turn = self.turns.started(
+                index, self._turn(state, index, ()), self.clocks[index].at(0), self._reached[index, NOBODY]
+            )
+            state = self._ended(state, index, turn)
+        return self._onward(state._replace(turn=self.size))
+
+    def after(self, state: State, left: Left) -> Iterator[tuple[tuple[Event, ...], State, Left, Violation | None]]:
+        """Yield what can happen next: the events, the state after them, and the faults left; or what they violate."""
+        index = state.turn
+        if index == self.size:
+            yield from self._quiet(state, left)
+            return
+        turn = self._turn(state, index, left)
+        now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]
+        for end, events in self.turns.ends(index, turn, now, reached, state.fresh):
+            violation = self._violation(state, index, end)
+            after = self._ended(state, index, end)._replace(turn=index + 1)
+            yield events, after if violation else self._onward(after), end.left, violation
+
+    def _turn(self, state: State, index: int, left: Left) -> Turn:
+        node = state.nodes[index]
+        acts = bool(state.acted >> index & 1)
+        return Turn(node, state.inbox[index], state.held[index], left, self._nothing, acts, ())
+
+    def _ended(self, state: State, index: int, turn: Turn) -> State:
+        outbox = state.outbox
+        if any(turn.sent):
+            outbox = tuple(
+                (*box[:index], sent, *box[index + 1 :]) if sent else box
+                for box, sent in zip(outbox, turn.sent, strict=True)
+            )
+        return state._replace(
+            nodes=(*state.nodes[:index], turn.node, *state.nodes[index + 1 :]),
+            inbox=(*state.inbox[:index], self._nothing, *state.inbox[index + 1 :]),
+            outbox=outbox,
+            held=(*state.held[:index], turn.held, *state.held[index + 1 :]),
+            term=max((state.term, *turn.led)),
+            reigns=state.reigns + len(turn.led),
+            acted=state.acted | turn.acted << index,
+        )
+
+    def _violation(self, state: State, index: int, turn: Turn) -> Violation | None:
+        name, term = self.nodes.names[index], state.term
+        for number in turn.led:
+            if number <= term:
+                return Violation("shared", f"{name} leads in term {number}, after somebody led in term {term}")
+            term = number
+        others = [other for bit, other in enumerate(self.nodes.names) if state.acted >> bit & 1 and bit != index]
+        if turn.acted and others:
+            return Violation("alone", f"{name} and {others[0]} act at once")
+        return None
+
+    def _onward(self, state: State) -> State:
+        """Begin the next round once all had their turns; without any message left, all is quiet."""
+        if state.turn < self.size or not any(map(any, state.outbox)):
+            return state
+        return self._begin(state._replace(fresh=False, turn=0, inbox=state.outbox, outbox=(self._nothing,) * self.size))
+
+    def _begin(self, state: State) -> State:
+        """Begin a round: see who acts."""
+        acted = 0
+        for index, node in enumerate(state.nodes):
+            if node.mine and self.nodes.leads(node.state, self.clocks[index].at(state.now)):
+                acted |= 1 << index
+        return state._replace(acted=acted)
+
+    def _quiet(self, state: State, left: Left) -> Iterator[tuple[tuple[Event, ...], State, Left, Violation | None]]:
+        due = [
+            clock.when(node.timers[0][0]) for clock, node in zip(self.clocks, state.nodes, strict=True) if node.timers
+        ]
+        after = min(due, default=self.horizon + 1)
+        if after > self.horizon or state.reigns > self.reigns_max:
+            return
+        moved = self._begin(state._replace(now=max(after, state.now), fresh=True, turn=0))
+        acting = [name for bit, name in enumerate(self.nodes.names) if moved.acted >> bit & 1]
+        violation = Violation("alone", f"{' and '.join(acting)} act at once") if len(acting) > 1 else None
+        yield (("wait", NOBODY, after),), moved, left, violation
+        if state.cut != NOBODY:
+            yield (("heal", state.cut),), moved._replace(cut=NOBODY), left, violation
+        elif left[CUTS]:
+            for index in range(self.size):
+                yield (("cut", index),), moved._replace(cut=index), less(left, CUTS), violation

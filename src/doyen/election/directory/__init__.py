@@ -1,0 +1,1 @@
+"""Elections by a directory that all members reach."""

@@ -1,0 +1,1 @@
+"""Elections that a store decides."""

@@ -1,0 +1,113 @@
+"""Knows which voters hear this one and are heard by it, and what is known of a leader that others hear.
+
+Only a voter that exchanges messages with a majority, both ways, stands for election (decision 33).  Links change, so
+what was heard counts for a window of time, not for ever.
+
+A voter that does not hear the leader itself may be told by one that does.  Whoever passes it on says how long ago the
+leader was heard, so that two voters cannot vouch for a dead leader to each other for ever.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from doyen.core.clock import Duration, Instant, ms
+from doyen.core.ids import NodeId
+from doyen.election.pole.messages import HeartbeatAck, Message, Pending, Propose, ScoreReply, Vote
+
+
+class Links:
+    """The links between this voter and the others, within the window."""
+
+    def __init__(self, me: NodeId, window: Duration) -> None:
+        self._me, self._window = me, window
+        self._heard_at: dict[NodeId, Instant] = {}
+        self._hears_me_at: dict[NodeId, Instant] = {}
+
+    def received(self, sender: NodeId, message: Message, now: Instant) -> bool:
+        """Note a message; return whether its sender cannot know yet that it is heard, or does not hear this voter."""
+        known = self._is_recent(self._heard_at, sender, now)
+        self._heard_at[sender] = now
+        match message:
+            case Propose(heard=heard) if heard is not None and self._me not in heard:
+                self._hears_me_at.pop(sender, None)
+                return True
+            case Propose() | Vote() | HeartbeatAck() | Pending() | ScoreReply():
+                self._hears_me_at[sender] = now
+        return not known
+
+    def forget(self, nodes: frozenset[NodeId]) -> None:
+        """Count the links to these voters for nothing until they are heard again, as they did not answer."""
+        for node in nodes:
+            self._hears_me_at.pop(node, None)
+
+    def heard(self, now: Instant) -> tuple[NodeId, ...]:
+        return tuple(sorted(node for node in self._heard_at if self._is_recent(self._heard_at, node, now)))
+
+    def both_ways(self, now: Instant) -> set[NodeId]:
+        """Return the voters with which messages are exchanged both ways, this one included."""
+        return {self._me, *(node for node in self._hears_me_at if self._is_recent(self._hears_me_at, node, now))}
+
+    def _is_recent(self, at: dict[NodeId, Instant], node: NodeId, now: Instant) -> bool:
+        return node in at and now - at[node] <= self._window
+
+
+class Sight(Struct, frozen=True):
+    """A leader, or a claimant, when it was last heard, and by whom."""
+
+    leader: NodeId
+    epoch: int
+    acting: bool
+    heard_at: Instant
+    source: NodeId | None = None  # Who told of it; None: this voter heard it itself.
+
+    def vote(self, now: Instant) -> Vote:
+        """Return the message that vouches for the leader to another voter."""
+        return Vote(self.epoch, self.leader, max(now - self.heard_at, 0) // ms(1), self.acting)
+
+
+class Lookout:
+    """What a voter knows of the leader or claimant that it has chosen, and of the one that it gave up last."""
+
+    def __init__(self, guard: Duration, patience: Duration) -> None:
+        self._guard, self._patience = guard, patience
+        self.seen: Sight | None = None  # None: the chosen one has not been heard yet.
+        self.lost: Sight | None = None
+
+    def give_up(self, now: Instant, *, gone: bool) -> None:
+        """Note that the chosen one is missed; nobody can have heard since of a process that is gone."""
+        if self.seen is not None:
+            self.lost = replace(self.seen, heard_at=now) if gone else self.seen
+
+    @property
+    def source(self) -> NodeId | None:
+        """Return who told of the chosen one, if it is not heard here."""
+        return None if self.seen is None else self.seen.source
+
+    def is_fresh(self, now: Instant) -> bool:
+        """Whether the chosen one was heard lately."""
+        return self.seen is not None and now - self.seen.heard_at < self._patience
+
+    def vote(self, now: Instant) -> Vote | None:
+        """Return what this voter says of the chosen one; None if it does not hear it, and was not told lately."""
+        if self.seen is None or (self.seen.source is not None and not self.is_fresh(now)):
+            return None
+        return self.seen.vote(now)
+
+    def is_news(self, sight: Sight, chosen: NodeId | None, now: Instant) -> bool:
+        """Whether another voter has heard of a leader lately, and this one has not heard it since."""
+        known = self.seen if chosen == sight.leader else self.lost
+        if known is None or known.leader != sight.leader:
+            return now - sight.heard_at < self._guard
+        hears_it = chosen == sight.leader and known.source is None and sight.source is not None
+        return now - sight.heard_at < self._guard and known.heard_at < sight.heard_at and not hears_it
+
+
+def told(source: NodeId, vote: Vote, margin: Duration, now: Instant) -> Sight | None:
+    """Return what a vote says of a leader; None if it says nothing of when it was heard.
+
+    The margin is above the vote's time on the way, so that what is passed on never looks younger than it is.
+    """
+    if vote.age is None:
+        return None
+    itself = vote.leader == source
+    return Sight(vote.leader, vote.epoch, vote.acting, now - ms(vote.age) - margin, None if itself else source)

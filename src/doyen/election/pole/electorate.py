@@ -1,0 +1,38 @@
+"""Who may vote, and what a majority is: one set of voters, or two while voters are being replaced."""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from doyen.core.clock import Instant
+from doyen.core.ids import NodeId
+
+
+class Electorate(Struct, frozen=True):
+    """One numbered set of voters.  During a change a majority of the earlier voters is needed as well."""
+
+    number: int
+    voters: frozenset[NodeId]
+    earlier: frozenset[NodeId] = frozenset()  # Empty unless a change is under way.
+
+    @property
+    def names(self) -> frozenset[NodeId]:
+        """Return everybody whose vote counts."""
+        return self.voters | self.earlier
+
+    @property
+    def _sides(self) -> tuple[frozenset[NodeId], ...]:
+        return (self.voters, self.earlier) if self.earlier else (self.voters,)
+
+    def is_majority(self, nodes: Collection[NodeId]) -> bool:
+        return all(2 * len(side.intersection(nodes)) > len(side) for side in self._sides)
+
+    def reached(self, instants: Mapping[NodeId, Instant]) -> Instant | None:
+        """Return the latest instant that a majority has reached; None if no majority has one."""
+        latest = []
+        for side in self._sides:
+            own = sorted((instants[node] for node in side if node in instants), reverse=True)
+            if 2 * len(own) <= len(side):
+                return None
+            latest.append(own[len(side) // 2])
+        return min(latest)

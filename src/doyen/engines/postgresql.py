@@ -1,0 +1,78 @@
+"""One register in PostgreSQL: a row of the table doyen_engine."""
+
+from contextlib import suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+
+from doyen.engines.url import Url
+from doyen.errors import TransportError
+
+TABLE: Final = "CREATE TABLE IF NOT EXISTS doyen_engine (key text PRIMARY KEY, record text NOT NULL)"
+READ: Final = "SELECT record FROM doyen_engine WHERE key = %s"
+
+
+class Register:
+    """A row; over one connection, to the server of several that takes writes."""
+
+    def __init__(self, url: Url, address: str, key: str, timeout_s: float) -> None:
+        self._url, self._address, self._key, self._timeout_s = url, address, key, timeout_s
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def look(self) -> bytes | None:
+        found: bytes | None = self._ask(self._read)
+        return found
+
+    def swap(self, expected: bytes | None, wanted: bytes) -> tuple[bool, bytes | None]:
+        def act(connection: "psycopg.Connection[Any]") -> tuple[bool, bytes | None]:
+            if expected is None:
+                sql, values = "INSERT INTO doyen_engine VALUES (%s, %s) ON CONFLICT DO NOTHING", (wanted.decode(),)
+                done = connection.execute(sql, (self._key, *values))
+            else:
+                sql = "UPDATE doyen_engine SET record = %s WHERE key = %s AND record = %s"
+                done = connection.execute(sql, (wanted.decode(), self._key, expected.decode()))
+            return (True, wanted) if done.rowcount == 1 else (False, self._read(connection))
+
+        done: tuple[bool, bytes | None] = self._ask(act)
+        return done
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _read(self, connection: "psycopg.Connection[Any]") -> bytes | None:
+        row = connection.execute(READ, (self._key,)).fetchone()
+        return None if row is None else str(row[0]).encode()
+
+    def _ask(self, act: Any) -> Any:
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            return act(self._connection)
+        except psycopg.Error as error:
+            self.close()
+            words = str(error).strip().splitlines()
+            raise TransportError(f"{self._url}: {words[0] if words else repr(error)}") from None
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        limit = max(1, int(self._timeout_s * 1000))
+        connection = psycopg.connect(
+            self._address,
+            autocommit=True,
+            connect_timeout=max(2, round(self._timeout_s)),
+            target_session_attrs="read-write",
+            keepalives_idle=max(1, round(self._timeout_s)),
+            keepalives_interval=1,
+            keepalives_count=2,
+            tcp_user_timeout=limit,
+            options=f"-c statement_timeout={limit}",
+            application_name="doyen",
+        )
+        try:
+            connection.execute(READ, (self._key,))
+        except errors.UndefinedTable:
+            with suppress(errors.UniqueViolation, errors.DuplicateTable):  # Another made it at the same instant.
+                connection.execute(TABLE)
+        return connection

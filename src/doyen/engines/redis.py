@@ -1,0 +1,46 @@
+"""One register in Redis or Valkey: a key, changed by a script.  A failover may lose what it confirmed."""
+
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from doyen.engines.url import Url
+from doyen.errors import TransportError
+
+SWAP: Final = """
+local now = redis.call('GET', KEYS[1])
+if (now or '') ~= ARGV[1] then return {0, now} end
+redis.call('SET', KEYS[1], ARGV[2])
+return {1, ARGV[2]}
+"""
+
+
+class Register:
+    """A key."""
+
+    def __init__(self, url: Url, address: str, key: str, timeout_s: float) -> None:
+        known = address.replace("valkey", "redis", 1) if address.startswith("valkey") else address
+        self._url, self._key = url, key
+        # What was sent may have been done: nothing is sent twice.
+        self._client: Any = redis.Redis.from_url(
+            known, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+        )
+
+    def look(self) -> bytes | None:
+        found: bytes | None = self._ask("GET", self._key)
+        return found
+
+    def swap(self, expected: bytes | None, wanted: bytes) -> tuple[bool, bytes | None]:
+        done, now = self._ask("EVAL", SWAP, 1, self._key, expected or b"", wanted)
+        return bool(done), now
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _ask(self, *command: Any) -> Any:
+        try:
+            return self._client.execute_command(*command)
+        except redis.RedisError as error:
+            raise TransportError(f"{self._url}: {error}") from None

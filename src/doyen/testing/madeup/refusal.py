@@ -1,0 +1,299 @@
+"""Keeps a program in made-up time: what would leave it is refused, with the file and line that wanted it.
+
+Sockets and child processes are seen by an audit hook, however they were imported.  Clocks, and before Python 3.13 also
+threads and `time.sleep`, have no audit event: while a run lasts those functions, and the classes of `datetime`, are
+replaced, also where a module has imported them by name.  The standard library and doyen itself read made-up time from
+them.  Random bytes come from the run's seed, so that `uuid4()` and `random` are the same in each run of it.
+"""
+
+import _thread
+import datetime
+import os
+import random
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NoReturn, Protocol
+
+import doyen
+from doyen.core.clock import Instant
+from doyen.errors import LocalProtocolError
+from doyen.sim.streams import Stream
+
+EPOCH_NS: Final = 1_767_225_600 * 10**9  # Made-up runs begin at the start of 2026, UTC.
+
+_SLEEP: Final = ("time.sleep()", "await asyncio.sleep(…)")
+_THREAD: Final = ("a thread", "use a task; doyen.join in place of doyen.sync")
+_AUDITED: Final = {
+    "time.sleep": _SLEEP,
+    "_thread.start_new_thread": _THREAD,
+    "_thread.start_joinable_thread": _THREAD,
+    "socket.__new__": ("a real socket", "use asyncio.open_connection and asyncio.start_server between nodes"),
+    "socket.getaddrinfo": ("a name server", "the names of nodes are host names: asyncio.open_connection('n1', 80)"),
+    "socket.gethostbyname": ("a name server", "the names of nodes are host names"),
+    "subprocess.Popen": ("a child process", "leave it out of the test, or pass it in as a function"),
+    "os.fork": ("a child process", "leave it out of the test, or pass it in as a function"),
+    "os.posix_spawn": ("a child process", "leave it out of the test, or pass it in as a function"),
+    "os.system": ("a child process", "leave it out of the test, or pass it in as a function"),
+}
+_CLOCK_ADVICE: Final = "asyncio.get_running_loop().time() is made-up; or make the cluster with wall_clock='made-up'"
+_CPU_CLOCKS: Final = (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
+
+
+class EscapedMadeUpTime(LocalProtocolError):
+    """A program in made-up time used a clock, a thread, a socket or a process of the real world."""
+
+
+class Resident(Protocol):
+    """A made-up process, as far as it is asked here."""
+
+    shows_wall_clock: bool
+    escapes: list[EscapedMadeUpTime]
+    chance: Stream
+
+    def now(self) -> Instant: ...
+    def wall_ns(self) -> int: ...
+
+
+_resident: Resident | None = None  # Whose code runs now; None: the test's own.
+_thread_id = 0  # Of the thread in which it runs: others stay in real time.
+_hooked = False
+_library: dict[str, bool] = {}
+_STDLIB: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_OURS: Final = str(Path(doyen.__file__).parent)
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is of the standard library or of doyen."""
+    known = _library.get(file)
+    if known is None:
+        standard = file.startswith(_STDLIB) and "site-packages" not in file
+        known = _library[file] = standard or file.startswith(("<", _OURS))
+    return known
+
+
+def refuse(what: str, advice: str) -> NoReturn:
+    """Raise for whoever called, with the innermost line that is neither doyen's nor the standard library's."""
+    frame: Any = sys._getframe(1)
+    place = None
+    while frame is not None and place is None:
+        if not _is_library(frame.f_code.co_filename):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    error = EscapedMadeUpTime(f"{place or 'doyen'}: {what} would leave made-up time: {advice}")
+    if _resident is not None:
+        _resident.escapes.append(error)
+    raise error
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if _resident is not None and event in _AUDITED and _here() is not None:
+        refuse(*_AUDITED[event])
+
+
+def enter(resident: Resident | None) -> Resident | None:
+    """Say whose code runs from now on; return whose ran before."""
+    global _resident, _thread_id
+    before, _resident, _thread_id = _resident, resident, _thread.get_ident()
+    return before
+
+
+def _here() -> Resident | None:
+    """Return whose code runs now in this thread; None: not a made-up process's."""
+    return _resident if _resident is not None and _thread.get_ident() == _thread_id else None
+
+
+# Clocks.
+
+
+def _reading(name: str) -> Callable[[Resident], Any]:
+    """Return how a function of `time` without arguments reads made-up time."""
+    scale = 1 if name.endswith("_ns") else 10**9
+    base = name.removesuffix("_ns")
+    if base == "time":
+        return lambda of: of.wall_ns() if scale == 1 else of.wall_ns() / scale
+    return lambda of: of.now() if scale == 1 else of.now() / scale
+
+
+def _checked(name: str, file: str) -> Resident | None:
+    """Return the process that may read its clock from that file; None: not in made-up time.  Else refuse."""
+    here = _here()
+    if here is not None and not here.shows_wall_clock and not _is_library(file):
+        refuse(name, _CLOCK_ADVICE)
+    return here
+
+
+def _clock(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    read = _reading(name)
+
+    def clock() -> Any:
+        of = _checked(f"time.{name}()", sys._getframe(1).f_code.co_filename)
+        return real() if of is None else read(of)
+
+    return clock
+
+
+def _gettime(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    scale = 1 if name.endswith("_ns") else 10**9
+
+    def clock(number: int) -> Any:
+        of = None if number in _CPU_CLOCKS else _checked(f"time.{name}()", sys._getframe(1).f_code.co_filename)
+        if of is None:
+            return real(number)
+        shown = of.wall_ns() if number == time.CLOCK_REALTIME else of.now()
+        return shown if scale == 1 else shown / scale
+
+    return clock
+
+
+def _calendar(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def calendar(*given: Any) -> Any:
+        if given and given[-1] is not None and (name != "strftime" or len(given) == 2):
+            return real(*given)
+        of = _checked(f"time.{name}()", sys._getframe(1).f_code.co_filename)
+        if of is None:
+            return real(*given)
+        now_s = of.wall_ns() / 1e9
+        return real(given[0], _REAL["localtime"](now_s)) if name == "strftime" else real(now_s)
+
+    return calendar
+
+
+_REAL: Final = {
+    name: vars(time)[name]
+    for name in """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns clock_gettime clock_gettime_ns
+    localtime gmtime ctime strftime""".split()  # noqa: SIM905
+}
+_URANDOM: Final = os.urandom
+_SLEEPS: Final = time.sleep
+_START_THREAD: Final[Any] = _thread.start_new_thread
+
+
+def _urandom(size: int, /) -> bytes:
+    here = _here()
+    return _URANDOM(size) if here is None else here.chance.randbytes(size)
+
+
+def _sleep(seconds: float, /) -> None:
+    if _here() is not None:
+        refuse(*_SLEEP)
+    _SLEEPS(seconds)
+
+
+def _start_thread(*given: Any, **named: Any) -> int:
+    if _here() is not None:
+        refuse(*_THREAD)
+    started: int = _START_THREAD(*given, **named)
+    return started
+
+
+class _Alike(type):
+    """Makes the replaced class of `datetime` accept what the real one made."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.__mro__[1])
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.__mro__[1])
+
+
+class _Datetime(datetime.datetime, metaclass=_Alike):
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        return cls.__mro__[1](*given, **named)
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        of = _checked("datetime.now()", sys._getframe(1).f_code.co_filename)
+        real: Any = cls.__mro__[1]
+        return real.now(tz) if of is None else real.fromtimestamp(of.wall_ns() / 1e9, tz)
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        of = _checked("datetime.utcnow()", sys._getframe(1).f_code.co_filename)
+        made = datetime.timezone.utc  # noqa: UP017
+        real: Any = cls.__mro__[1]
+        now = real.now(made) if of is None else real.fromtimestamp(of.wall_ns() / 1e9, made)
+        return now.replace(tzinfo=None)
+
+    @classmethod
+    def today(cls) -> Any:
+        of = _checked("datetime.today()", sys._getframe(1).f_code.co_filename)
+        real: Any = cls.__mro__[1]
+        return real.today() if of is None else real.fromtimestamp(of.wall_ns() / 1e9)
+
+
+class _Date(datetime.date, metaclass=_Alike):
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        return cls.__mro__[1](*given, **named)
+
+    @classmethod
+    def today(cls) -> Any:
+        of = _checked("date.today()", sys._getframe(1).f_code.co_filename)
+        real: Any = cls.__mro__[1]
+        return real.today() if of is None else real.fromtimestamp(of.wall_ns() / 1e9)
+
+
+def _replacements() -> dict[int, tuple[Any, Any]]:
+    """Return what stands for what while a run lasts, by the identity of the real thing."""
+    pairs: list[tuple[Any, Any]] = [(_URANDOM, _urandom), (_SLEEPS, _sleep), (_START_THREAD, _start_thread)]
+    pairs += [(datetime.datetime, _Datetime), (datetime.date, _Date)]
+    for name, real in _REAL.items():
+        made = _gettime if name.startswith("clock_") else _calendar if name in _CALENDARS else _clock
+        pairs.append((real, made(name, real)))
+    return {id(real): (real, fake) for real, fake in pairs}
+
+
+_CALENDARS: Final = ("localtime", "gmtime", "ctime", "strftime")
+_FAKES: Final = _replacements()
+_bound: list[tuple[dict[str, Any], str, Any, Any]] = []  # Where each is bound: globals, name, real, fake.
+_scanned: set[str] = set()
+
+
+def _scan() -> None:
+    """Find where the real things are bound, in every module that was not looked at yet."""
+    if len(sys.modules) == len(_scanned):
+        return
+    for name, module in list(sys.modules.items()):
+        known = name in _scanned
+        _scanned.add(name)
+        if known or not isinstance(module, ModuleType) or name in (__name__, "_datetime"):
+            continue
+        names = vars(module)
+        for word, value in list(names.items()):
+            found = _FAKES.get(id(value))
+            if found is not None and found[0] is value:
+                _bound.append((names, word, *found))
+
+
+_depth = 0
+
+
+@contextmanager
+def made_up(chance: random.Random) -> Iterator[None]:
+    """Replace the clocks while a run lasts; `chance` stands for the global random stream meanwhile."""
+    global _hooked, _depth
+    if not _hooked:
+        sys.addaudithook(_audit)
+        _hooked = True
+    if _depth:
+        yield
+        return
+    _scan()
+    bound = [entry for entry in _bound if entry[0].get(entry[1]) is entry[2]]
+    outer = random.getstate()
+    random.setstate(chance.getstate())
+    _depth += 1
+    for names, word, _, fake in bound:
+        names[word] = fake
+    try:
+        yield
+    finally:
+        _depth -= 1
+        for names, word, real, _ in bound:
+            names[word] = real
+        chance.setstate(random.getstate())
+        random.setstate(outer)

@@ -1,0 +1,171 @@
+"""Leadership that a real store decides: it goes away, comes back, hangs and is cut off; never do two act."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+
+import pytest
+from writers import KINDS
+
+import doyen
+from doyen.engines.half import opened
+from doyen.errors import ConfigError, TransportError
+from doyen_lab.relay import Relay
+from doyen_lab.servers import Server, free_port, running
+
+pytestmark = pytest.mark.live
+PATIENCE_S = 60.0
+TIMERS = {"lease": "1s", "renew_interval": "300ms", "stand_time": "40ms"}
+_groups = count()
+
+
+class Group:
+    """Three nodes of this process, watched at every turn of its loop."""
+
+    def __init__(self, nodes: list[doyen.Node]) -> None:
+        self.nodes, self.overlaps, self.reigns = nodes, 0, list[tuple[int, str]]()
+        self.acting: list[str] = []  # As last watched: whoever is waited for has been counted.
+
+    @property
+    def leaders(self) -> list[str]:
+        return [node.name for node in self.nodes if node.is_leader]
+
+    def term_of(self, name: str) -> int:
+        found = next(node.term for node in self.nodes if node.name == name)
+        return 0 if found is None else found.number
+
+    async def watch(self) -> None:
+        while True:
+            acting = self.leaders
+            self.overlaps += len(acting) > 1
+            if acting != self.acting:
+                self.reigns += [(self.term_of(name), name) for name in acting]
+                self.acting = acting
+            await asyncio.sleep(0.002)
+
+    async def until(self, what: str, holds: Callable[[list[str]], bool]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not holds(self.acting):
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            pytest.fail(f"{what}, after {PATIENCE_S} s")
+
+
+@asynccontextmanager
+async def group(url: str, size: int = 3) -> AsyncIterator[Group]:
+    name = f"g{next(_groups)}"
+    async with AsyncExitStack() as stack:
+        nodes = [
+            await stack.enter_async_context(
+                doyen.join(name, name=f"n{i}", preset="lan", election=doyen.Engine(url, **TIMERS))
+            )
+            for i in range(size)
+        ]
+        made = Group(nodes)
+        watching = asyncio.create_task(made.watch())
+        try:
+            await made.until("nobody leads at first", bool)
+            yield made
+            assert not watching.done(), "it was watched to the end"
+        finally:
+            watching.cancel()
+        assert made.overlaps == 0
+
+
+def relayed(server: Server, relay: Relay) -> str:
+    return server.url.replace(str(server.port), str(relay.port))
+
+
+async def outages(server: Server, hows: tuple[str, ...]) -> int:
+    """Let the store go away in these ways, one after the other; return how many leaders there were."""
+    relay = Relay(server.port)
+    try:
+        async with group(relayed(server, relay)) as made:
+            for how in hows:
+                begin, end = {
+                    "kill": (server.kill, server.start),
+                    "pause": (server.pause, server.resume),
+                    "cut": (relay.cut, relay.mend),
+                }[how]
+                await asyncio.to_thread(begin)
+                try:
+                    await made.until(f"{how}: somebody leads without the store", lambda leaders: not leaders)
+                finally:
+                    await asyncio.to_thread(end)
+                await made.until(f"{how}: nobody leads although the store is back", bool)
+            terms = [number for number, _ in made.reigns]
+            assert terms == sorted(terms), made.reigns
+            return len(made.reigns)
+    finally:
+        relay.close()
+
+
+@pytest.mark.parametrize(("kind", "how"), [*zip(KINDS, ("pause", "kill", "cut", "cut"), strict=True)])
+def test_without_its_store_nobody_leads_and_with_it_somebody_does(
+    kind: str, how: str, server_of: Callable[[str], Server]
+) -> None:
+    assert asyncio.run(outages(server_of(kind), (how,))) >= 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["kill", "pause", "cut"])
+def test_fifty_outages(kind: str, how: str, server_of: Callable[[str], Server], tell: Callable[[str], None]) -> None:
+    server_of(kind)  # Skips where there is none.
+    with running(kind) as server:
+        leaders = asyncio.run(outages(server, (how,) * 50))
+    tell(f"engine on {kind}: 50 × {how} of its server, {leaders} leaders, no overlap")
+    assert leaders >= 51
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_swap_is_done_once(kind: str, server_of: Callable[[str], Server]) -> None:
+    url, key = server_of(kind).url, f"doyen/engine/swaps{next(_groups)}/-"
+    one, other = opened(url, key, 5), opened(url, key, 5)
+    try:
+        assert one.look() is None
+        assert one.swap(b"x", b"a") == (False, None), "there is nothing to be replaced"
+        assert one.swap(None, b"a") == (True, b"a")
+        assert other.swap(None, b"b") == (False, b"a")
+        assert other.swap(b"a", b"b") == (True, b"b")
+        assert one.swap(b"a", b"c") == (False, b"b"), "although it wrote a itself"
+        assert one.look() == b"b" == other.look()
+    finally:
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_is_not_there_is_told_and_nobody_leads(
+    kind: str, server_of: Callable[[str], Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = server_of(kind)
+    url = server.url.replace(str(server.port), str(free_port()))
+    store = opened(url, "k", 0.5)
+    with pytest.raises(TransportError, match=rf"{kind}://127\.0\.0\.1"):
+        store.look()
+    store.close()
+
+
+def test_denied_access_is_told(server_of: Callable[[str], Server]) -> None:
+    url = server_of("postgresql").url.replace("doyen@", "nobody@")
+    store = opened(url, "k", 2)
+    with pytest.raises(TransportError, match='role "nobody" does not exist'):
+        store.look()
+    store = opened(server_of("redis").url.replace("://", "://me:secret@"), "k", 2)
+    with pytest.raises(TransportError) as raised:
+        store.look()
+    store.close()
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["", "etcd://", "http://127.0.0.1", "/mnt/x", "redis://a,b:1"])
+def test_a_wrong_address_is_refused_before_anything_starts(url: str) -> None:
+    async def use() -> None:
+        async with doyen.join("g", name="ant", election=doyen.Engine(url)):
+            pass
+
+    with pytest.raises(ConfigError):
+        asyncio.run(use())

@@ -1,0 +1,42 @@
+"""Where what is for a member goes: the address that others see counts, for as long as it is one that stays."""
+
+from doyen.core.clock import seconds
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.core.view import Member, Status, ViewChanged, ViewEditor
+from doyen.net.address_book import SEEN_FOR, AddressBook
+
+ME, ANT = NodeId("me"), NodeId("ant")
+TOLD, SEEN, MOVED = Address("10.1.0.2", 7600), Address("10.2.0.2", 7600), Address("10.3.0.2", 7600)
+
+
+def view_of(address: Address, incarnation: int = 1, status: Status = Status.ALIVE) -> ViewChanged:
+    editor = ViewEditor()
+    editor.put(Member(node=ANT, incarnation=Incarnation(incarnation), status=status, address=address))
+    return ViewChanged(editor.view, (ANT,))
+
+
+def test_a_member_with_two_interfaces_is_reached_at_the_one_that_is_seen() -> None:
+    book = AddressBook(ME)
+    book.learn(view_of(TOLD))
+    assert (book.towards(TOLD, 0), book.reach(ANT)) == (TOLD, TOLD)
+    book.heard(ANT, Incarnation(1), SEEN, seconds(1))
+    assert (book.towards(TOLD, seconds(2)), book.reach(ANT)) == (SEEN, SEEN)
+    book.learn(view_of(TOLD, status=Status.SUSPECTED))  # No news of where it is.
+    assert (book.towards(TOLD, seconds(2)), book.reach(ANT)) == (SEEN, SEEN)
+    assert book.towards(TOLD, seconds(1) + SEEN_FOR) == TOLD
+
+
+def test_a_member_that_says_that_it_has_moved_is_reached_there() -> None:
+    book = AddressBook(ME)
+    book.learn(view_of(TOLD))
+    book.heard(ANT, Incarnation(1), SEEN, seconds(1))
+    book.learn(view_of(MOVED, incarnation=2))
+    assert (book.towards(MOVED, seconds(1)), book.reach(ANT)) == (MOVED, MOVED)
+    assert book.towards(TOLD, seconds(1)) == TOLD  # Somebody else may be there by now.
+
+
+def test_a_port_that_a_translation_chose_is_not_where_a_member_stays() -> None:
+    book = AddressBook(ME)
+    book.learn(view_of(TOLD))
+    book.heard(ANT, Incarnation(1), Address("192.0.2.1", 40_001), seconds(1))
+    assert book.towards(TOLD, seconds(1)) == TOLD
