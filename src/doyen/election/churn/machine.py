@@ -18,8 +18,8 @@ Deviation [CTOL §III-B]: a node that holds a tentative leader for too long, or 
 Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in the paper.  Here a member that knows a
   better election refuses a worse one's QUERY and names the better; the worse initiator stops, and begins the next term
   if no final LEADER comes.
-Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
-  answered by the next term: views err, and one that errs must not unseat a living leader.
+Deviation: a LEADER of a member that the view holds dead or does not know is accepted while the node itself answers,
+  and otherwise answered by the next term: views err, and one that errs must not unseat a living leader.
 Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks
   (decision 21).
 Deviation [CTOL]: a leader whose score falls behind hands over (`challengers`).
@@ -40,7 +40,7 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, 
 from doyen.core.kinds import Election
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
-from doyen.core.view import Status, ViewChanged
+from doyen.core.view import MemberWanted, Status, ViewChanged
 from doyen.election.churn import messages as msg
 from doyen.election.churn.challengers import Challengers
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
@@ -327,7 +327,7 @@ class CTolerant(Election):
             if record.leader == sender:
                 self._leader_heard_at = now
             self._heed_confirmation(now)
-            if self.point.is_dead(record.leader):
+            if not self.point.lists(record.leader):
                 self._doubted_since = now
                 self._doubt(now)
         elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
@@ -441,10 +441,14 @@ class CTolerant(Election):
                 self.initiate(now)
 
     def _doubt(self, now: Instant) -> None:
-        """Ask a leader that the view holds dead: a LEADER may be late, or the view may err (decision 22)."""
+        """Ask a leader that the view holds dead or does not know: a LEADER may be late, or the view may err.
+
+        Nobody watches such a leader, so nobody would tell this node of its end (decisions 22, 37).
+        """
         held = self.held
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
+        self._out.emit(MemberWanted(held.leader))
         wait = self.point.timeout
         self._out.set_timer(msg.DoubtRepeats(held.election, held.sequence), now + wait + self._some(wait))
 
@@ -452,7 +456,7 @@ class CTolerant(Election):
         held = self.held
         if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
             return
-        if not self.point.is_dead(held.leader):
+        if self.point.lists(held.leader):
             return
         self._doubted_since = max(self._doubted_since, self._leader_heard_at)
         if now - self._doubted_since < self.config.final_timeout:
