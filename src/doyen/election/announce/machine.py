@@ -408,7 +408,7 @@ class Announce(Election):
             self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _correct_later(self, leader: NodeId, now: Instant) -> None:
-        """Plan to tell a leader that it has lost its count, unless others do first, or its next announcement shows more."""
+        """Plan to tell a leader that it has lost its count, unless its announcements show a later term by then."""
         wait = self.config.announce_interval
         self._out.set_timer(msg.LeaderIsCorrected(leader), now + wait + int(self._rng.random() * wait))
 
