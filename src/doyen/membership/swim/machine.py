@@ -34,7 +34,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.seeds import OwnAddressChanged, SeedsChanged
-from doyen.core.view import Member, MembershipView, Status, ViewChanged
+from doyen.core.view import Member, MembershipView, MemberWanted, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
 from doyen.membership.swim.config import SwimConfig
@@ -245,6 +245,12 @@ class Swim(Membership):
     def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
         self._beats.on_lost(fact.term)
 
+    def on_member_wanted(self, fact: MemberWanted, now: Instant) -> None:
+        """Compare lists with a node that leads and is not present here, and with a member, who may know it."""
+        if not self._is_present(fact.node) and self._greet(fact.node, now):
+            for member in self._roster.random_present(self._rng, 1, frozenset()):
+                self._sync.offer(member)
+
     def leave(self, now: Instant) -> None:
         """Notify as many members as an update is repeated to; from then on only answer those that have not heard."""
         if self._left:
@@ -260,6 +266,7 @@ class Swim(Membership):
         hears(LinkBroken, on_link_broken)
         | hears(LeaderElected, on_leader_elected)
         | hears(LeaderLost, on_leader_lost)
+        | hears(MemberWanted, on_member_wanted)
         | hears(SeedsChanged, on_seeds_changed)
         | hears(OwnAddressChanged, on_own_address_changed)
         | hears(LeaveGroup, lambda self, command, now: self.leave(now))
@@ -352,11 +359,13 @@ class Swim(Membership):
         assert own is not None
         self._post.rumours.put(own)
 
-    def _greet(self, stranger: NodeId, now: Instant) -> None:
-        """Compare lists with an unknown sender, but not with many at once."""
-        if not self._left and now - self._greeted_at >= self.config.ack_timeout:
-            self._greeted_at = now
-            self._sync.offer(stranger)
+    def _greet(self, stranger: NodeId, now: Instant) -> bool:
+        """Compare lists with an unknown sender, but not with many at once; return whether it was time to."""
+        if self._left or now - self._greeted_at < self.config.ack_timeout:
+            return False
+        self._greeted_at = now
+        self._sync.offer(stranger)
+        return True
 
     # What is found out.
 
