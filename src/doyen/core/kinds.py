@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, StructMeta
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms
-from doyen.core.config import nearest
+from doyen.core.config import Discreet, nearest
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import Electors
@@ -49,7 +49,7 @@ class _KnowsItsFields(StructMeta):
             return super().__call__(*values, **given)
 
 
-class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=_KnowsItsFields):
+class Choice(Discreet, frozen=True, kw_only=True, metaclass=_KnowsItsFields):
     """A protocol, and what is said about it: `Hybrid(missing_max=3)`.  What is not given comes from the preset."""
 
     kind: ClassVar[str]

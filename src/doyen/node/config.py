@@ -8,7 +8,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from doyen.core.clock import Duration, seconds
-from doyen.core.config import Config, Doc, Several, Wait, need
+from doyen.core.config import Config, Doc, Secret, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, has_port, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import SALTING, STANDING_MAX
@@ -71,7 +71,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
     ] = ""
     http_token: Annotated[
-        str, Doc("The token that every HTTP request must have; needed if http is not on loopback.")
+        str, Secret(), Doc("The token that every HTTP request must have; needed if http is not on loopback.")
     ] = ""
     http_open: Annotated[bool, Doc("Whether to answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
@@ -197,6 +197,8 @@ class NodeConfig(Config, frozen=True, kw_only=True):
                 f"must name a directory that all members reach: the election {kind.title} claims terms in it",
                 field="shared",
             )
+        elif needs.shared and "://" in self.shared:
+            raise ConfigError(f"is the address of a store: the election {kind.title} needs a directory", field="shared")
         for voter in self.voters if needs.voters else ():
             node_id(voter)
         if not (self.eligible or kind.heeds_eligible):
