@@ -223,7 +223,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             raise ConfigError(error.complaint, field="elections") from None
 
     def has_lease(self) -> bool:
-        """Whether some election of this node gives its leader a lease."""
+        """Return whether some election of this node gives its leader a lease."""
         return any(kind.lease(self.table(kind.table)) is not None for kind in self.election_kinds().values())
 
     def named_elections(self) -> dict[str, str]:
@@ -299,7 +299,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         return GROUP_PORTS[crc32(self.group.encode()) % len(GROUP_PORTS)]
 
     def looks_for_others(self) -> bool:
-        """Whether this node looks for others on other machines; if not, they must have it as a seed."""
+        """Return whether this node looks for others on other machines; if not, they must have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self, listed: Sequence[Address] = ()) -> Address:
@@ -320,7 +320,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether that host is this machine itself, whatever machine asks."""
+    """Return whether that host is this machine itself, whatever machine asks."""
     return host.startswith("127.") or host in ("::1", "localhost") or host.endswith(".localhost")
 
 

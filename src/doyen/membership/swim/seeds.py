@@ -30,7 +30,7 @@ class Seeds:
             self._member_at[member.address] = member.node
 
     def in_reach(self, seed: Address) -> bool:
-        """Whether the member that was found at that seed is present, and still there."""
+        """Return whether the member that was found at that seed is present, and still there."""
         node = self._member_at.get(seed)
         if node is None or node not in self._roster.view:
             return False
