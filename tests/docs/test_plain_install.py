@@ -13,7 +13,7 @@ from plain import BLOCK, ROOT, Installs, bare, to_install
 from plain_hosts import HOW_TO
 from stores import ServerOf, snippets
 
-PAGES = sorted(HOW_TO.glob("*.md"))
+PAGES = sorted([*HOW_TO.glob("*.md"), *(ROOT / "docs" / "tutorial").glob("*.md")])
 
 
 def run_page(page: Path, installs: Installs, server_of: ServerOf, folder: Path) -> int:
