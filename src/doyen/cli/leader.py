@@ -36,6 +36,8 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
         click.echo(f"{paint(told['leader'], CARE, sys.stdout)} {text} ({told['group']}, term {told['term']})")
     else:
         who = paint(told["leader"], GOOD, sys.stdout)
-        click.echo(f"{who} leads {told['group']} since {reigned(told['since'], told['since_s'])} (term {told['term']})")
+        click.echo(
+            f"{who} leads {told['group']} since {reigned(told.get('since'), told['since_s'])} (term {told['term']})"
+        )
     if told["leader"] is None or (mine and not told["is_me"]):
         sys.exit(3)
