@@ -32,7 +32,7 @@ def ms(count: float) -> Duration:
 
 
 def seconds(count: float) -> Duration:
-    """Nanoseconds in so many seconds; infinity is `FOREVER`."""
+    """Return that number of seconds in nanoseconds; infinity is `FOREVER`."""
     return FOREVER if isinf(count) and count > 0 else round(count * 1_000_000_000)
 
 

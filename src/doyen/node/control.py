@@ -141,6 +141,7 @@ class Control:
         driver, config = node.agent.driver, node.config
         own, differing = node.agent.reign, driver.differing()
         gate = None if own is None else node.agent.awaited(own)
+        leader = None if own is None else node.agent.stack.leader_info(own)
         return {
             "group": config.group,
             "node": node.name,
@@ -152,6 +153,7 @@ class Control:
             "leader": None if own is None else own.leader,
             "term": None if own is None or own.term is None else own.term.number,
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
+            "leader_since": None if leader is None else leader.since,
             "is_leader": node.is_leader,
             "acts": None if own is None else own.acts(driver.clock()),
             "waits_for": "" if own is None else own.waits_for,

@@ -234,7 +234,7 @@ class Cluster:
         return {name for name in self.up() if self.is_leader(name)}
 
     def is_leader(self, name: str) -> bool:
-        """Whether that node may act as leader now."""
+        """Return whether that node may act as leader now."""
         return self.world.acts(self._node(name))
 
     def named_by(self, name: str) -> str | None:
