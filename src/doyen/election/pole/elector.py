@@ -275,6 +275,7 @@ class Elector:
     def on_told(self, source: NodeId, sight: Sight, now: Instant) -> None:
         """Follow a leader that another voter hears, or wait for its claim, although it is not heard here."""
         past = sight.epoch < self.voter.promise.epoch or self.naming.is_past(sight.epoch, sight.leader)
+        past = past or (not sight.acting and self.naming.is_withdrawn(sight.epoch, sight.leader))
         if past or self.status is Status.LEADING or not self.lookout.is_news(sight, self.chosen, now):
             return
         if self.chosen is None:
@@ -355,6 +356,8 @@ class Elector:
         mine = self.chosen == sender and self.status in (Status.CHOSEN, Status.FOLLOWING)
         promised = self.voter.promise.epoch
         if self.naming.is_past(beat.epoch, sender):
+            return
+        if not beat.acting and self.naming.is_withdrawn(beat.epoch, sender, beat.number):
             return
         if beat.epoch < promised:
             if mine:
@@ -525,6 +528,6 @@ class Elector:
 
     def _withdraw(self) -> None:
         """Free the voters that have granted this claim, as it comes to nothing."""
-        if self.config.connected:
-            self.out.multicast(msg.Resigned(self.epoch))
+        if self.config.connected and self.reign.last_number:  # Else nobody has heard of any claim.
+            self.out.multicast(msg.Resigned(self.epoch, None, self.reign.last_number))
         self.reign.end()

@@ -252,10 +252,16 @@ class Pole(Chartered, Election):
         self._succeed(heir, epoch + 1, now)
 
     def _on_resigned(self, sender: NodeId, message: msg.Resigned, now: Instant) -> None:
-        is_free = self.voter.release(sender, message.epoch)
-        self.naming.end(message.epoch, sender)
-        led = self.term is not None and self.term == Term(message.epoch, sender)
-        if self.chosen == sender and (message.epoch >= self.epoch or led):
+        if message.withdrawn:
+            is_free = self.voter.let_go(sender, message.epoch, message.withdrawn)
+            self.naming.withdraw(message.epoch, sender, message.withdrawn)
+            acts = self.lookout.seen is not None and self.lookout.seen.acting  # That claim is an earlier one.
+            over = message.epoch >= self.epoch and not acts
+        else:
+            is_free = self.voter.release(sender, message.epoch)
+            self.naming.end(message.epoch, sender)
+            over = message.epoch >= self.epoch or self.term == Term(message.epoch, sender)
+        if self.chosen == sender and over:
             self.absent = sender
             self.naming.lose("resigned")
             self._succeed(message.to, max(message.epoch, self.epoch) + 1, now)

@@ -92,10 +92,14 @@ class Pending(Struct, frozen=True, gc=False, array_like=True, tag="W"):
 
 
 class Resigned(Struct, frozen=True, gc=False, array_like=True, tag="R"):
-    """Says that the sender, which led in this epoch or claimed it, neither acts nor will act in it."""
+    """Says that the sender, which led in this epoch, neither acts nor will act in it or an earlier one.
+
+    Or it withdraws a claim of this epoch: that alone, for the sender may claim the same epoch again, or a lower one.
+    """
 
     epoch: TermNumber
     to: NodeId | None = None  # The heir, if there is one.
+    withdrawn: Count = 0  # The number of the withdrawn claim's last heartbeat; 0: the sender led.
 
 
 class ScoreQuery(Struct, frozen=True, gc=False, array_like=True, tag="Q"):

@@ -85,6 +85,10 @@ class Beats:
     def sent_at(self, number: int) -> Instant | None:
         return self._sent_at.get(number)
 
+    def forget(self) -> None:
+        """Count no late answer any more: the voters that gave it may be free by now."""
+        self._sent_at.clear()
+
 
 class Turns:
     """Chooses who answers a heartbeat: a majority, those first that answered the longest ago.
@@ -175,7 +179,13 @@ class Reign:
     def end(self) -> None:
         """End claim and lease alike."""
         self.claim = self.lease = None
+        self._beats.forget()
         self.tenure += 1
+
+    @property
+    def last_number(self) -> int:
+        """Return the number of the last heartbeat."""
+        return self._beats.number
 
     def beat(self, acting: bool, now: Instant, *, all_answer: bool = True) -> None:
         """Send a heartbeat, unless it would leave later than it says, as the disk writes."""
