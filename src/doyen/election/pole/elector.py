@@ -411,7 +411,7 @@ class Elector:
         """Follow and acknowledge a heartbeat of the chosen leader, in the present epoch."""
         self._see(Sight(leader, beat.epoch, beat.acting, now))
         asked = msg.charter_of(beat) != self.voter.stamp or beat.asks(self.me, self.voters)
-        standing = self.scores.told(self.epoch, self.stands) if beat.scores else None
+        standing = None if beat.trips is None else self.scores.told(self.epoch, self.stands)
         self.grants.acknowledge(leader, beat, now, asked=asked, standing=standing)
         if beat.acting:
             self._follow(Term(beat.epoch, leader))
@@ -469,7 +469,7 @@ class Elector:
             return
         if ack.granted:
             if ack.epoch == self.epoch:
-                self.reign.on_ack(sender, ack.number)
+                self.reign.on_ack(sender, ack.number, now)
                 if ack.standing is not None:
                     self.reign.rivals.told(sender, ack.standing)
                 self.on_answer(now)
