@@ -29,8 +29,8 @@ def run(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
 def test_the_next_command_finds_what_the_last_one_handed_on(tmp_path: Path) -> None:
     first = run(tmp_path, f'echo "<$DOYEN_BATON>"; {DOYEN} pass-on 1 && printf "row 7" | {DOYEN} pass-on -')
     assert (first.returncode, first.stdout) == (0, "<>\n"), first.stderr
-    late = f'echo "<$DOYEN_BATON>"; {DOYEN} pass-on --term 1 x; echo $?; head -c 513 /dev/zero | {DOYEN} pass-on -; echo $?'
-    second = run(tmp_path, late)
+    late, long = f"{DOYEN} pass-on --term 1 x", f"head -c 513 /dev/zero | {DOYEN} pass-on -"
+    second = run(tmp_path, f'echo "<$DOYEN_BATON>"; {late}; echo $?; {long}; echo $?')
     assert second.stdout == "<row 7>\n1\n1\n", second.stderr
     assert "a later term has begun" in second.stderr
     assert "at most 512 bytes, not 513" in second.stderr

@@ -7,7 +7,8 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `pass-on`, `leave`, `join` and `doctor` are its users.
+`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `pass-on`, `leave`, `join` and `doctor` are its
+users.
 """
 
 import asyncio
