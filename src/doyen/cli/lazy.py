@@ -16,9 +16,9 @@ ENTRY_POINTS: Final = "doyen.commands"  # `papers`, or `sim.announce` for a subc
 class LazyGroup(click.Group):
     """Subcommand NAME is `command` of module `PACKAGE.NAME`, or what an entry point called NAME says.
 
-    A hyphen is an underscore in the module's name.  `commands` gives the one-line help of each, known without importing it; `elsewhere` names the package that brings
-    one which is not in this wheel, and `headings` the first command of each section of the help.  Further packages may
-    add commands of their own.
+    A hyphen is an underscore in the module's name.  `commands` gives the one-line help of each, known without importing
+    it; `elsewhere` names the package that brings one which is not in this wheel, and `headings` the first command of
+    each section of the help.  Further packages may add commands of their own.
     """
 
     def __init__(
