@@ -163,7 +163,8 @@ class Stack:
             took = self.machines[ORACLE].vectors.rtt.get(node)
             known = None if took is None else ms(took)
         if known is None:
-            trips = (reign.machine.round_trip(node) for reign in self.reigns.values())
+            machines = (reign.machine for reign in self.reigns.values())
+            trips = (machine.round_trip(node) for machine in machines if machine is not None)
             known = next((trip for trip in trips if trip is not None), None)
         return known
 

@@ -311,7 +311,8 @@ class Pole(Chartered, Election):
             if reason == "silent" and self.config.connected and self.ask_leader(now):
                 return
             self.vain += self.lookout.seen is None
-            self.absent = self.chosen if reason == "gone" or self.lookout.is_missed(now) else None
+            missed = self.config.connected and self.lookout.is_missed(now)
+            self.absent = self.chosen if missed or reason == "gone" else None
             self.lookout.give_up(now, gone=reason == "gone")
             self.naming.lose(reason)
             self.new_election(now)
