@@ -258,6 +258,10 @@ class Election:
         """Return the members whose votes count; none where nobody votes."""
         return frozenset()
 
+    def round_trip(self, node: NodeId) -> Duration | None:
+        """Return the smoothed round trip between this node and that one, where the election's own messages tell it."""
+        return None
+
     def will(self) -> Any:
         """Return the message that ends the term led now, for when this process is known to be dead; None: none."""
         return None

@@ -169,6 +169,21 @@ class Campaign:
         if await self._answer(PassOn(number, baton), number, lambda: term.lost) is None:
             raise LeadershipLost(term.number, term.reason + UNSURE)
 
+    async def pass_on_in(self, number: int | None, baton: bytes) -> int:
+        """Hand this on in the term of that number, for a process that acts on it; without one, in the present term.
+
+        Return the number.  Raises what `Term.pass_on` raises.
+        """
+        machine, mine = self._reign.machine, self._reign.mine
+        assert machine is not None
+        machine.check_baton(baton)
+        terms = [term for term in self._active if not term.lost and number in (None, term.number)]
+        if not terms and (number is not None or mine is None):
+            raise LeadershipLost(number or 0, "a later term has begun")
+        term = terms[0] if terms or mine is None else Term(self, mine)
+        await self.pass_on(baton, term)
+        return term.number
+
     def electors(self) -> Electors | None:
         """Return the voters that count, as this node knows them; None: there are none."""
         return None if self._reign.machine is None else self._reign.machine.electors(self._node.clock())

@@ -7,12 +7,14 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `drill`, `leave`, `join` and `doctor` are its users.
+`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `drill`, `pass-on`, `leave`, `join` and `doctor` are
+its users.
 """
 
 import asyncio
 import os
 import socket
+from base64 import b64decode
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -128,6 +130,10 @@ class Control:
                 if "add" in request or "remove" in request:
                     await campaign.change_voters(request.get("add"), request.get("remove"))
                 return self._voters(election, campaign)
+            case "pass_on":
+                campaign = node.election(election) if election else node.own_election
+                baton = b64decode(str(request.get("baton", "")), validate=True)
+                return self._leader(election) | {"term": await campaign.pass_on_in(request.get("term"), baton)}
             case "leave":
                 asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
