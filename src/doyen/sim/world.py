@@ -346,7 +346,7 @@ class World:
         return () if leader is None else (leader,)
 
     def acts(self, node: SimNode) -> bool:
-        """Whether a node may act as the leader at this instant, by its own clock; one that is paused may, too."""
+        """Return whether a node may act as the leader at this instant, by its own clock; a paused one may, too."""
         if node.host is None or self.stack(node).reigns[""].mine is None:
             return False
         return bool(self.machine(node).leads(node.now()))

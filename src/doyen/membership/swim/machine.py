@@ -70,8 +70,10 @@ from doyen.membership.swim.messages import (
     VerdictIsDue,
     Word,
 )
+from doyen.membership.swim.news import News
 from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
+from doyen.membership.swim.seeds import Seeds
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
 from doyen.membership.swim.watch import Beats, Watched
 
@@ -118,13 +120,12 @@ class Swim(Membership):
         self._prober.trips.members_max = round_trips_max
         self._beats, self._watched = Beats(config, roster, self._post, out, rng), Watched(out)
         self._suspicions = Suspicions(config)
-        others = [seed for seed in seeds if seed != address]
-        self._address_of_seed: dict[Address, NodeId | None] = dict.fromkeys(others)
-        self._sync = AntiEntropy(config, roster, self._post, out, rng, others, self._in_reach)
+        self._seeds = Seeds(roster, node, seeds)
+        self._sync = AntiEntropy(config, roster, self._post, out, rng, self._seeds.addresses, self._seeds.in_reach)
+        self._news = News(config, roster, self._post, out, rng)
         self._changed: list[NodeId] = []  # By the present step.
         self._greeted_at: Instant = -FOREVER
         self._reaps = Deadline()  # When the next absent member is forgotten.
-        self._news_are_timed = False
         self._left = False
 
     # Inputs.
@@ -192,8 +193,7 @@ class Swim(Membership):
         elif kind is SuspectIsPinged:
             self._recheck(timer, now)
         elif kind is NewsAreSent:
-            self._news_are_timed = False
-            self._send_news(now)
+            self._news.on_due(now)
         elif kind is BeatsAreSent:
             self._beats.on_due(now)
         elif kind is BeatIsMissed:
@@ -225,12 +225,8 @@ class Swim(Membership):
 
     def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
         """Try these seeds from now on, and at once if this node is alone."""
-        others = [seed for seed in fact.seeds if seed != self._roster.view[self.node].address]
-        self._address_of_seed = dict.fromkeys(others)
-        for member in self._roster.view.members.values():
-            if member.address in self._address_of_seed and member.address is not None:
-                self._address_of_seed[member.address] = member.node
-        self._sync.use_seeds(others, at_once=not self._left)
+        self._seeds.use(fact.seeds)
+        self._sync.use_seeds(self._seeds.addresses, at_once=not self._left)
 
     def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
         """Gossip the new address, as a new incarnation: an update of the old one outranks nothing."""
@@ -438,8 +434,7 @@ class Swim(Membership):
             self._out.emit(MemberSuspected(node, by))
         elif not present:
             self._reap_soon(now)
-        if member.address in self._address_of_seed and member.address is not None:
-            self._address_of_seed[member.address] = node
+        self._seeds.note(member)
         if rumour:
             told = roster.update(node, by)
             assert told is not None
@@ -454,20 +449,8 @@ class Swim(Membership):
         changed = tuple(dict.fromkeys(self._changed))
         self._changed.clear()
         self._out.emit(ViewChanged(self._roster.view, changed))
-        self._send_news(now)
-
-    def _send_news(self, now: Instant) -> None:
-        """Send what is new to a few members, at once and then at intervals until it was repeated often enough."""
-        config, rumours = self.config, self._post.rumours
-        if not config.gossip_interval or self._news_are_timed or self._left or not rumours:
-            return
-        others = self._roster.random_present(self._rng, config.gossip_count, frozenset())
-        for other in others:
-            if rumours:
-                self._post.send(other, Gossip)
-        if others and rumours:
-            self._news_are_timed = True
-            self._out.set_timer(NewsAreSent(), now + config.gossip_interval)
+        if not self._left:
+            self._news.send(now)
 
     # Housekeeping.
 
@@ -503,10 +486,3 @@ class Swim(Membership):
             address = view[to].address
             return to if address is None else address
         return to
-
-    def _in_reach(self, seed: Address) -> bool:
-        node = self._address_of_seed.get(seed)
-        if node is None or node not in self._roster.view:
-            return False
-        member = self._roster.view[node]
-        return member.present and member.address == seed
