@@ -30,23 +30,23 @@ Extension: members ask each other at a low rate whom they hold (`ask_interval`),
 from random import Random
 from typing import Any, ClassVar, Final
 
+from msgspec.structs import replace
+
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.commands import Initiate, Resign, Stand
+from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import Election
-from doyen.core.leadership import LeaderElected, LeaderLost
+from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import MemberWanted, Status, ViewChanged
 from doyen.election.churn import messages as msg
-from doyen.election.churn.asking import Asking
+from doyen.election.churn.challengers import Challengers
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
-from doyen.election.churn.confirmations import Confirmations
 from doyen.election.churn.doubt import Doubt
-from doyen.election.churn.handover import HandOver
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import ElectionId, Memory, Record
-from doyen.election.churn.plan import Plan
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
 from doyen.membership.missing import MissingEstimated
 from doyen.membership.notes import NotesChanged
@@ -54,6 +54,7 @@ from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMu
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
+ASKED_BESIDE: Final = 2  # Members that are asked beside a tentative leader whether it is final.
 PATIENCE_MAX: Final = 8  # Times final_timeout, for which a final LEADER is waited for after terms that brought none.
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
@@ -93,21 +94,25 @@ class CTolerant(Election):
         self.held: Record | None = None
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
-        self._confirmations = Confirmations(out, config.resend_interval)
+        self._confirmed: tuple[NodeId, msg.Confirm] | None = None  # The last confirmation heard.
         self._awaited_since: Instant = 0
         self._took: Duration = 0  # How long elections took of late, from the first message to the final LEADER.
         self._final_number = self._kept  # The term of the last final LEADER.
-        self._plan = Plan(out, rng)
+        self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubt = Doubt(self.point, rng)  # Of the leader, while the view does not hold it present.
         self._resignation = 0
-        hands_over = ranks_differ and config.better_for < FOREVER
-        self._hand_over = HandOver(self.point, out, config) if hands_over else None
-        self._asking = Asking(self.point, out, rng, config.ask_interval)
+        self._hands_over = ranks_differ and config.better_for < FOREVER
+        self._challengers = Challengers(
+            config.better_by, config.better_for, max(config.better_for, config.final_timeout)
+        )
+        self._weigh_at = Deadline()
+        self._ask_no = 0
+        self._ask_wait: Duration = 0
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        self._asking.soon(now)
+        self._ask_soon(now)
         if self.config.bootstrap_after < FOREVER:
             self._out.set_timer(
                 msg.BootstrapBegins(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
@@ -133,7 +138,7 @@ class CTolerant(Election):
             case msg.NotifyLeader():
                 self._on_notify(sender, message, now)
             case msg.Confirm():
-                self._confirmations.hear(sender, message)
+                self._confirmed = (sender, message)  # It may have overtaken its LEADER.
                 self._heed_confirmation(now)
             case msg.Ask():
                 self._on_ask(sender, message)
@@ -154,22 +159,20 @@ class CTolerant(Election):
                 if self._awaited == timer.election:
                     self._give_up_awaited(now)
             case msg.ConfirmRepeats():
-                self._confirmations.send(timer, self.held, now)
+                self._on_confirm_repeats(timer, now)
             case msg.LeaderIsAsked():
-                if self.held is not None:
-                    self._asking.on_tentative(timer, self.held, self._question(), now)
+                self._ask_tentative_leader(timer, now)
             case msg.ElectionBegins():
-                if self._plan.is_due(timer, self.point.number, now):
-                    self.initiate(now)
+                self._on_election_begins(timer, now)
             case msg.DoubtRepeats():
                 self._on_doubt_repeats(timer, now)
             case msg.MemberIsAsked():
-                self._asking.on_due(timer, self._question(), now)
+                self._ask_member(timer, now)
             case msg.CoolDownEnds():
                 if timer.resignation == self._resignation:
                     self.stand(now)
             case msg.ScoresAreWeighed():
-                if self._hand_over is not None and self._hand_over.is_due(timer, now):
+                if self._weigh_at.is_over(timer, now, self._out):
                     self._weigh(now)
             case msg.BootstrapBegins():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
@@ -199,8 +202,7 @@ class CTolerant(Election):
             return
         self.initiator.stop()
         self._keep(self.point.number + 1)
-        self._plan.drop()
-        self._awaited = None
+        self._begin_at = self._awaited = None
         self.point.hear_wishes(self.me, (), now)
         self.initiator.begin(now)
 
@@ -224,8 +226,7 @@ class CTolerant(Election):
             self.initiate(now)
         elif self.point.number < TERM_NUMBER_MAX:
             self._keep(self.point.number + 1)
-            self._plan.drop()
-            self._awaited = None
+            self._begin_at = self._awaited = None
             self.initiator.appoint(to, command.because, now)
 
     def check_heir(self, to: NodeId | None) -> None:
@@ -301,8 +302,15 @@ class CTolerant(Election):
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
         self.multicast.amend(lambda number: msg.Leader(record, number), waiting, now)
-        count = min(self.multicast.round_count - 1, CONFIRMS_MAX)
-        self._confirmations.send(msg.ConfirmRepeats(confirm, count), record, now)
+        self._on_confirm_repeats(msg.ConfirmRepeats(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
+
+    def _on_confirm_repeats(self, timer: msg.ConfirmRepeats, now: Instant) -> None:
+        confirm, held = timer.confirm, self.held
+        if held is not None and (held.election, held.sequence) == (confirm.election, confirm.final):
+            self._out.multicast(confirm)
+            if timer.left > 1:
+                again = msg.ConfirmRepeats(confirm, timer.left - 1)
+                self._out.set_timer(again, now + self.config.resend_interval)
 
     def _on_leader(self, sender: NodeId, message: msg.Leader, now: Instant) -> None:
         record = message.record
@@ -330,9 +338,21 @@ class CTolerant(Election):
             self._out.send(sender, msg.Leader(self.held))  # A leader that is none any more learns of it.
 
     def _heed_confirmation(self, now: Instant) -> None:
-        final = None if self.held is None else self._confirmations.final(self.held)
-        if final is not None:
-            self._accept(final, now)
+        held = self.held
+        if held is not None and self._confirmed is not None:
+            sender, confirm = self._confirmed
+            meant = (confirm.election, confirm.tentative, sender)
+            if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
+                self._accept(replace(held, sequence=confirm.final, final=True), now)
+
+    def _ask_tentative_leader(self, timer: msg.LeaderIsAsked, now: Instant) -> None:
+        """Ask a leader that has been tentative for long, and others: perhaps its confirmation was lost here alone."""
+        held = self.held
+        if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
+            others = [node for node in self.point.others() if node != held.leader]
+            for node in (held.leader, *self._rng.sample(others, min(ASKED_BESIDE, len(others)))):
+                self._out.send(node, self._question())
+            self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:
         held = self.held
@@ -385,9 +405,9 @@ class CTolerant(Election):
         if told != record.term:
             self._out.emit(LeaderElected(record.term))
         self._out.emit(msg.LeaderHeld(record))
-        self._plan.drop()
+        self._begin_at = None
         self.initiator.on_record(record, now)
-        self._asking.soon(now)
+        self._ask_soon(now)
         self._weigh(now)
 
     def _lose(self, reason: str) -> None:
@@ -424,7 +444,7 @@ class CTolerant(Election):
         """
         if self.final and self._is_led():
             self._awaited = None
-            self._asking.soon(now)
+            self._ask_soon(now)
         else:
             self.initiate(now)
 
@@ -433,8 +453,16 @@ class CTolerant(Election):
         return self._told is not None and self.point.lists(self._told.leader) and not self.point.declined
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
-        if self.initiator.role is Role.IDLE:
-            self._plan.make(self.point.number, spread, now)
+        """Plan to begin an election within `spread`, unless another node does first."""
+        if self._begin_at is None and self.initiator.role is Role.IDLE:
+            self._begin_at = now + self._some(spread)
+            self._out.set_timer(msg.ElectionBegins(self.point.number), self._begin_at)
+
+    def _on_election_begins(self, timer: msg.ElectionBegins, now: Instant) -> None:
+        if self._begin_at is not None and now >= self._begin_at:
+            self._begin_at = None
+            if timer.number == self.point.number:
+                self.initiate(now)
 
     def _begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
         """Ask a leader that the view holds dead or does not know: a LEADER may be late, or the view may err.
@@ -481,13 +509,41 @@ class CTolerant(Election):
     # Scores.
 
     def _weigh(self, now: Instant) -> None:
-        if self._hand_over is not None:
-            self._hand_over.weigh(now, leads=self.is_leader and self.final and self.initiator.role is Role.IDLE)
+        """Look whether a member is the better leader by now; tell so once it has been for long enough."""
+        if not self._hands_over:
+            return
+        point, leads = self.point, self.is_leader and self.final and self.initiator.role is Role.IDLE
+        mine = -point.rank(self.me)
+        scores = {node: -point.rank(node) for node in point.fit()} if leads else {}
+        due, again_at = self._challengers.weigh(mine, scores, now)
+        if due:
+            heir = min(due, key=point.order)
+            self._out.emit(HandOverDue(heir, self._challengers.because(heir, scores[heir] - mine)))
+        if again_at is not None:
+            self._weigh_at.move(again_at, msg.ScoresAreWeighed(), self._out)
 
-    # Small things.
+    # Asking.
 
     def _question(self, echo: bool = False) -> msg.Ask:
         return msg.Ask(echo=echo) if self.held is None else msg.Ask(self.held.election, self.held.sequence, echo)
+
+    def _ask_soon(self, now: Instant) -> None:
+        """Ask soon after news, which so spread fast, and then ever more slowly."""
+        if self.config.ask_interval < FOREVER:
+            self._ask_no += 1
+            self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
+            self._out.set_timer(msg.MemberIsAsked(self._ask_no), now + self._some(self._ask_wait))
+
+    def _ask_member(self, timer: msg.MemberIsAsked, now: Instant) -> None:
+        if timer.ask_no != self._ask_no:
+            return
+        others = self.point.others()
+        if others:
+            self._out.send(self._rng.choice(others), self._question())
+        self._ask_wait = min(2 * self._ask_wait, self.config.ask_interval)
+        self._out.set_timer(timer, now + self._ask_wait // 2 + self._some(self._ask_wait))
+
+    # Small things.
 
     def _some(self, span: Duration) -> Duration:
         return int(self._rng.random() * span)
