@@ -96,7 +96,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant."""
         return self._node.running and self._reign.is_leader(self._node.clock())
 
     @property
@@ -134,7 +134,7 @@ class Campaign:
 
     @property
     def heir(self) -> str | None:
-        """Who would lead next, as the present leader says; None: not known, or no quorum."""
+        """The name of the next leader, as the present one says; None: not known, or no quorum."""
         return None if self._reign.machine is None or not self._node.running else self._reign.machine.heir
 
     def prepare(self) -> Standby:
@@ -324,7 +324,7 @@ class Campaign:
     # For the node and its terms.
 
     def holds(self, term: TermId) -> bool:
-        """Whether this node may act in that term, or in a later one of its own."""
+        """Return whether this node may act in that term, or in a later one of its own."""
         return self.is_leader and self._reign.mine is not None and self._reign.mine.number >= term.number
 
     async def won(self, after: TermId | None = None) -> Term:
@@ -364,7 +364,7 @@ class Campaign:
                     term.stop_if_over()
 
     def awaits(self, task: asyncio.Task[object] | None) -> bool:
-        """Whether that task waits for bodies to end, so that it is not stopped itself."""
+        """Return whether that task waits for bodies to end, so that it is not stopped itself."""
         return task in self._askers
 
     async def bodies_ended(self) -> None:

@@ -145,7 +145,7 @@ class Stack:
         return said or (None if member is None else member.address) or self.site.reach(leader)
 
     def is_described(self, reign: Reign) -> bool:
-        """Whether the leader that the election names has said of itself what it is."""
+        """Return whether the leader that the election names has said of itself what it is."""
         return reign.leader is not None and self._told(reign.name, reign.leader) is not None
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
