@@ -248,6 +248,7 @@ class Discovery:
             if name not in self._watched:
                 self._ask(name, self.config.retry_first)
         addresses |= dict.fromkeys(self._here)
+        self.driver.addresses.given = frozenset(addresses)
         addresses |= self._heard
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:

@@ -1,0 +1,122 @@
+"""A stranger before a group of real nodes in made-up time: what it sends, and what the group sends to anybody's address.
+
+Real nodes run with real drivers on the made-up network.  All that they say to each other while members join, elect,
+move the leader, leave and die is kept; the stranger says each kind of message again in its own name, from any address
+that it likes, and with any address in it.  Every byte that leaves for an address of no member is counted.
+"""
+
+from typing import Any
+
+import msgspec
+
+import doyen
+from doyen.core.ids import Address
+from doyen.net.echoes import is_handshake
+from doyen.net.handshake import MARK, NONE, TOKEN_BYTES
+from doyen.testing import Cluster
+
+PORT = 7600
+
+
+class Besieged:
+    """A group, all that its members said, and what left for addresses of nobody."""
+
+    def __init__(self, size: int, **fields: Any) -> None:
+        self.names = [f"n{i}" for i in range(size)]
+        self.crossed: list[bytes] = []
+        self.strangers_count = 0
+        self.stranger = self.named = Address("", 0)
+        self.out: dict[Address, int] = {}  # Bytes that left for an address of no member.
+        self.spent = 0
+        self.echoes = False  # Whether the stranger's own address echoes.
+        self.said = b""
+
+        async def main(name: str) -> None:
+            seeds = [] if name == "n0" else ["n0"]
+            async with doyen.join("test", name=name, seeds=seeds, find_local=False, **fields) as node:
+                self.nodes[name] = node
+                await node.ended.wait()
+
+        self.nodes: dict[str, doyen.Node] = {}
+        self.cluster = Cluster(size, main=main, seed=3, voters=(), state="", election="announce")
+        self.wires = self.cluster.world.wires  # type: ignore[attr-defined]
+        self._send = self.wires.send
+        self.wires.send = self._watch
+
+    def _watch(self, source: Any, data: bytes, to: tuple[str, int]) -> None:
+        address = Address(*to[:2])
+        if address.host.startswith("127.1.2"):
+            self.out[address] = self.out.get(address, 0) + len(data)
+            if address == self.stranger and self.echoes and is_handshake(data):
+                self._answer(source, data)
+        elif not is_handshake(data):
+            self.crossed.append(data)
+        self._send(source, data, to)
+
+    def _answer(self, endpoint: Any, data: bytes) -> None:
+        token, echo = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
+        if echo == NONE:
+            self.put(endpoint, MARK + b"strange!" + token)
+        elif self.said:
+            said, self.said = self.said, b""
+            self.put(endpoint, said)  # The address has echoed: now it is heard.
+
+    def put(self, endpoint: Any, data: bytes) -> None:
+        """Deliver a datagram of the stranger, from its address."""
+        self.spent += len(data)
+        endpoint.hear(data, (self.stranger.host, self.stranger.port))
+
+    def endpoint(self, name: str) -> Any:
+        return self.wires.endpoints[self.names.index(name), PORT]
+
+    def come(self) -> None:
+        """Take new addresses for the stranger, and for somebody whom it names."""
+        self.strangers_count += 1
+        high, low = divmod(self.strangers_count, 250)
+        self.stranger, self.named = (Address(f"127.1.{part + high}.{low + 1}", 4000) for part in (200, 220))
+
+    def ask(self, opened: list[Any], *, of: str, rename: bool, echoes: bool, seconds: float) -> tuple[int, int, int]:
+        """Say that to one member; return the bytes spent, those sent to the stranger, and those to the address named."""
+        self.come()
+        data = forged(opened, rename=rename, named=self.named)
+        self.out, self.spent, self.echoes, self.said = {}, 0, echoes, data if echoes else b""
+        with self.cluster._time():
+            self.put(self.endpoint(of), data)
+        self.cluster.run_for(seconds)
+        return self.spent, self.out.get(self.stranger, 0), self.out.get(self.named, 0)
+
+    # What members say.
+
+    def kinds(self) -> dict[tuple[str, str], list[Any]]:
+        """Return the longest message of each kind that crossed, by channel and type."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        longest: dict[tuple[str, str], int] = {}
+        for data in self.crossed:
+            opened = msgspec.msgpack.decode(data)
+            tag = opened[5][0] if isinstance(opened[5], list) and opened[5] else ""
+            key = (str(opened[4]), str(tag))
+            if len(data) > longest.get(key, 0):
+                found[key], longest[key] = opened, len(data)
+        return found
+
+
+def forged(opened: list[Any], *, rename: bool, named: Address) -> bytes:
+    """Return a member's datagram in the name of a stranger, with an address of somebody else in the place of all."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, list):
+            changed = [change(one) for one in value]
+            for i, one in enumerate(changed[:-1]):
+                if one == named.host and isinstance(changed[i + 1], int):
+                    changed[i + 1] = named.port
+            return changed
+        if isinstance(value, dict):
+            return {change(key): change(one) for key, one in value.items()}
+        if isinstance(value, str) and value.startswith("127.1."):
+            return named.host
+        if rename and isinstance(value, str) and value.startswith("n") and value[1:].isdigit():
+            return f"x{value[1:]}"
+        return value
+
+    version, group, _, _, channel, message, *rest = opened
+    return msgspec.msgpack.encode([version, group, "eve", 2**50, channel, change(message), *rest])
