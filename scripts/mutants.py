@@ -3,9 +3,10 @@
     python scripts/mutants.py                 draw the sample, gather which test runs which line, go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path has this word, those first drawn first
-    python scripts/mutants.py --again ID …    those mutants anew, against the tests of the tree as it is committed
+    python scripts/mutants.py --again ID … --tests FILE …    those mutants anew, against these tests, too
+    python scripts/mutants.py --fresh         take the last commit anew, and gather anew
     python scripts/mutants.py --show ID       the change of one mutant
-    python scripts/mutants.py --page          only write the figures into docs/explanation/mutants.md
+    python scripts/mutants.py --page          only write the figures into the page "mutants"
 
 Nothing of the tree is changed but `tests/mutants/results.jsonl`: all runs are in a copy of the last commit in
 `build/mutants`.  A mutant is named by its file, function, operator and the text of its line, so that results stay true
@@ -34,11 +35,11 @@ WORK = HERE / "build/mutants"
 TREE = WORK / "tree"
 RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
-PAGE = HERE / "docs/explanation/mutants.md"
+PAGE = HERE / "docs/explanation" / "mutants.md"
 PARTS = ("core", "election", "membership", "score", "net")
 SEED, SAMPLE = 16, 1000
-# Tests on sockets are last: they cover nearly all lines, and are slow.
-FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "sim", "net", "node")
+# Those of `make test` that are about these parts.  Not among them: tests/sim, tests/node, and what is live: too slow.
+FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
 TESTS_S, CPU_S, WALL_S = 25, 60, 240  # Of the tests that are chosen, as they took alone; limits of one mutant.
 
 COMPARISONS = {
@@ -295,19 +296,14 @@ def drawn(mutants: list[Mutant]) -> list[Mutant]:
 # Which test runs which line.
 
 
-def check_out() -> str:
-    """Put a copy of the last commit into the working folder; return the commit."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True)
-    head = commit.stdout.strip()
-    stamp = WORK / "commit"
-    if not TREE.exists() or not stamp.exists() or stamp.read_text() != head:
-        subprocess.run(["rm", "-rf", str(TREE)], check=True)
+def check_out(fresh: bool) -> None:
+    """Put a copy of the last commit into the working folder, if there is none, or if it is to be a fresh one."""
+    if fresh or not TREE.exists():
+        subprocess.run(["rm", "-rf", str(WORK)], check=True)
         TREE.mkdir(parents=True)
         packed = subprocess.run(["git", "archive", "HEAD"], cwd=HERE, capture_output=True, check=True)
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(TREE, filter="data")
-        stamp.write_text(head)
-    return head
 
 
 class Contexts:
@@ -449,7 +445,7 @@ def results() -> dict[str, dict[str, object]]:
     return {row["name"]: row for row in map(json.loads, told)}
 
 
-def campaign(sample: list[Mutant], cover: Cover, minutes: float, again: set[str]) -> None:
+def campaign(sample: list[Mutant], cover: Cover, minutes: float, again: set[str], further: list[str]) -> None:
     import hypothesis  # noqa: F401  (loaded once, for all that are forked)
     import msgspec  # noqa: F401
     import pytest  # noqa: F401
@@ -457,13 +453,15 @@ def campaign(sample: list[Mutant], cover: Cover, minutes: float, again: set[str]
     os.chdir(TREE)
     sys.path.insert(0, str(TREE / "src"))
     os.environ |= {"PYTHONPATH": str(TREE / "src"), "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis")}
+    for test in further:  # As it is in the tree now.
+        (TREE / test.partition("::")[0]).write_bytes((HERE / test.partition("::")[0]).read_bytes())
     known, ends_at = results(), time.monotonic() + 60 * minutes
     RESULTS.parent.mkdir(exist_ok=True)
     for mutant in sample:
         if mutant.name in again or (mutant.name not in known and not again):
             if time.monotonic() > ends_at:
                 return
-            tests = cover.of(mutant)
+            tests = [*further, *cover.of(mutant)]
             began = time.monotonic()
             ended, by = run(mutant, tests) if tests else ("uncovered", "")
             took = round(time.monotonic() - began, 1)
@@ -536,6 +534,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
     parser.add_argument("--again", nargs="*", default=[])
+    parser.add_argument("--tests", nargs="*", default=[])
+    parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--show", default="")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--gather", default="", help=argparse.SUPPRESS)
@@ -545,7 +545,7 @@ def main() -> None:
     if given.gather:
         gather(given.gather)
         return
-    check_out()
+    check_out(given.fresh)
     mutants = all_mutants(TREE)
     sample = drawn(mutants)
     if given.show:
@@ -559,7 +559,7 @@ def main() -> None:
         if given.only_gather:
             return
         chosen = [mutant for mutant in sample if given.only in mutant.path]
-        campaign(chosen, Cover(), given.minutes, set(given.again))
+        campaign(chosen, Cover(), given.minutes, set(given.again), given.tests)
     if PAGE.exists():
         page(sample)
 

@@ -183,7 +183,7 @@ def test_without_a_key_the_earlier_build_is_not_heard_and_the_log_says_what_to_d
             def is_complained_of() -> bool:
                 nonlocal said
                 said += capfd.readouterr().err
-                return f"bee: {at['ant']} goes on sending and does not echo" in said
+                return f"datagram from {at['ant']}: deaf: its source goes on sending and does not echo" in said
 
             await group.until(is_complained_of, "a line about the earlier build")
             assert group.status("bee").get("members", {}).get("alive", 1) == 1

@@ -30,7 +30,7 @@ from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.address_book import AddressBook
 from doyen.net.alike import CHANNEL as ALIKE
 from doyen.net.alike import Alike, MemberDiffers, Runs
-from doyen.net.echoes import DEAF, Echoes, is_handshake
+from doyen.net.echoes import Echoes
 from doyen.net.handshake import MARK
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.namesakes import CHANNEL as NAMESAKE
@@ -324,8 +324,6 @@ class Driver:
         if not data:  # It asks the kernel whether anybody is here (leaderlink): no news, and counted as all else.
             self.refused["empty"] += 1
             return
-        if self._echoes is not None and not self._is_heard(self._echoes, data, source):
-            return
         header: Header | None = None
         try:
             opened = self._open_datagram(data, source)
@@ -362,24 +360,11 @@ class Driver:
             bare = self.codec.encode(sender, incarnation, envelope.channel, header.message)  # Without the digest.
             self._step(self._tap.on_datagram, envelope, bare)
 
-    def _is_heard(self, echoes: Echoes, data: bytes, source: Address) -> bool:
-        """Whether to go on with a datagram: it is sealed, or comes from an address that has echoed."""
-        if self.seal is not None and not self.seal.keyring.hears_clear:
-            return True
-        if is_handshake(data):
-            reason = echoes.take(data, source)
-        elif data[:1] == MARK or echoes.hears(data, source):
-            return True
-        else:
-            reason = "unproven"
-            if echoes.is_deaf(source):
-                self.complain("deaf", f"{source} {DEAF}")
-        if reason:
-            self.refused[reason] += 1
-        return False
-
     def _open_datagram(self, data: bytes, source: Address) -> bytes | None:
-        """Return what the codec can read; None for what is between the seals alone, which is answered."""
+        """Return what the codec can read; None for a handshake, which is answered."""
+        hears_clear = self.seal is None or self.seal.keyring.hears_clear
+        if hears_clear and self._echoes is not None and not self._echoes.hears(data, source):
+            return None
         if self.seal is None:
             if data[:1] == MARK and len(data) > OVERHEAD:
                 raise UnknownKey(data[1 : 1 + ID_BYTES])

@@ -22,6 +22,7 @@ from random import Random
 from typing import Final
 
 from doyen.core.ids import Address
+from doyen.errors import RemoteProtocolError
 from doyen.net.address_book import AddressBook
 from doyen.net.handshake import ASKING_BYTES, MARK, NONE, TOKEN_BYTES, Pace, Said, Tokens
 
@@ -33,8 +34,8 @@ WAIT_S, WAIT_MAX_S = 0.2, 10.0  # From one question to an address that does not 
 DEAF_AFTER: Final = 5  # Questions without an echo to one source that goes on sending.
 AGAIN_BYTES: Final = 5 * ASKING_BYTES  # The most that is said again: with our question three times the stranger's own.
 DEAF: Final = (
-    "goes on sending and does not echo: it runs doyen 0.1, which a group without a key does not hear "
-    "(upgrade it, or give the group a key first: doyen keys new), or its source is forged"
+    "its source goes on sending and does not echo: it runs doyen 0.1, which a group without a key does not hear "
+    "(upgrade it, or give the group a key first: doyen keys new), or the source is forged"
 )
 
 Send = Callable[[bytes, Address], None]
@@ -68,7 +69,15 @@ class Echoes:
     # In.
 
     def hears(self, data: bytes, source: Address) -> bool:
-        """Whether a datagram is to be heard; if not, its source is asked for an echo, now and then."""
+        """Whether a datagram is to be heard, sealed or from an address that has echoed; a handshake is answered.
+
+        Raises `RemoteProtocolError` for anything else, and asks its source for an echo, now and then.
+        """
+        if is_handshake(data):
+            self._take(data, source)
+            return False
+        if data[:1] == MARK:
+            return True
         now = self._clock()
         at = self._echoed.get(source)
         if at is not None and now - at < ECHOED_FOR_S:
@@ -80,23 +89,21 @@ class Echoes:
         if len(data) >= ASKING_BYTES and self._pace.allows((source, True), now):
             self._asked_of(source).unanswered += 1
             self._ask(source, now)
-        return False
-
-    def is_deaf(self, source: Address) -> bool:
-        """Whether an address goes on sending, and does not echo: an earlier version, or a forged source."""
         asked = self._asked.get(source)
-        return asked is not None and asked.unanswered >= DEAF_AFTER
+        if asked is not None and asked.unanswered >= DEAF_AFTER:
+            raise RemoteProtocolError("deaf", DEAF)
+        raise RemoteProtocolError("unproven", "may be forged: its source must echo our token first")
 
-    def take(self, data: bytes, source: Address) -> str:
-        """Take a handshake, and answer it; return why it counts for nothing, or nothing."""
+    def _take(self, data: bytes, source: Address) -> None:
+        """Take a handshake, and answer it."""
         now, mark = self._clock(), str(source).encode()
         token, echo = data[1 : 1 + TOKEN_BYTES], data[1 + TOKEN_BYTES :]
         if echo == NONE:
             if token != NONE and self._pace.allows((source, False), now):
                 self._send(MARK + self._tokens.token(mark, now) + token, source)
-            return ""
+            return
         if not self._tokens.knows(echo, mark, now):
-            return "handshake"
+            raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
         is_new = not self.has_echoed(source)
         self._echoed[source] = now
         self._echoed.move_to_end(source)
@@ -109,7 +116,6 @@ class Echoes:
             for words, _ in self._said.again(source, now):
                 if len(words) <= AGAIN_BYTES or source in self._book.given:
                     self._send(words, source)
-        return ""
 
     # Out.
 
