@@ -2,7 +2,8 @@
 
     python scripts/mutants.py                 draw the sample, gather which test runs which line, go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
-    python scripts/mutants.py --only pole     … on files whose path has this word, those first drawn first
+    python scripts/mutants.py --only pole     … on files whose path matches this expression
+    python scripts/mutants.py --seconds 10    … with at most so many seconds of tests for each, as they take alone
     python scripts/mutants.py --again ID … --tests FILE …    those mutants anew, against these tests, too
     python scripts/mutants.py --fresh         take the last commit anew, and gather anew
     python scripts/mutants.py --show ID       the change of one mutant
@@ -19,6 +20,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -351,7 +353,8 @@ def gather(folder: str) -> None:
 class Cover:
     """Which tests run a line, the shortest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds_max: float) -> None:
+        self.seconds_max = seconds_max
         self.seconds: dict[str, float] = {}
         self.lines: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.files: dict[str, set[str]] = defaultdict(set)
@@ -375,7 +378,7 @@ class Cover:
         chosen, total = [], 0.0
         for test in sorted(found, key=lambda test: (self.seconds[test], test)):
             total += self.seconds[test] + 0.01
-            if total > TESTS_S and chosen:
+            if total > self.seconds_max and chosen:
                 break
             chosen.append(test)
         return chosen
@@ -392,7 +395,8 @@ def run(mutant: Mutant, tests: list[str]) -> tuple[str, str]:
     run.count += 1  # type: ignore[attr-defined]
     unlike = stat.st_mtime + 100_000 + run.count * 10  # type: ignore[attr-defined]
     os.utime(path, (unlike, unlike))  # Bytecode of the file as it was must not pass for this one's.
-    output = WORK / "output"
+    output, kept = WORK / "output", WORK / "kept"
+    kept.write_text(json.dumps([mutant.path, source.decode(), stat.st_mtime]))  # For a run that is ended meanwhile.
     try:
         child = os.fork()
         if child == 0:
@@ -410,6 +414,7 @@ def run(mutant: Mutant, tests: list[str]) -> tuple[str, str]:
     finally:
         path.write_bytes(source)
         os.utime(path, (stat.st_atime, stat.st_mtime))
+        kept.unlink()
     if os.WIFSIGNALED(status):
         return "time" if os.WTERMSIG(status) in (9, 24) else "killed", ""
     code = os.WEXITSTATUS(status)
@@ -417,7 +422,9 @@ def run(mutant: Mutant, tests: list[str]) -> tuple[str, str]:
         return "survived", ""
     told = output.read_text(errors="replace")
     noticed = [line for line in told.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return "killed", noticed[0].split(" - ")[0].split(" ", 1)[1] if noticed else ""
+    if not noticed and "rror" not in told:
+        raise RuntimeError(f"pytest ended with {code} and no word: look into {output}")
+    return "killed", noticed[0].split(" - ")[0].split(" ", 1)[1] if noticed else "pytest cannot begin"
 
 
 run.count = 0  # type: ignore[attr-defined]
@@ -429,11 +436,13 @@ def _in_child(tests: list[str], output: Path) -> None:
     opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(opened, 1)
     os.dup2(opened, 2)
-    code = 1
+    code = 99
     try:
         import pytest
 
-        code = int(pytest.main(["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", *tests]))
+        # Hypothesis is loaded already: its own asserts are of no interest.
+        quiet = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = int(pytest.main(["-x", "--tb=no", *quiet, *tests]))
     finally:
         sys.stdout.flush()
         os._exit(code)
@@ -453,10 +462,16 @@ def campaign(sample: list[Mutant], cover: Cover, minutes: float, again: set[str]
     os.chdir(TREE)
     sys.path.insert(0, str(TREE / "src"))
     os.environ |= {"PYTHONPATH": str(TREE / "src"), "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis")}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Else every run would compile all that it imports.
+    sys.dont_write_bytecode = False
     for test in further:  # As it is in the tree now.
         (TREE / test.partition("::")[0]).write_bytes((HERE / test.partition("::")[0]).read_bytes())
     known, ends_at = results(), time.monotonic() + 60 * minutes
     RESULTS.parent.mkdir(exist_ok=True)
+    unchanged = sample[0]._replace(end=sample[0].start, text="")
+    ended, by = run(unchanged, cover.of(sample[0]))
+    if ended != "survived":
+        raise RuntimeError(f"tests fail without any mutant: {ended} {by}: look into {WORK / 'output'}")
     for mutant in sample:
         if mutant.name in again or (mutant.name not in known and not again):
             if time.monotonic() > ends_at:
@@ -533,6 +548,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=TESTS_S)
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
     parser.add_argument("--fresh", action="store_true")
@@ -546,6 +562,10 @@ def main() -> None:
         gather(given.gather)
         return
     check_out(given.fresh)
+    if (kept := WORK / "kept").exists() and not given.page and not given.show:
+        path, source, at = json.loads(kept.read_text())
+        (TREE / path).write_text(source)
+        os.utime(TREE / path, (at, at))
     mutants = all_mutants(TREE)
     sample = drawn(mutants)
     if given.show:
@@ -558,8 +578,8 @@ def main() -> None:
                 subprocess.run([sys.executable, __file__, "--gather", folder], check=True, stdout=subprocess.DEVNULL)
         if given.only_gather:
             return
-        chosen = [mutant for mutant in sample if given.only in mutant.path]
-        campaign(chosen, Cover(), given.minutes, set(given.again), given.tests)
+        chosen = [mutant for mutant in sample if re.search(given.only, mutant.path)]
+        campaign(chosen, Cover(given.seconds), given.minutes, set(given.again), given.tests)
     if PAGE.exists():
         page(sample)
 
