@@ -247,7 +247,8 @@ class Arbitration(Membership):
             place.take_new_identity(out, address)
             self._joiner.fail(now, out)
         elif any(seat.name != place.seat.name for seat in self.roster):
-            self._leave_forced("moved", now, address=address)
+            self._depart("moved", now, announced=self.config.announced)  # Of its own accord, as by command.
+            self._come_back(now, address)
         else:  # Nobody knows the ring but this node.
             place.take_new_identity(out, address)
             self.roster.add(place.seat)
@@ -451,21 +452,23 @@ class Arbitration(Membership):
 
     # Leaving.
 
-    def _leave_forced(
-        self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, address: str | None = None
-    ) -> None:
+    def _leave_forced(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset()) -> None:
         """Leave for the consistency of the others, and come back as somebody else.  [ARB §III.4]"""
         if not self.is_member:
             return
         # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
         self._depart(why, now, detail, group, announced=self._announces_force)
-        joiner = self._joiner
         if self.config.rejoin and not self._left_for_good:
-            joiner.contacts = list(dict.fromkeys([*joiner.contacts, *(to(seat) for seat in self.roster)]))
-            self._place.take_new_identity(self._out, address)
-            joiner.begin(now, self._out, wait=int((1 + self._rng.random()) * self.config.recent))
+            self._come_back(now)
         else:
             self._left_for_good = self._forced_for_good = True
+
+    def _come_back(self, now: Instant, address: str | None = None) -> None:
+        """Begin to join as the next incarnation, elsewhere if an address is given."""
+        joiner = self._joiner
+        joiner.contacts = list(dict.fromkeys([*joiner.contacts, *(to(seat) for seat in self.roster)]))
+        self._place.take_new_identity(self._out, address)
+        joiner.begin(now, self._out, wait=int((1 + self._rng.random()) * self.config.recent))
 
     def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
         self._place.is_member = False
