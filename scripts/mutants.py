@@ -557,7 +557,6 @@ def main() -> None:
     parser.add_argument("--gather", default="", help=argparse.SUPPRESS)
     parser.add_argument("--only-gather", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    os.nice(15)
     if given.gather:
         gather(given.gather)
         return
