@@ -93,9 +93,10 @@ LAYERS = {
     "doyen.__main__": Layer("doyen.cli"),
     # Drop-ins for other packages; nothing of doyen imports them.
     "doyen.contrib": Layer(
-        "doyen doyen.errors doyen.node",
-        "apscheduler argparse asyncio celery django logging os starlette sys threading",
-        "environment",
+        "doyen doyen.errors doyen.net doyen.node",
+        "apscheduler argparse asyncio atexit celery concurrent datetime django logging msgspec os pathlib socket "
+        "starlette sys threading time tooz uuid",
+        "clock environment",
     ),
     # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
     "doyen.engines": Layer(
