@@ -172,6 +172,9 @@ FILES = {
     "doyen/election/directory/files.py": Extra(
         Layer(outside="os pathlib", world="files"), "the election's other half: a directory that all members reach"
     ),
+    "doyen/cli/sim/on_dask.py": Extra(
+        Layer(outside="dask distributed logging urllib"), "somebody else's workers, for sweeps"
+    ),
     "doyen/election/engine/kind.py": Extra(Layer("doyen.engines"), "the election's other half: a store"),
     "doyen/node/outside.py": Extra(Layer(outside="queue"), "requests wait for the thread that does them"),
     "doyen/net/will.py": Extra(
