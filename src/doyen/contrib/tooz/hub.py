@@ -47,7 +47,8 @@ from doyen.net.keys import load_keyring
 
 log = logging.getLogger("doyen.tooz")
 
-BEAT_S: Final = 1.0
+LOOK_S: Final = 0.1  # How often a process looks who leads.
+BEAT_EVERY: Final = 10  # Looks between two beats.
 RETRY_S: Final = 0.05
 LEAVE_S: Final = 8.0  # How long a process may take to leave its group.
 PORT: Final = "tooz"  # The word under which a node says where its registry listens.
@@ -108,6 +109,7 @@ class Hub:
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
         self._wire: Wire | None = None
+        self._place: tuple[str, int] | None = None
         self._groups: tuple[bytes, ...] = ()
         self._members: dict[tuple[bytes, bytes], Join] = {}
         self._holds: dict[bytes, Acquire] = {}
@@ -167,7 +169,7 @@ class Hub:
             host = node.address.rpartition(":")[0].strip("[]")
             port = await server.listen(host, self._port)
             await node.tell({PORT: str(port)})
-            parts = [self._lead(node, server), self._follow(node, keyring), self._beat()]
+            parts = [self._lead(node, server), self._follow(node, keyring), self._beat(node)]
             tasks = [asyncio.create_task(part) for part in parts]
             over = asyncio.create_task(self._over.wait())
             try:
@@ -225,13 +227,15 @@ class Hub:
             self._groups, self._confirmed_at = welcome.groups, began_at
             for token in welcome.lost:
                 self._lose(token)
-            self._wire = wire
+            self._wire, self._place = wire, place
             for number, pending in self._pending.items():
                 wire.send(Asked(number, pending.request))
             if not self._joined.done():
                 self._joined.set_result(None)
             while True:
-                self._on_message(await wire.read(ToProcess))
+                async with asyncio.timeout(HOLD_S):  # Beats are answered, unless it is stopped or cut off.
+                    message = await wire.read(ToProcess)
+                self._on_message(message)
         finally:
             self._wire = None
             self._beats.clear()
@@ -293,14 +297,20 @@ class Hub:
             self._wire.send(Asked(number, request))
         return await pending.result
 
-    async def _beat(self) -> None:
-        """Have the registry confirm this process, from time to time."""
-        while True:
-            if self._wire is not None:
+    async def _beat(self, node: doyen.Node) -> None:
+        """Have the registry confirm this process, from time to time; turn away from one that leads no more.
+
+        A process that is stopped keeps its connections, so the end of a connection does not tell all.
+        """
+        for count in itertools.count():
+            if self._wire is not None and count % BEAT_EVERY == 0:
                 number = next(self._numbers)
                 self._beats[number] = time.monotonic()
                 self._wire.send(Beat(number))
-            await asyncio.sleep(BEAT_S)
+            place = _registry_of(node)
+            if self._wire is not None and not isinstance(place, str) and place != self._place:
+                self._wire.close()
+            await asyncio.sleep(LOOK_S)
 
 
 def _registry_of(node: doyen.Node) -> tuple[str, int] | str:
