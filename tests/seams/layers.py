@@ -100,7 +100,8 @@ LAYERS = {
     ),
     # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
     "doyen.engines": Layer(
-        "doyen.core doyen.election doyen.errors", "http importlib kazoo logging msgspec psycopg redis ssl urllib"
+        "doyen.core doyen.election doyen.errors doyen.score",
+        "http importlib kazoo logging msgspec psycopg redis ssl urllib",
     ),
     "doyen.fence": Layer(
         "doyen.core doyen.engines doyen.errors",
@@ -172,6 +173,7 @@ FILES = {
     "doyen/election/directory/files.py": Extra(
         Layer(outside="os pathlib", world="files"), "the election's other half: a directory that all members reach"
     ),
+    "doyen/cli/steer.py": Extra(Layer("doyen.engines doyen.score"), "it puts the leader of a store elsewhere"),
     "doyen/cli/sim/on_dask.py": Extra(
         Layer(outside="dask distributed logging urllib"), "somebody else's workers, for sweeps"
     ),

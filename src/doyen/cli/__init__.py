@@ -23,6 +23,7 @@ COMMANDS = {
     "explain": "Explain why this one leads, and what the election promises.",
     "resign": "Make the leader hand over.",
     "voters": "Show who votes in a quorum election, or replace a voter.",
+    "steer": "Put the leader of a store where it serves best.",
     "leave": "Make a node leave its group and end.",
     "join": "Give a running node the address of further members.",
     "doctor": "Find what is wrong here, and what to do about it.",
