@@ -6,7 +6,7 @@ Each server measures its round trips to the others, every half a minute, and cou
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ class Servers:
         self._asked: dict[
             str, tuple[float, float]
         ] = {}  # When each server was asked last, and its requests until then.
+        self._trips: dict[tuple[str, str], tuple[float, float, float]] = {}  # Sum, count and mean, at the last look.
         self._ids: dict[str, int] = {}  # Of the servers that answered, by name.
         self._by_id: dict[int, Gateway] = {}
 
@@ -55,7 +56,7 @@ class Servers:
         if not status:
             raise TransportError("; ".join(silent.values()))
         self._ids = {name: own for own, name in names.items()}
-        return _read(names, status, lambda name, count: self._rate(name, count, now_s)), silent
+        return self._read(names, status, now_s), silent
 
     def move(self, leader: str, to: str) -> None:
         """Ask the leader to hand over.  Raises `TransportError` where it refuses, or is none."""
@@ -75,33 +76,45 @@ class Servers:
             return count
         return (count - before[1]) / max(now_s - before[0], 0.001)
 
+    def _trip(self, name: str, to: str, total_s: float, count: float) -> float:
+        """Return a round trip in ms: the mean of what was measured since the last look, or of all before.
 
-def _read(names: Mapping[int, str], status: Mapping[int, tuple[int, str]], rate: Any) -> Look:
-    led = [leader for leader, _ in status.values() if leader in names]
-    leader = max(set(led), key=led.count) if led else None
-    rtt: dict[str, dict[str, float]] = {}
-    rates: dict[str, float] = {}
-    for own, (_, metrics) in status.items():
-        sums: dict[str, float] = {}
-        counts: dict[str, float] = {}
-        requests = 0.0
-        for sample, labels, value in _SAMPLE.findall(metrics):
-            given = dict(_LABEL.findall(labels))
-            if sample == f"{ROUND_TRIP}_sum":
-                sums[given["To"]] = float(value)
-            elif sample == f"{ROUND_TRIP}_count":
-                counts[given["To"]] = float(value)
-            elif sample == REQUESTS and given.get("grpc_method") in METHODS:
-                requests += float(value)
-        rtt[names[own]] = {
-            names[int(to, 16)]: 1000 * sums[to] / count
-            for to, count in counts.items()
-            if count and int(to, 16) in names
-        }
-        rates[names[own]] = rate(names[own], requests)
-    return Look(
-        leader=None if leader is None else names[leader],
-        servers=tuple(sorted(names.values())),
-        rtt_ms=rtt,
-        rates=rates,
-    )
+        A server's estimate begins at 0 when it starts, so what is old says too little.
+        """
+        before = self._trips.get((name, to))
+        if before is None or count < before[1]:
+            mean = total_s / count
+        elif count > before[1]:
+            mean = (total_s - before[0]) / (count - before[1])
+        else:
+            mean = before[2]
+        self._trips[name, to] = total_s, count, mean
+        return 1000 * mean
+
+    def _read(self, names: Mapping[int, str], status: Mapping[int, tuple[int, str]], now_s: float) -> Look:
+        led = [leader for leader, _ in status.values() if leader in names]
+        leader = max(set(led), key=led.count) if led else None
+        rtt: dict[str, dict[str, float]] = {}
+        rates: dict[str, float] = {}
+        for own, (_, metrics) in status.items():
+            name, sums, counts, requests = names[own], dict[str, float](), dict[str, float](), 0.0
+            for sample, labels, value in _SAMPLE.findall(metrics):
+                given = dict(_LABEL.findall(labels))
+                if sample == f"{ROUND_TRIP}_sum":
+                    sums[given["To"]] = float(value)
+                elif sample == f"{ROUND_TRIP}_count":
+                    counts[given["To"]] = float(value)
+                elif sample == REQUESTS and given.get("grpc_method") in METHODS:
+                    requests += float(value)
+            rtt[name] = {
+                names[int(to, 16)]: self._trip(name, to, sums[to], count)
+                for to, count in counts.items()
+                if count and int(to, 16) in names
+            }
+            rates[name] = self._rate(name, requests, now_s)
+        return Look(
+            leader=None if leader is None else names[leader],
+            servers=tuple(sorted(names.values())),
+            rtt_ms=rtt,
+            rates=rates,
+        )
