@@ -26,8 +26,12 @@ def test_pages_have_snippets_for_stores() -> None:
 
 @pytest.mark.parametrize(
     "stem",
-    # A first election waits for a lease, three times: that page is for `make soak`.
-    [pytest.param(stem, marks=[pytest.mark.soak] * (stem == "engine")) for stem, blocks in PAGES.items() if blocks],
+    # A first election waits for a lease, three times, and Celery starts slowly: those pages are for `make soak`.
+    [
+        pytest.param(stem, marks=[pytest.mark.soak] * (stem in ("engine", "schedulers")))
+        for stem, blocks in PAGES.items()
+        if blocks
+    ],
 )
 def test_the_snippets_run_on_a_real_store(stem: str, server_of: Callable[[str], Server], tmp_path: Path) -> None:
     for body in PAGES[stem]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from doyen.core.clock import Duration, Instant
+from doyen.core.ids import NodeId
 from doyen.score.oracles import Oracle, Situation
 
 
@@ -81,5 +82,10 @@ class Steering:
     def _score(self, look: Look, name: str) -> float | None:
         if name not in look.rtt_ms:
             return None
-        situation = Situation(me=name, voters=look.servers, rtt=look.rtt_ms[name], rates=look.rates)
+        situation = Situation(
+            me=NodeId(name),
+            voters=tuple(map(NodeId, look.servers)),
+            rtt={NodeId(other): trip for other, trip in look.rtt_ms[name].items()},
+            rates={NodeId(other): rate for other, rate in look.rates.items()},
+        )
         return self._oracle.score(situation)

@@ -70,7 +70,7 @@ def measure(*, load_s: float, rate: float, oracle: str = "latency", on_step: Ste
     need_commands("etcd", {"etcd": "etcd-server"})
     place = deployment("1")
     with Switch(len(place.servers), multicast=False) as network, _folder() as folder:
-        hosts = dict(zip(place.servers, network.nodes, strict=True))
+        hosts: dict[str, Namespace] = dict(zip(map(str, place.servers), network.nodes, strict=True))
         for (i, a), (j, b) in combinations(enumerate(place.servers), 2):
             network.set(i, j, delay=round(place.between(a, b) / 2 * 1e6))
         with _servers(hosts, folder):
