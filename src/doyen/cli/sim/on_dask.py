@@ -1,17 +1,15 @@
 """Runs of a simulation on Dask's workers: `doyen sim run … --on dask`, or `--on dask://HOST:PORT`."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import doyen
 from doyen.errors import ConfigError
 from doyen.sim.runs import Spread, chunk
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 R = TypeVar("R")
 
@@ -26,28 +24,30 @@ def dask(where: str, jobs: int) -> Iterator[Spread]:
     scheduler = _scheduler(where)
     try:
         import dask as settings
-        from distributed import Client, LocalCluster
+        import distributed
     except ImportError:
         raise ConfigError(f"--on {where} needs Dask: pip install 'doyen[dask]'") from None
+    client_of: Any = distributed.Client  # Its functions have no types.
+    cluster_of: Any = distributed.LocalCluster
     settings.config.set({"distributed.scheduler.allowed-failures": WORKERS_LOST_MAX})
     quiet = {"set_as_default": False, "timeout": ANSWERS_WITHIN_S}
     if scheduler is None:
         with (
-            LocalCluster(
+            cluster_of(
                 n_workers=jobs or None,
                 threads_per_worker=1,
                 dashboard_address=None,
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
-            Client(cluster, **quiet) as client,
+            client_of(cluster, **quiet) as client,
         ):
             yield Spread(jobs or len(cluster.workers), _parts_on(client))
         return
     if jobs:
         raise ConfigError(f"--jobs {jobs} is for processes of this machine: {where} has workers of its own")
     try:
-        client = Client(scheduler, **quiet)
+        client = client_of(scheduler, **quiet)
     except (OSError, TimeoutError):
         raise ConfigError(f"--on {where}: no scheduler answers there: start one with `dask scheduler`") from None
     with client:
@@ -70,7 +70,7 @@ def _scheduler(where: str) -> str | None:
     return f"tcp://{f'[{host}]' if ':' in str(host) else host}:{port}"
 
 
-def _check_workers(client: "Client", where: str) -> None:
+def _check_workers(client: Any, where: str) -> None:
     """Refuse workers that would not give the results of this process."""
     try:
         client.wait_for_workers(1, timeout=ANSWERS_WITHIN_S)
@@ -88,13 +88,13 @@ def _version() -> str:
     return doyen.__version__
 
 
-def _parts_on(client: "Client") -> Callable[[Callable[[int], R], Sequence[list[int]]], Iterator[list[R]]]:
+def _parts_on(client: Any) -> Callable[[Callable[[int], R], Sequence[list[int]]], Iterator[list[R]]]:
     def parts(once: Callable[[int], R], chunks: Sequence[list[int]]) -> Iterator[list[R]]:
         """Yield the results of each chunk in order; what a lost worker had done is done again by another."""
         shared: Any = client.scatter(once, broadcast=True, hash=False)
-        futures = [client.submit(chunk, shared, seeds, pure=False) for seeds in chunks]
-        for index, future in enumerate(futures):
-            yield future.result()
-            futures[index] = None  # Its results are here: the workers need not keep them.
+        futures = deque(client.submit(chunk, shared, seeds, pure=False) for seeds in chunks)
+        while futures:  # What is here already need not be kept by the workers.
+            found: list[R] = futures.popleft().result()
+            yield found
 
     return parts
