@@ -213,6 +213,9 @@ FILES = {
         Layer(outside="signal subprocess", world="clock"), "it starts, kills and stops members, and dates it"
     ),
     "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
+    "doyen_lab/steered.py": Extra(
+        Layer(outside="http threading"), "clients of etcd, each a thread in the namespace of its server"
+    ),
     "doyen_lab/servers.py": Extra(
         Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"
     ),
