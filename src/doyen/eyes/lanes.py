@@ -19,8 +19,9 @@ MARKS_MAX: Final = 4000
 # The kinds that are drawn; any other is drawn like a note.
 SPAN_KINDS: Final = ("leads", "named", "suspected", "paused", "down", "left")
 MARK_KINDS: Final = (
-    "elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left", "started", "stopped", "note", "bad",
-)  # fmt: skip
+    *("elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left"),
+    *("started", "stopped", "note", "bad"),
+)
 WINDOW_KINDS: Final = ("cut", "simulated", "bad", "unsure")
 
 
