@@ -99,7 +99,8 @@ class Page:
                 fold = self._folds.get(election) or self._begin(election, agent.stack.reigns[election])
                 return {"number": self.number, "lanes": fold.whole(time.time())}
             case "/page/views":
-                return {"rows": self.views(election)}
+                asked = self._ask(election)
+                return {"asked": asked, "rows": self.views(election)}
         return None
 
     def now(self, election: str, *, may_act: bool) -> dict[str, Any]:
@@ -172,14 +173,21 @@ class Page:
             found.append("A better one: a member with a better score, where the election hands over for it.")
         return found
 
-    def views(self, election: str) -> list[dict[str, Any]]:
-        """Return what each member sees, as far as it has come here; ask those that are due to be asked."""
+    def _ask(self, election: str) -> bool:
+        """Ask those members that are due to be asked; return whether anybody was."""
         node, agent = self._node, self._node.agent
         now = node.clock()
         known = [NodeId(member.name) for member in shown.members(agent.stack, now) if member.state != "left"]
         names = [n for n in dict.fromkeys((*known, *agent.driver.addresses.heard_from())) if n != node.name]
-        for name, question in agent.views.questions(election, names, now):
+        questions = agent.views.questions(election, names, now)
+        for name, question in questions:
             agent.driver.ask(VIEWS, name, question)
+        return bool(questions)
+
+    def views(self, election: str) -> list[dict[str, Any]]:
+        """Return what each member sees, as far as it has come here."""
+        node, agent = self._node, self._node.agent
+        now = node.clock()
         reign = agent.stack.reigns.get(election)
         lease = None if reign is None or reign.mine is None else reign.lease_until()
         own = {

@@ -1,6 +1,7 @@
 // The page of a node: Now, Time, and Who sees whom.  Live by /events; nothing is asked of anybody but this node.
 import {drawLanes} from "/page/lanes.js";
 
+const STALE_S = 2.5; // A view that is older than this is not what its member sees now.
 const SLOW = 3; // A round trip this many times the median of all is called slow.
 const id = name => document.getElementById(name);
 let token = sessionStorage.getItem("doyen-token") ?? "", election = "", node = "", lanes = null, number = 0;
@@ -143,20 +144,22 @@ async function showViews() {
   const usual = trips[trips.length >> 1] ?? 0;
   const cells = names.map(name => {
     const row = by.get(name), seen = new Map((row?.seen ?? []).map(cell => [cell.name, cell]));
-    const stale = !row || row.age_s == null || row.age_s > 5;
+    const stale = !row || isStale(row);
     return {name, stale, names: row?.leader ?? null, heading: heading(name, row), cells: names.map(other => cell(name, other, row, seen.get(other), usual, stale))};
   });
   drawMatrix(names, cells);
+  if (found.asked) soon(showViews, 200); // The answers come after the question.
   const sides = new Map();
-  for (const row of rows) if (row.age_s != null && row.age_s < 5) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
+  for (const row of rows) if (!isStale(row)) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
   const words = [...sides].map(([leader, who]) => `${who.join(", ")} ${who.length === 1 ? "names" : "name"} ${leader ?? "nobody"}`);
-  const silent = rows.filter(row => row.age_s == null || row.age_s >= 5).map(row => row.name);
-  const gone = silent.length ? ` Not heard lately: ${silent.join(", ")}; they may see another leader.` : "";
+  const silent = rows.filter(isStale).map(row => row.age_s == null ? row.name : `${row.name} (${ago(row.age_s)} ago it named ${row.leader ?? "nobody"})`);
+  const gone = silent.length ? ` Not heard now: ${silent.join(", ")}; whoever lives there may see another leader.` : "";
   put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
 }
+const isStale = row => row.age_s == null || row.age_s > STALE_S;
 function heading(name, row) {
   if (!row || row.age_s == null) return row?.silent ? "no answer" : "asked";
-  return row.age_s > 5 ? `${ago(row.age_s)} old` : row.leader === name ? "itself" : row.leader ?? "nobody";
+  return isStale(row) ? `${ago(row.age_s)} old` : row.leader === name ? "itself" : row.leader ?? "nobody";
 }
 function cell(name, other, row, seen, usual, stale) {
   const old = stale && row?.age_s != null ? ` (${ago(row.age_s)} ago)` : "";
@@ -290,7 +293,7 @@ function start() {
     tick();
     ticks += 1;
     if (ticks % 10 === 0) soon(showNow, 0);
-    if (ticks % 20 === 0) soon(showViews, 0);
+    if (ticks % 10 === 5) soon(showViews, 0);
   }, 100);
   live();
 }
