@@ -42,7 +42,6 @@ from doyen.node.shown import members
 from doyen.node.stack import Stack
 
 if TYPE_CHECKING:
-    from doyen.node.events import Event
     from doyen.node.page import Page
 
 CONNECTIONS_MAX: Final = 64
@@ -102,7 +101,6 @@ class Http:
         self._watchers: set[asyncio.StreamWriter] = set()
         self._lane_watchers: set[asyncio.StreamWriter] = set()  # Those whose page is open.
         self.owner: Any = None  # The `Node` that this is attached to, whose page is shown.
-        self._opened: Page | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
         self._path: Path | None = None
 
@@ -301,19 +299,15 @@ class Http:
         return file(path) or (404, *_problem("the page has no such file"))
 
     def _page(self) -> "Page":
-        if self._opened is None:
-            from doyen.node.page import Page
+        from doyen.node.page import page_of
 
-            self._opened = Page(self.owner)
-            self.owner.agent.listeners.append(self._on_event)
-        return self._opened
+        page = page_of(self.owner)
+        if self._tell_lanes not in page.tells:
+            page.tells.append(self._tell_lanes)
+        return page
 
-    def _on_event(self, event: "Event") -> None:
-        from doyen.node.page import stream
-
-        told = self._page().changes(event)
-        if told:
-            self._tell(stream(told), self._lane_watchers)
+    def _tell_lanes(self, data: bytes) -> None:
+        self._tell(data, self._lane_watchers)
 
     def _has_joined(self) -> bool:
         """Whether this node takes part and has heard of its group, or leads it because nobody answers."""

@@ -54,8 +54,9 @@ export function drawLanes(element, data, options = {}) {
     const known = rows.get(lane.id);
     if (known) { known.note = lane.note || known.note; return; }
     const made = emptyRow(lane);
-    if (lanes.length >= LANES_MAX) { // As the node itself does: the first where nothing holds any more makes room.
-      const over = lanes.find(l => l.spans.every(s => s.end != null)) ?? lanes[0];
+    if (lanes.length >= LANES_MAX) { // As on the node itself: the lane where nothing happened for longest makes room.
+      const latest = l => Math.max(l.marks.at(-1)?.at ?? -Infinity, l.spans.at(-1)?.begin ?? -Infinity);
+      const over = lanes.reduce((a, b) => latest(a) <= latest(b) ? a : b);
       rows.delete(over.id); lanes.splice(lanes.indexOf(over), 1);
     }
     rows.set(lane.id, made);

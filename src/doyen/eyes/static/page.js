@@ -10,9 +10,12 @@ let waiting = [], stream = null, ticking = 0, leaseUntil = null, leaseWhole = nu
 // Asking.
 
 async function ask(path, options = {}) {
-  const headers = {...options.headers ?? {}, ...(token ? {Authorization: `Bearer ${token}`} : {})};
+  const used = token, headers = {...options.headers ?? {}, ...(token ? {Authorization: `Bearer ${token}`} : {})};
   const reply = await fetch(path, {...options, headers, cache: "no-store", credentials: "omit"});
-  if (reply.status === 401) { askToken(token ? "That was not the token." : ""); throw new Error("token"); }
+  if (reply.status === 401) { // Several questions may be refused at once: one of them asks for the token.
+    if (used === token && id("asks-token").hidden) askToken(token ? "That was not the token." : "");
+    throw new Error("token");
+  }
   return reply;
 }
 const json = async path => { const reply = await ask(`${path}?election=${encodeURIComponent(election)}`); if (!reply.ok) throw new Error((await reply.json()).error); return reply.json(); };
@@ -213,7 +216,7 @@ function drawMatrix(names, table) {
     row.cells.forEach(([text, tone, why], j) => {
       const button = line.cells[j + 2].firstChild;
       put(button, many ? SHORT[tone] : text, tone);
-      if (button.dataset.why !== why) { button.dataset.why = why; button.title = why; button.setAttribute("aria-label", why); }
+      if (button.dataset.why !== why) { button.dataset.why = why; button.title = why; button.setAttribute("aria-label", `${text}: ${why}`); }
       button.tabIndex = i === 0 && j === 0 ? 0 : -1;
     });
   });
