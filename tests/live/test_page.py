@@ -194,7 +194,7 @@ def test_a_hundred_thousand_events_in_a_lane_scroll_at_30_frames_a_second(tell: 
                 for (let i = 0; i < 100000; i++) marks.push({lane, at: i / 10, kind: kinds[i % 6], label: 'n ' + i});
                 for (let i = 0; i < 1000; i++) spans.push({lane, begin: i * 10, end: i * 10 + 5, kind: 'leads'});
                 lanes.update({title: 'many', epoch: 0, begin: 0, end: 10000, lanes: [{id: lane}], spans, marks});
-                lanes.show(0, 10000);
+                lanes.show(0, 10000); await new Promise(done => setTimeout(done, 500));
                 let frames = 0; const before = lanes.drawn, end = performance.now() + 3000;
                 await new Promise(done => { const go = () => {
                     frames += 1; const by = frames % 200; lanes.show(by, 10000 + by);

@@ -1,5 +1,6 @@
 """`doyen top`: who leads, what happened, and who sees whom, in a terminal."""
 
+import sys
 from typing import Any
 
 import click
@@ -20,6 +21,10 @@ def command(group: str | None, name: str | None, election: str) -> None:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         raise ConfigError("doyen top draws with Textual, which is not installed: pip install 'doyen[top]'") from None
+    if not sys.stdout.isatty():
+        raise ConfigError(
+            "doyen top needs a terminal: elsewhere doyen watch writes lines, and doyen members --json data"
+        )
     path = find_node(group, name)
 
     def asked(do: str, *, timeout_s: float = 5.0, **fields: Any) -> Any:

@@ -145,8 +145,10 @@ class Fold:
                 done += self._close(member, at, reign=False)
                 done += self._mark(member, at, "note", f"{member} is forgotten", "")
             case "accused":
-                by = ", ".join(event.get("by", ()))
-                done += self._mark(member, at, "suspected", f"{by} suspects {member}", "it did not answer in time")
+                known = self._open.get((member, False))
+                if known is not None and known.kind == "suspected":  # The first accuser is named with the suspicion.
+                    by = ", ".join(event.get("by", ()))
+                    done += self._mark(member, at, "suspected", f"{by} suspects {member}, too", "")
             case "differs":
                 done += self._mark(member, at, "bad", f"{member} runs something else", why)
             case "shortage":
@@ -196,7 +198,8 @@ class Fold:
         }[kind]
         if kind in _STATES:
             yield from self._begin(Span(lane=member, begin=at, kind=_STATES[kind], label=label))
-        yield from self._mark(member, at, kind, label, "" if by else event.get("reason") or "")
+        why = "it did not answer in time" if kind == "suspected" else event.get("reason") or ""
+        yield from self._mark(member, at, kind, label, why)
 
     def _lane(self, name: str, note: str = "") -> Iterable[Change]:
         """Have a lane of that name, the last in the order in which something happened."""

@@ -17,7 +17,7 @@ from doyen.eyes import terminal
 
 EVERY_S: Final = 0.5
 FOLLOWED_S: Final = 120.0
-STYLES: Final = {"good": "green", "care": "yellow", "bad": "red", "faint": "bright_black", "strong": "bold", "": ""}
+STYLES: Final = {"good": "green", "care": "yellow", "bad": "red", "faint": "grey54", "strong": "bold", "": ""}
 
 Ask = Callable[..., Any]  # (do, **fields) → what the node answers
 
@@ -64,7 +64,7 @@ class Top(App[None]):
     def __init__(self, ask: Ask, election: str = "") -> None:
         super().__init__()
         self._ask, self._election = ask, election
-        self._now: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}
         self._lanes: dict[str, Any] | None = None
         self._rows: list[dict[str, Any]] = []
         self._number = ""
@@ -96,7 +96,7 @@ class Top(App[None]):
         except DoyenError as error:
             self._trouble = f"no answer: {error}"
         else:
-            self._trouble, self._now, self._rows = "", now, rows
+            self._trouble, self._told, self._rows = "", now, rows
             if told["lanes"] is not None:
                 self._number, self._lanes = str(told["number"]), told["lanes"]
         finally:
@@ -121,7 +121,7 @@ class Top(App[None]):
             self._put("matrix", [[terminal.sides(self._rows)], *terminal.matrix(self._rows)])
 
     def _now_lines(self, width: int) -> list[terminal.Line]:
-        now = self._now
+        now = self._told
         if not now:
             return [[(self._trouble or "asking", "care")]]
         leader = now["leader"]
@@ -141,7 +141,9 @@ class Top(App[None]):
         left, whole = self._lease(), now.get("lease_s")
         if left is not None and whole:
             full = round(20 * max(0.0, min(1.0, left / whole)))
-            lines.append([(f"lease {left:.1f} s ", ""), ("▓" * full, "good"), ("░" * (20 - full), "faint")])
+            when = "" if now["mine"] else f" when {leader} last answered"
+            bar: terminal.Line = [("▓" * full, "good"), ("░" * (20 - full), "faint")]
+            lines.append([("lease ", ""), *bar, (f" {left:.2f} s of {whole:.2f} s left{when}", "")])
         lines.append([(now["sentence"], "")])
         if now["promise"]:
             lines.append([(f"promised: {now['promise']}", "faint")])
@@ -152,9 +154,9 @@ class Top(App[None]):
         return lines
 
     def _lease(self) -> float | None:
-        leader = self._now["leader"]
+        leader = self._told["leader"]
         row = next((row for row in self._rows if row["name"] == leader), None)
-        own: float | None = self._now.get("lease_left_s")
+        own: float | None = self._told.get("lease_left_s")
         return own if own is not None or row is None else row["lease_left_s"]
 
     def _put(self, name: str, lines: list[terminal.Line]) -> None:
@@ -182,8 +184,8 @@ class Top(App[None]):
         self.draw()
 
     def action_resign(self) -> None:
-        node = self._now.get("node", "")
-        if not self._now.get("mine"):
+        node = self._told.get("node", "")
+        if not self._told.get("mine"):
             self._said = f"{node} does not lead, so it cannot resign here"
             self.draw()
             return

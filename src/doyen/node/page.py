@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from doyen import __version__
-from doyen.core.clock import format_duration
+from doyen.core.clock import FOREVER, Duration
 from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
 from doyen.eyes import assets
@@ -170,13 +170,13 @@ class Page:
             return []
         worst = node.config.worst_case(reign.kind)
         found = [
-            f"Silence: {leader} is given up within {format_duration(worst.detection)} at the worst, and everybody "
-            f"names the next within {format_duration(worst.failover)} ({worst.because})."
+            f"Silence: {leader} is given up within {_about(worst.detection)} at the worst, and everybody names the "
+            f"next within {_about(worst.failover)} ({worst.because})."
         ]
         lease = reign.kind.lease(node.config.table(reign.kind.table))
         electors = None if reign.machine is None else reign.machine.electors(node.clock())
         if lease is not None:
-            found.append(f"Its lease: {leader} stops by its own clock {format_duration(lease)} after its last renewal.")
+            found.append(f"Its lease: {leader} stops by its own clock {_about(lease)} after its last renewal.")
         if electors is not None and electors.may_fail is not None:
             left = electors.may_fail
             which = f"{len(electors.answering or ())} of {len(electors.voters)} voters answer it"
@@ -224,8 +224,9 @@ class Page:
                 for member in shown.members(agent.stack, now)
             ],
         }
+        left = {member.name for member in shown.members(agent.stack, now) if member.state == "left"}
         rows = agent.views.rows.get(election, {})
-        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()))]
+        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()) if name not in left)]
 
     # What is done.
 
@@ -257,6 +258,11 @@ class Page:
         return 200, f"{node.name} resigned"
 
 
+def _about(duration: Duration) -> str:
+    """Return a time as people say it, in three digits."""
+    return "an unbounded time" if duration >= FOREVER else f"{duration / 1e9:.3g} s"
+
+
 def _row(name: str, row: Row, now: int) -> dict[str, Any]:
     answered = row.heard_at is not None
     return {
@@ -266,7 +272,7 @@ def _row(name: str, row: Row, now: int) -> dict[str, Any]:
         "leader": row.leader,
         "term": row.term,
         "acts": row.acts,
-        "lease_left_s": None if row.lease_until is None else max(0.0, (row.lease_until - now) / 1e9),
+        "lease_left_s": row.lease_left_s,  # When it answered.
         "seen": [_cell(seen) for seen in row.seen.values()] if answered else [],
     }
 
