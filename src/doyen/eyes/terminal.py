@@ -128,8 +128,8 @@ def _cell(itself: bool, seen: Mapping[str, Any] | None, stale: bool, wide: int) 
     return text[: wide - 1].ljust(wide), "faint" if stale else STATES.get(state, "")
 
 
-def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5) -> tuple[str, str]:
-    """Return in a sentence whether all that answer agree, and its tone."""
+def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bool = False) -> tuple[str, str]:
+    """Return in a sentence whether all that answer agree, and its tone; `strong`: nobody leads without a majority."""
     answering: dict[str, list[str]] = {}
     silent = []
     for row in rows:
@@ -137,7 +137,8 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5) -> tuple[str,
             silent.append(row["name"])
         else:
             answering.setdefault(row["leader"] or "nobody", []).append(row["name"])
-    gone = f" Not heard now: {', '.join(silent)}; whoever lives there may see another leader." if silent else ""
+    other = "" if strong else "; whoever lives there may see another leader"
+    gone = f" Not heard now: {', '.join(silent)}{other}." if silent else ""
     if len(answering) > 1:
         words = "; ".join(f"{', '.join(who)} names {leader}" for leader, who in answering.items())
         return plain(f"Views differ: {words}.{gone}"), "bad"

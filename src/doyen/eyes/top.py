@@ -118,7 +118,10 @@ class Top(App[None]):
             latest = [mark for mark in self._lanes["marks"] if mark["at"] <= end]
             self._put("changes", [_change(mark) for mark in sorted(latest, key=lambda mark: -mark["at"])[:8]])
         if self._rows:
-            self._put("matrix", [[terminal.sides(self._rows)], *terminal.matrix(self._rows)])
+            self._put(
+                "matrix",
+                [[terminal.sides(self._rows, strong=self._told.get("sort") == "quorum")], *terminal.matrix(self._rows)],
+            )
 
     def _now_lines(self, width: int) -> list[terminal.Line]:
         now = self._told
