@@ -5,7 +5,8 @@
     bee ──Ask 7, from member 40─▶ ant
 
 An answer is one datagram: a long view is asked for in parts, so that nobody is sent more than he asks for.  Questions
-and answers are bounded, and a member that never answers (version 0.1) is asked rarely.  Nothing is sent from here (decision 170).
+and answers are bounded, and a member that never answers (version 0.1) is asked rarely.
+Nothing is sent from here (decision 170).
 """
 
 from typing import Annotated, Any, Final
