@@ -7,7 +7,8 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `leave`, `join` and `doctor` are its users.
+`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `drill`, `leave`, `join` and `doctor` are its
+users.
 """
 
 import asyncio
@@ -116,6 +117,8 @@ class Control:
                 return self._leader(election)
             case "explain":
                 return node.explain(election)
+            case "timers":
+                return self._timers(election)
             case "resign":
                 campaign = node.election(election) if election else node.own_election
                 was = campaign.is_leader
@@ -204,6 +207,25 @@ class Control:
             "waits_for": reign.waits_for,
             "heir": None if reign.machine is None else reign.machine.heir,
             "baton_bytes": reign.baton_bytes,
+        }
+
+    def _timers(self, election: str) -> dict[str, Any]:
+        """Return what a takeover takes at the worst, and all that a rehearsal of it is made from."""
+        from doyen.node.rebuilt import plain_config  # Only those who rehearse ask.
+
+        told, node = self._leader(election), self._node
+        storage = node.agent.driver.storage
+        disk_s = 0.0 if storage is None else storage.slowest_write_s
+        worst = node.config.worst_case(node.agent.stack.reigns[election].kind, round(disk_s * 1e9))
+        return {
+            **told,
+            "members": [member.name for member in node.members() if member.state in ("alive", "suspected")],
+            "round_trip_s": node.round_trip_s,
+            "disk_s": disk_s,
+            "detection_s": worst.detection / 1e9,
+            "failover_s": worst.failover / 1e9,
+            "because": worst.because,
+            "config": plain_config(node.config, durable=storage is not None),
         }
 
     def _voters(self, election: str, campaign: "Campaign") -> dict[str, Any]:
