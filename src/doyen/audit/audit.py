@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from doyen.election.pole.electorate import Electorate
 from doyen.errors import ConfigError
 from doyen.net.recording.format import Durable
 
+NO_STEPS: Final = ("pass_time", "go_on", "assume_start")  # Time, and what is only looked at.
 Step = tuple[str, int, str, tuple[Any, ...]]  # (node, its clock, action, what it was given)
 
 
@@ -37,7 +38,7 @@ class Audit(Struct, kw_only=True):
     trusted: int = 0  # Messages whose sending no recording could show.
     terms: list[tuple[int, str]]  # Who led.
     refused: Fault | None = None
-    trace: list[Step]
+    trace: list[Step]  # All of them, the one that was refused included, if they were to be kept.
 
 
 def audit(paths: list[Path], *, keep: bool = False) -> Audit:
@@ -57,7 +58,7 @@ def audit(paths: list[Path], *, keep: bool = False) -> Audit:
     return Audit(
         nodes=sorted(recorded),
         missing=sorted(auditor.voters - recorded),
-        steps=dict(auditor.counts),
+        steps={action: count for action, count in auditor.counts.items() if action not in NO_STEPS},
         trusted=auditor.trusted,
         terms=sorted(auditor.state.led.items()),
         refused=refused,
@@ -117,10 +118,10 @@ class _Auditor:
         return any(electorate.is_majority(voters) for electorate in self._electorates[node])
 
     def _do(self, moment: Moment, action: str, *given: Any, **options: Any) -> None:
+        if self._keep:  # A step that is refused is the last one.
+            self.trace.append((moment.node, moment.now, action, (*given, *options.values())))
         getattr(self.state, action)(*given, **options)
         self.counts[action] += 1
-        if self._keep:
-            self.trace.append((moment.node, moment.now, action, (*given, *options.values())))
 
     def take(self, placed: Placed) -> None:
         moment = placed.moment
@@ -130,10 +131,8 @@ class _Auditor:
         elif isinstance(came, Resume):
             self._resume(moment, came)
         elif isinstance(came, End):
-            state.stop(node)
-            if self._keep:
-                self.trace.append((node, moment.now, "end", ()))
-        state.pass_time(node, moment.now)
+            self._do(moment, "stop", node)
+        self._do(moment, "pass_time", node, moment.now)
         if isinstance(came, Durable):
             self._do(moment, "write", node)
         elif isinstance(came, Message):
@@ -141,7 +140,7 @@ class _Auditor:
         for deed in moment.deeds:
             self._deed(moment, deed)
         if isinstance(came, Message | Durable) and state.lead[node]:
-            need(state.acts(node), "lease", f"{node} leads in epoch {state.lead[node]}, and its lease is over")
+            self._do(moment, "go_on", node)
 
     def _begin(self, moment: Moment, came: Begin) -> None:
         node, state = moment.node, self.state
@@ -154,9 +153,7 @@ class _Auditor:
         elif node in self._seen:
             self._do(moment, "restart", node, record)
         else:
-            state.assume_start(node, record)
-            if self._keep:
-                self.trace.append((node, moment.now, "start", (node, record)))
+            self._do(moment, "assume_start", node, record)
         self._seen.add(node)
 
     def _resume(self, moment: Moment, came: Resume) -> None:
@@ -230,9 +227,12 @@ class _Auditor:
         else:
             self._do(moment, "name", moment.node, leader, epoch)
 
+    def _check_votes(self, node: str) -> None:
+        need(node not in self._mute, "disk", f"{node} votes, although nothing of its earlier votes was on its disk")
+
     def _persist(self, moment: Moment, record: Record) -> None:
         node, before = moment.node, self.state.mem[moment.node]
-        need(node not in self._mute, "disk", f"{node} votes, although nothing of its earlier votes was on its disk")
+        self._check_votes(node)
         if record[1:] != before[1:]:
             text = f"{node} writes that it granted epoch {record.granted}, and promises {record.epoch}"
             need(record.epoch == record.granted, "back", text)
@@ -246,9 +246,11 @@ class _Auditor:
         node, message = moment.node, sent.message
         match message:
             case msg.Heartbeat():
+                self._check_votes(node)
                 beat = Beat(node, message.epoch, message.number)
                 self._do(moment, "claim", beat, acting=message.acting)
             case msg.HeartbeatAck() if message.granted and sent.to is not None:
+                self._check_votes(node)
                 self._do(moment, "ack", node, Beat(sent.to, message.epoch, message.number))
             case msg.Resigned():
                 self._do(moment, "resign", node, message.epoch)

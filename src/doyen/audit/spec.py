@@ -202,6 +202,10 @@ class Safety:
         self.lead[node] = epoch
         self.led[epoch] = node
 
+    def go_on(self, node: Node) -> None:
+        """Take an input, and lead on."""
+        need(self.acts(node), "lease", f"{node} leads in epoch {self.lead[node]}, and its lease is over")
+
     def stop(self, node: Node) -> None:
         self.lead[node] = 0
 
