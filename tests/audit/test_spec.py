@@ -14,10 +14,10 @@ from tlc import Bound, allowed, count_of, explored
 from doyen.audit.audit import audit
 
 SMALL = [
-    Bound(resignations=1, restarts=1),
-    Bound(time=2, beats=3),
-    Bound(time=2, lease=2, guard=2, restarts=1),
-    Bound(nodes=3, epochs=1, beats=1, resignations=1),
+    Bound(epochs=1, resignations=1, restarts=1),
+    Bound(epochs=1, time=2, restarts=1),
+    Bound(nodes=3, epochs=1, beats=1),
+    Bound(),
 ]
 
 

@@ -51,7 +51,7 @@ def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0)
             for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
                 found.transitions += 1
                 if violation is not None:  # The first has the fewest faults.
-                    found.violations.append((violation, [*begin, *_path(parents, choices, number), choice]))
+                    found.violations.append((violation, [*begin, *path_to(parents, choices, number), choice]))
                     found.exhausted = False
                     return found
                 others = seen.get(after)
@@ -67,7 +67,8 @@ def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0)
     return found
 
 
-def _path(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
+def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
+    """Return the choices that led to a state."""
     path = []
     while parents[number] >= 0:
         path.append(choices[number])
