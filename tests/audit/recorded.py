@@ -81,7 +81,14 @@ class Recorded:
                 cluster.run_for(rng.choice((0.1, 1.0, 2.0)))
         self.mend()
         cluster.run_for(4)
-        cluster.close()
+        self.end()
+
+    def end(self) -> None:
+        """End the run; what crashed processes still do as they are unwound is no part of their recordings."""
+        kept = {path: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+        self.cluster.close()
+        for path, data in kept.items():
+            path.write_bytes(data)
 
     def mend(self) -> None:
         cluster = self.cluster

@@ -36,7 +36,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     leader = cluster.run_until_leader()
     cluster.run(leader, cluster.node(leader).resign(to=first))
     cluster.run_for(2)
-    cluster.close()
+    made.end()
     return made.paths
 
 
@@ -123,7 +123,7 @@ def test_a_recording_whose_beginning_was_overwritten_is_audited_from_its_machine
     made = Recorded(tmp_path, 5, record_max=65_536)
     made.cluster.run_until_leader()
     made.cluster.run_for(60)
-    made.cluster.close()
+    made.end()
     from doyen.net.recording.reader import Reader, segments
 
     with Reader(segments(made.paths[0])[0]) as reader:

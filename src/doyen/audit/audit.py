@@ -146,7 +146,8 @@ class _Auditor:
         node, state = moment.node, self.state
         record = came.record or FRESH
         self._electorates[node] = [came.electorate]
-        state.clock[node] = moment.now  # A machine that was started anew counts anew.
+        state.clock[node] = min(moment.now, state.clock[node])  # A machine that was started anew may count anew.
+        self._do(moment, "pass_time", node, moment.now)
         if came.record is None and not came.newcomer:
             self._mute.add(node)
             state.assume_start(node, FRESH)
