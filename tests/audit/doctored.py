@@ -187,8 +187,9 @@ def _leads_too_soon(tapes: Tapes) -> str:
 def _leads_after_its_lease(tapes: Tapes) -> str:
     tape = tapes["n2-1"]
     place = tape.where(emits("LeaderLost", FIRST))
+    over = tape.inputs[place].now
     tape.drop(place, lambda effect: is_fact(effect, "LeaderLost") or is_message(effect, "R"))
-    tape.add(place, multicast(msg.Heartbeat(1, 10**6, True)))
+    tape.add(tape.where(lambda item: item.now > over + 1_000_000), multicast(msg.Heartbeat(1, 10**6, True)))
     return "n2-1"
 
 

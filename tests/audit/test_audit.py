@@ -80,9 +80,7 @@ def test_a_storm_of_faults_passes(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_many_storms_pass_and_each_fault_was_in_some(
-    tmp_path: Path, tell: Callable[[str], None]
-) -> None:
+def test_many_storms_pass_and_each_fault_was_in_some(tmp_path: Path, tell: Callable[[str], None]) -> None:
     steps: Counter[str] = Counter()
     for seed in range(100, 400):
         folder = tmp_path / str(seed)
@@ -160,5 +158,3 @@ def test_what_cannot_be_audited_is_one_line(tmp_path: Path, capsys: pytest.Captu
         assert ended.value.code == code
         said = capsys.readouterr().err.strip()
         assert text in said and len(said.splitlines()) == 1
-
-

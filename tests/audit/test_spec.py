@@ -8,7 +8,7 @@ import pytest
 from doctored import ALL, Doctored, Tape
 from explored import states
 from recorded import Recorded, slow_disk
-from test_audit import sound as sound  # noqa: PLC0414
+from test_audit import sound as sound
 from tlc import Bound, allowed, count_of, explored
 
 from doyen.audit.audit import audit
@@ -49,7 +49,6 @@ def test_tlc_finds_no_two_leaders(bound: Bound, tmp_path: Path, tell: Callable[[
 @pytest.mark.soak
 def test_tlc_finds_two_leaders_where_the_guard_is_shorter_than_the_lease(tmp_path: Path) -> None:
     assert explored(tmp_path, Bound(nodes=3, lease=2, guard=1), symmetric=True).violated == "OneActs"
-
 
 
 @pytest.mark.soak

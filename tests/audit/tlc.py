@@ -51,8 +51,10 @@ def run(folder: Path, module: str, config: str, *, within_s: float, workers: int
     (folder / "Model.tla").write_text(module)
     (folder / "Model.cfg").write_text(config)
     done = subprocess.run(
-        ["nice", "-n", "10", "java", "-Xmx3g", "-XX:+UseParallelGC", "-cp", str(jar()), "tlc2.TLC"]
-        + ["-deadlock", "-workers", str(workers), "-config", "Model.cfg", "Model.tla"],
+        [
+            *("nice", "-n", "10", "java", "-Xmx3g", "-XX:+UseParallelGC", "-cp", str(jar()), "tlc2.TLC"),
+            *("-deadlock", "-workers", str(workers), "-config", "Model.cfg", "Model.tla"),
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -176,7 +178,9 @@ def _steps(trace: list[Step]) -> list[str]:
                 continue
         record = fields.pop("r")
         held = f'[epoch |-> {record.epoch}, granted |-> {record.granted}, to |-> "{_name(record.to)}"]'
-        shown = [f'{key} |-> "{value}"' if isinstance(value, str) else f"{key} |-> {value}" for key, value in fields.items()]
+        shown = [
+            f'{key} |-> "{value}"' if isinstance(value, str) else f"{key} |-> {value}" for key, value in fields.items()
+        ]
         made.append(f'[a |-> "{action}", {", ".join(shown)}, r |-> {held}]')
     return made
 

@@ -23,6 +23,9 @@ def test_a_run_of_the_proving_ground_is_allowed(scenario: str, tell: Callable[[s
         found = audit(sorted(Path(result.histories).glob("*.rec")))
         assert found.refused is None
         assert len(found.terms) > 1 and found.missing == []
-        tell(f"audit of {scenario}: {sum(found.steps.values()):,} steps of {len(found.nodes)} nodes, {found.trusted} on trust")
+        tell(
+            f"audit of {scenario}: {sum(found.steps.values()):,} steps of {len(found.nodes)} nodes, "
+            f"{found.trusted} on trust"
+        )
     finally:
         shutil.rmtree(result.histories)

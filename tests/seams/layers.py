@@ -76,8 +76,8 @@ LAYERS = {
         typing="doyen.node",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim "
-        "doyen.testing",
+        "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner "
+        "doyen.sim doyen.testing",
         "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",

@@ -30,7 +30,11 @@ from doyen.node.stack import ELECTION
 SHORT_ELECTION: Final = SHORT[ELECTION]
 _DATAGRAMS: Final = msgspec.msgpack.Decoder(Header)
 _MESSAGES: Final = msgspec.msgpack.Decoder(msg.MESSAGES)
-_FACTS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (LeaderElected, LeaderLost, VotersChanged)}
+_FACTS: Final[dict[str, Any]] = {
+    "LeaderElected": LeaderElected,
+    "LeaderLost": LeaderLost,
+    "VotersChanged": VotersChanged,
+}
 
 
 class Message(Struct, frozen=True):
@@ -145,7 +149,9 @@ def _log(path: Path, header: SegmentHeader) -> Log:
     if kind.table.config is not PoleConfig:
         raise ConfigError(f"{path} is of a node that elects by {kind.name}: only pole (quorum) has a specification")
     if not origin.durable:
-        raise ConfigError(f"{path} is of a node that keeps its promises in memory alone: there is nothing to hold it to")
+        raise ConfigError(
+            f"{path} is of a node that keeps its promises in memory alone: there is nothing to hold it to"
+        )
     return Log(node=origin.node, group=origin.group, config=config, voters=voters, lives=[], paths=[])
 
 
@@ -180,7 +186,9 @@ def record_of(record: VoterRecord) -> Record:
 def _made(path: Path, line: int, now: Instant, header: SegmentHeader, **given: Any) -> Moment:
     origin = header.origin
     at_s = header.at + (now - header.now) / 1e9
-    return Moment(path=str(path), line=line, node=origin.node, incarnation=origin.incarnation, now=now, at_s=at_s, **given)
+    return Moment(
+        path=str(path), line=line, node=origin.node, incarnation=origin.incarnation, now=now, at_s=at_s, **given
+    )
 
 
 def _moment(path: Path, line: int, item: Input, header: SegmentHeader) -> Moment | None:
@@ -209,7 +217,7 @@ def _ordered(found: list[Deed], node: str) -> tuple[Deed, ...]:
         acting = [
             place
             for place, other in enumerate(rest)
-            if isinstance(other, Message) and getattr(other.message, "acting", False) and other.to is None
+            if isinstance(other, Message) and isinstance(other.message, msg.Heartbeat) and other.message.acting
         ]
         rest.insert(min(acting, default=len(rest)), deed)
         if any(stop.term == deed.term for stop in stops):
@@ -236,7 +244,9 @@ def _deed(path: Path, line: int, effect: Effect, header: SegmentHeader) -> Deed 
     match effect.verb:
         case "send" | "multicast":
             to = effect.what if effect.verb == "send" else None
-            return Message(origin.node, origin.incarnation, to, _decoded(path, line, effect.data, msg.MESSAGES), effect.data)
+            return Message(
+                origin.node, origin.incarnation, to, _decoded(path, line, effect.data, msg.MESSAGES), effect.data
+            )
         case "persist":
             return Persist(record_of(_decoded(path, line, effect.data, VoterRecord)))
         case "emit" if effect.what in _FACTS:

@@ -1,6 +1,6 @@
 """The specification of POLE's safety as a state machine: each step is allowed, or refused with the rule that it breaks.
 
-It says what Pole.tla says, action by action and in its words; tests/audit holds the two equal.  An action is a method;
+It says what Pole.tla says, action by action and in its words; tests/audit holds the two equal (decision 112).  An action is a method;
 it changes the state only if the step is allowed.  What nobody recorded is assumed: that changes the state unchecked.
 """
 
@@ -122,7 +122,9 @@ class Safety:
         """Send a heartbeat; with `acting` it says that the sender leads."""
         node, epoch, _ = beat
         if acting:
-            need(self.lead[node] == epoch, "lease", f"{node} says that it acts in epoch {epoch}, and does not lead in it")
+            need(
+                self.lead[node] == epoch, "lease", f"{node} says that it acts in epoch {epoch}, and does not lead in it"
+            )
             need(self.acts(node), "lease", f"{node} says that it acts in epoch {epoch}, and its lease is over")
         need(self.is_written(node), "claim", f"{node} sends a heartbeat while its disk writes")
         promised = self.mem[node].epoch
@@ -216,7 +218,9 @@ class Safety:
         self.resigned[node] = max(epoch, self.resigned.get(node, 0))
 
     def release(self, voter: Node, node: Node, epoch: int) -> None:
-        need((node, epoch) in self.ends, "unsent", f"{voter} hears that {node} resigned epoch {epoch}; it did not say so")
+        need(
+            (node, epoch) in self.ends, "unsent", f"{voter} hears that {node} resigned epoch {epoch}; it did not say so"
+        )
         held = self.mem[voter]
         if held.to == node and held.granted <= epoch:
             self.bound[voter] = 0
@@ -227,13 +231,15 @@ class Safety:
         need(
             record in (before, *self.writing[node]),
             "disk",
-            f"{node} starts with epoch {record.epoch}, granted {record.granted} to {record.to or 'nobody'}; its disk had "
-            f"epoch {before.epoch}, granted {before.granted} to {before.to or 'nobody'}",
+            f"{node} starts with epoch {record.epoch}, granted {record.granted} to {record.to or 'nobody'}; "
+            f"its disk had epoch {before.epoch}, granted {before.granted} to {before.to or 'nobody'}",
         )
         self.assume_start(node, record)
 
     def name(self, voter: Node, node: Node, epoch: int) -> None:
-        need(self.led.get(epoch) == node, "named", f"{voter} names {node} leader of epoch {epoch}; it did not lead in it")
+        need(
+            self.led.get(epoch) == node, "named", f"{voter} names {node} leader of epoch {epoch}; it did not lead in it"
+        )
 
     # What nobody recorded.
 

@@ -263,5 +263,3 @@ def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0)
 
 def _digest(row: Row) -> bytes:
     return blake2b(array("i", row).tobytes(), digest_size=12).digest()
-
-
