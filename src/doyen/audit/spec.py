@@ -1,7 +1,8 @@
 """The specification of POLE's safety as a state machine: each step is allowed, or refused with the rule that it breaks.
 
-It says what Pole.tla says, action by action and in its words; tests/audit holds the two equal (decision 112).  An action is a method;
-it changes the state only if the step is allowed.  What nobody recorded is assumed: that changes the state unchecked.
+It says what Pole.tla says, action by action and in its words; tests/audit holds the two equal (decision 112).  An
+action is a method; it changes the state only if the step is allowed.  What nobody recorded is assumed: that changes
+the state unchecked.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -63,7 +63,10 @@ class Case(Config, frozen=True, kw_only=True):
             raise ConfigError(f"are {len(rates)} for {self.voters} nodes: give one each", field="rates")
         clocks = tuple(Clock(index * ms(10_000), rate) for index, rate in enumerate(rates))  # Offsets mean nothing.
         nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper)
-        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections)
+        config = self.config()
+        kind = config.election_kind()
+        fenced = kind is None or config.promise(kind).strong
+        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections, fenced=fenced)
 
     def run(self, *, tamper: Tamper | None = None, states_max: int = 0) -> tuple[World, Found]:
         """Explore; return the world too, which knows what numbers stand for."""

@@ -141,6 +141,10 @@ def _promise(case: Case) -> Promise:
     kind = config.election_kind()
     if kind is None:
         raise ConfigError("ELECTION none elects nobody: give pole, or another election")
+    if kind.needs.members:
+        raise ConfigError(
+            f"ELECTION {kind.name} goes by a membership, whose members doyen check does not bring together yet: give pole"
+        )
     promise = kind.promise(config.table(kind.table), config.rank)
     if promise.sort == "weak":
         raise ConfigError(
