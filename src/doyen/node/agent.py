@@ -48,11 +48,13 @@ if TYPE_CHECKING:
     from doyen.net.recording.recorder import Recorder
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
+    from doyen.node.views import Views
 
 log = logging.getLogger("doyen")
 
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
+VIEWS: Final = "views"  # The channel on which members ask each other what they see.
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
 
 
@@ -90,6 +92,7 @@ class Agent:
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
+        self._views: Views | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = premises.storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -101,6 +104,7 @@ class Agent:
             peers=self.seeds,
             storage=storage,
             seal=seal,
+            asks_for_echoes=True,
             observer=self._on_fact,
             on_failure=on_failure,
             clock=premises.clock,
@@ -122,7 +126,7 @@ class Agent:
             self.address = await own_address_of(self)
             self._register()
             seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
-            driver.addresses.seeds = seeds
+            driver.addresses.seeds, driver.addresses.given = seeds, frozenset(seeds)
             self.recorder = recorder = recorder_of(driver, self.config, self.address, seeds)
             self.stack = Stack(
                 self.config,
@@ -154,6 +158,7 @@ class Agent:
             if self._rating is not None:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
+            driver.answer(VIEWS, self._on_question)
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
         except BaseException:
@@ -198,7 +203,7 @@ class Agent:
         return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
-        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        """Return whether the election on that channel goes by this machine's measured quality, not by a given score."""
         reign = self.stack.reign_on(channel)
         return self._rating is not None and reign is not None and reign.kind.asks_oracle
 
@@ -304,6 +309,18 @@ class Agent:
             calls=bool(config.multicast),
         )
 
+    @property
+    def views(self) -> "Views":
+        """Return what other members see, as far as anybody here has asked them."""
+        if self._views is None:
+            from doyen.node.views import Views  # Only once somebody looks, here or elsewhere.
+
+            self._views = Views(self.stack)
+        return self._views
+
+    def _on_question(self, sender: NodeId, message: bytes, now: Instant) -> Sequence[Any]:
+        return self.views.on_message(sender, message, now)
+
     def awaited(self, reign: Reign) -> Gate | None:
         """Return the gate of an election while this node could not act in it; its `why` says for what it waits."""
         return self._gates.awaited(reign, self.driver.clock())
@@ -324,7 +341,7 @@ class Agent:
         return {text: (seed,) if seed.is_numeric else () for text, seed in seeds}
 
     def _is_own(self, address: Address) -> bool:
-        """Whether that address is this node's own."""
+        """Return whether that address is this node's own."""
         bound = self.driver.transport.address
         if address in (bound, self.address):
             return True
@@ -343,7 +360,7 @@ class Agent:
         log.warning("%s: %s %s, but does not act yet: %s; %s", self.name, stands, which, gate.why, gate.advice)
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
-        """Say it if this node begins to act alone, and notify whoever waits to act."""
+        """Say it if this node begins to act alone, and notify the tasks that wait to act."""
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)
@@ -420,7 +437,7 @@ class Agent:
 
 
 def _usable(address: str, bind: Address) -> bool:
-    """Whether a node of this machine that listens there can be reached from a node that is bound like that."""
+    """Return whether a node of this machine that listens there can be reached from a node that is bound like that."""
     return bool(address) and ("[" in address) == (":" in bind.host)
 
 

@@ -43,7 +43,7 @@ def explain(node: "Node", reign: Reign) -> Explanation:
     lines = [("election", _election_line(reign))]
     if term is not None:
         lines.append(("decided", str(reign.why)))
-    if account.candidates:
+    if account.candidates and account.initiator in ("", node.name):  # Else they are of an election that was overtaken.
         lines.append(("candidates", _candidates_line(node, reign)))
     if account.answered and account.initiator == node.name:
         lines.append(("answered", f"{', '.join(account.answered)}{account.tolerance(reign.machine)}"))
