@@ -86,9 +86,7 @@ def _small() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("election", ["by-key", "hybrid"])
-def test_an_election_that_goes_by_a_membership_is_refused(
-    election: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_election_that_goes_by_a_membership_is_refused(election: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A ring of one would pass, and say nothing of rings."""
     from doyen.cli import main
 

@@ -77,7 +77,7 @@ def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[i
 
 
 def prelude(world: World) -> list[int]:
-    """Return the choices of a run without faults, in one order, until all name somebody that leads, and all is quiet."""
+    """Return the choices of a run without faults, in one order, until all name one that leads, and all is quiet."""
     state, count = world.first(), 0
     nothing = (0,) * (ALL + 1)
     while not (state.reigns and state.turn == world.size and world.is_named(state)):

@@ -143,7 +143,7 @@ def _promise(case: Case) -> Promise:
         raise ConfigError("ELECTION none elects nobody: give pole, or another election")
     if kind.needs.members:
         raise ConfigError(
-            f"ELECTION {kind.name} goes by a membership, whose members doyen check does not bring together yet: give pole"
+            f"ELECTION {kind.name} goes by a membership, whose members do not come together here yet: give pole"
         )
     promise = kind.promise(config.table(kind.table), config.rank)
     if promise.sort == "weak":
