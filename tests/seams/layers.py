@@ -70,6 +70,7 @@ LAYERS = {
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
+    "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
@@ -77,8 +78,8 @@ LAYERS = {
         typing="doyen.node",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node doyen.runner "
-        "doyen.sim doyen.testing",
+        "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
+        "doyen.runner doyen.sim doyen.testing",
         "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",

@@ -63,6 +63,7 @@ class Ground:
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
         self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
+        self.records = False  # Whether every process writes a recording, beside its history.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
@@ -138,6 +139,8 @@ class Ground:
             told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.place.nodes) if i != index]
         if durable:
             told["state"] = str(state or self.disks.paths.get(label) or self.folder / "state" / label)
+        if self.records:
+            told["record"] = str(self.folder / f"{label}.{number}.rec")
         if label in self.keys:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:
