@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from doyen import __version__
 from doyen.core.clock import Instant
-from doyen.core.codec import Codec
+from doyen.core.codec import Codec, Envelope
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.leadership import LeaderElected
 from doyen.errors import DoyenError, RemoteProtocolError, TransportError
@@ -29,6 +29,7 @@ from doyen.net.recording.format import (
     Fired,
     Heard,
     Input,
+    MayAct,
     Origin,
     Started,
     State,
@@ -94,11 +95,13 @@ class Rebuilt(Protocol):
 
 
 Build = Callable[[Origin, Foundation], Rebuilt]
+Follow = Callable[[Input, Envelope | None], None]
 
 
-def replay(path: Path, build: Build) -> Replayed:
+def replay(path: Path, build: Build, follow: Follow | None = None) -> Replayed:
     """Run one segment, on the machines that `build` makes of its origin.
 
+    `follow` is called after each input, with the message if it was one.
     Raises `Diverged` at the first effect that differs, `TransportError` for a file that is damaged, or of another
     format, or holds anything that a recorder would not have written.
     """
@@ -110,6 +113,8 @@ def replay(path: Path, build: Build) -> Replayed:
             first = item.now if first is None else first
             last = item.now
             world.run(number, item)
+            if follow is not None:
+                follow(item, world.envelope)
         header, cut_off_bytes = reader.header, reader.cut_off_bytes
     return Replayed(
         path=str(path),
@@ -120,7 +125,7 @@ def replay(path: Path, build: Build) -> Replayed:
         effects=world.effect_count,
         kinds=dict(world.kinds),
         began_at=header.at,
-        lasted_s=(last - (first or last)) / 1e9,
+        lasted_s=0.0 if first is None else (last - first) / 1e9,
         leaders=world.leaders,
         failure=world.failure,
         cut_off_bytes=cut_off_bytes,
@@ -136,6 +141,7 @@ class _World:
         self.effect_count = 0
         self.leaders: list[str] = []
         self.failure = ""
+        self.envelope: Envelope | None = None  # The message, if the input under way is one.
         self._restored = dict(self.header.restored)
         self._world = DescribingWorld(self)
         self._nested: list[tuple[int, Commanded | Told]] = []
@@ -221,12 +227,13 @@ class _World:
 
     def _enter(self, item: Input) -> None:
         host, now = self.host, item.now
+        self.envelope = None
         match item.given:
             case Started():
                 host.start(now)
             case Heard(data):
                 try:
-                    envelope = self.codec.decode(data)
+                    envelope = self.envelope = self.codec.decode(data)
                 except RemoteProtocolError as error:
                     raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
                 host.on_message(envelope.channel, envelope.sender, envelope.message, now)
@@ -235,6 +242,8 @@ class _World:
                     raise Malformed(f"{self.path}, input {self._input_no}: no timer {number} was set")
                 _, channel, timer = self._world.timers.pop(number)
                 host.on_timer(self._port(channel), timer, now)
+            case MayAct():
+                pass
             case Durable(channel):
                 host.on_durable(self._port(channel), now)
             case Added(what, instants, restored):

@@ -1,0 +1,34 @@
+"""Makes one incident of recordings: each is run in a process of its own, side by side."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from doyen.errors import ConfigError
+from doyen.eyes.incident import Incident, incident_of
+from doyen.eyes.recorded import Flight, fly
+from doyen.node.registry import election_names, membership_names
+
+FILES_MAX: Final = 64
+
+
+def postmortem(paths: Sequence[Path], title: str = "") -> Incident:
+    """Return what these recordings tell.  Raises `ConfigError` or `TransportError` for files that cannot be used."""
+    return incident_of(flights_of(paths), title)
+
+
+def flights_of(paths: Sequence[Path]) -> list[Flight]:
+    """Return what each incarnation of each node did."""
+    if len(paths) > FILES_MAX:
+        raise ConfigError(f"{len(paths)} recordings are too many: give at most {FILES_MAX}")
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"FILE {path} is not there: give the --record of an agent")
+    election_names(), membership_names()  # Before a file is read: nothing is searched for because it says so.
+    workers = min(len(paths), os.cpu_count() or 1)
+    if workers == 1:
+        return [flight for path in paths for flight in fly(path)]
+    with ProcessPoolExecutor(workers) as pool:
+        return [flight for found in pool.map(fly, paths) for flight in found]

@@ -1,0 +1,315 @@
+"""Reads recordings for a picture: each is run again on its own machines, which tell who led, when, and why.
+
+A recording may be of anybody: it is data, read frame by frame, with bounds on memory and time (`net.recording`).
+"""
+
+from heapq import heappop, heappush
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from doyen.core.clock import FOREVER, NEVER, Duration, Instant, ms
+from doyen.core.codec import Codec, Envelope
+from doyen.core.ids import Term
+from doyen.core.reasons import Reasons
+from doyen.errors import LocalProtocolError
+from doyen.eyes.watch import Explained, Noted, Stretch, Watch
+from doyen.net.recording.effects import channel_of
+from doyen.net.recording.format import (
+    DATAGRAM_MAX,
+    Commanded,
+    Effect,
+    Header,
+    Heard,
+    Input,
+    MayAct,
+    Origin,
+    Started,
+    identifier,
+)
+from doyen.net.recording.limits import bounded
+from doyen.net.recording.reader import Reader, segments
+from doyen.net.recording.replay import Foundation, replay
+from doyen.node.gate import Gate
+from doyen.node.rebuilt import Rebuilt
+from doyen.node.reign import Reign
+
+LATE: Final[Duration] = ms(300)  # A timer that fires later than this: the process did not run.
+DECIDED_MAX: Final = 5_000  # Messages of one node that are kept; what is left off is counted.
+
+
+class Decided(Struct, frozen=True):
+    """A message that decided something, at its receiver; or one that was sent by a step that did."""
+
+    identifier: str
+    at: Instant
+    election: str
+    label: str
+    to: str | None = None  # Sent: the name or the address of the receiver, "" for everybody; None: it was received.
+
+
+class ElectionOf(Struct, frozen=True):
+    """An election, and what it promises."""
+
+    name: str
+    kind: str
+    sort: str
+    promise: str
+
+
+class Flight(Struct, kw_only=True):
+    """One incarnation of one node, as it recorded itself.  Instants are of its own clock."""
+
+    path: str
+    node: str
+    address: str
+    group: str
+    incarnation: int
+    doyen: str
+    at: float  # Wall clock, in seconds,
+    now: Instant  # and the node's own clock at the same moment.
+    begin: Instant
+    end: Instant
+    started: bool  # Whether the recording begins with the node's start.
+    gates_known: bool = True  # Whether it tells from when on the node could act.
+    elections: list[ElectionOf] = []
+    stretches: list[Stretch] = []
+    pauses: list[tuple[Instant, Instant]] = []
+    noted: list[Noted] = []
+    explained: list[Explained] = []
+    decided: list[Decided] = []
+    left_off: int = 0  # Marks, explanations and messages that were too many.
+    sent: dict[str, Instant] = {}  # By identifier; what was sent twice is ambiguous, and not here.
+    received: dict[str, Instant] = {}
+    inputs: int = 0
+    cut_off_bytes: int = 0
+
+    def wall(self, at: Instant) -> float:
+        """Return the wall clock of the node at an instant of its own clock."""
+        return self.at + (at - self.now) / 1e9
+
+
+def fly(path: Path) -> list[Flight]:
+    """Run a recording; return what each incarnation of its node did.  Raises `TransportError` for a bad file."""
+    found = segments(path)
+    with bounded(sum(segment.stat().st_size for segment in found if segment.exists())):
+        headers = [(segment, _header(segment)) for segment in found]
+        lives = groupby(headers, key=lambda pair: (pair[1].origin.node, pair[1].origin.incarnation))
+        return [_Follower([*life]).flight() for _, life in lives]
+
+
+def _header(path: Path) -> Header:
+    with Reader(path) as reader:
+        return reader.header
+
+
+class _Watched(Rebuilt):
+    """The machines of a recorded node, watched."""
+
+    def __init__(self, origin: Origin, site: Foundation, header: Header, earlier: "_Watched | None") -> None:
+        self._header, self._now = header, header.now
+        super().__init__(origin, site, wall=lambda: header.at + (self._now - header.now) / 1e9)
+        self.earlier = earlier
+        self.watch = Watch(self.stack)
+        if earlier is not None:
+            self.watch = earlier.watch
+            self.watch.stack = self.stack
+
+    def fit(self) -> None:
+        """Give each election that is new its gate, and what was known of it when the segment began."""
+        known = self._header.reigns
+        for name, reign in self.stack.reigns.items():
+            if reign.gate is not None or known is None:
+                continue
+            config = self.stack.config
+            if not (config.promise(reign.kind).strong and config.expect <= 1):
+                reign.gate = Gate(0, settle=0, alone_after=FOREVER, expect=2, quorum=False)
+                reign.gate.why = "its first act waits until the election has settled"
+            before = known.get(name)
+            if before is None:
+                continue
+            if reign.gate is not None:
+                reign.gate.open = before.may_act
+            if self.earlier is not None and name in self.earlier.stack.reigns:
+                _go_on(reign, self.earlier.stack.reigns[name])
+            elif before.leader is not None:
+                reign.term = Term(before.term, before.leader)
+                reign.mine = reign.term if before.mine else None
+                reign.why = Reasons("named before this recording begins")
+
+    def observe(self, channel: str, fact: Any, now: Instant) -> None:
+        self._now = now
+        super().observe(channel, fact, now)
+        reign = self.stack.reign_on(channel)
+        self.watch.observe(channel, fact, now, None if reign is None else reign.note(fact, now))
+
+
+def _go_on(reign: Reign, before: Reign) -> None:
+    """Let an election go on as it was at the end of the segment before."""
+    kept = ("term", "mine", "since", "since_wall", "account", "history", "begun", "elected", "ended", "shortage", "why")
+    for name in kept:
+        setattr(reign, name, getattr(before, name))
+
+
+class _Follower:
+    """Runs the segments of one incarnation, one after the other, and notes what is to be seen."""
+
+    def __init__(self, parts: list[tuple[Path, Header]]) -> None:
+        self._parts = parts
+        self._header = parts[0][1]
+        origin = self._header.origin
+        self._me, self._codec = origin, Codec(origin.group, datagram_max=DATAGRAM_MAX)
+        self._watched: _Watched | None = None
+        self._begin: Instant | None = None
+        self._last: Instant = 0
+        self._timers: dict[int, Instant] = {}
+        self._due: list[tuple[Instant, int]] = []  # A heap; those that have fired are not among the timers any more.
+        self._next_timer = 0
+        self._pauses: list[tuple[Instant, Instant]] = []
+        self._sent: dict[str, Instant] = {}
+        self._received: dict[str, Instant] = {}
+        self._ambiguous: set[str] = set()
+        self._decided: list[Decided] = []
+        self._left_off = self._inputs = 0
+        self._started = False
+
+    def flight(self) -> Flight:
+        """Run all; return what was seen."""
+        cut_off = 0
+        for path, header in self._parts:
+            state = header.state
+            self._timers = {} if state is None else {number: at for number, at, _, _ in state.timers}
+            self._due = sorted((at, number) for number, at in self._timers.items())
+            self._next_timer = 0 if state is None else state.next_timer
+            earlier = self._watched
+
+            def build(origin: Origin, site: Foundation, header: Header = header, earlier: Any = earlier) -> _Watched:
+                self._watched = _Watched(origin, site, header, earlier)
+                return self._watched
+
+            cut_off = replay(path, build, self._follow).cut_off_bytes
+        assert self._watched is not None
+        watch, config = self._watched.watch, self._watched.stack.config
+        watch.stop(self._last, max(self._last, self._earliest_due() or self._last))
+        elections = []
+        for name, reign in self._watched.stack.reigns.items():
+            promise = reign.kind.promise(config.table(reign.kind.table), config.rank)
+            elections.append(ElectionOf(name, reign.kind.title, promise.sort, promise.in_short))
+        header = self._header
+        return Flight(
+            path=str(self._parts[-1][0]),
+            node=self._me.node,
+            address="" if self._me.address is None else str(self._me.address),
+            group=self._me.group,
+            incarnation=self._me.incarnation,
+            doyen=header.doyen,
+            at=header.at,
+            now=header.now,
+            begin=header.now if self._begin is None else self._begin,
+            end=self._last if self._begin is not None else header.now,
+            started=self._started,
+            gates_known=header.reigns is not None,
+            elections=elections,
+            stretches=watch.stretches,
+            pauses=self._pauses,
+            noted=watch.noted,
+            explained=watch.explained,
+            decided=self._decided,
+            left_off=self._left_off + watch.left_off,
+            sent={key: at for key, at in self._sent.items() if key not in self._ambiguous},
+            received={key: at for key, at in self._received.items() if key not in self._ambiguous},
+            inputs=self._inputs,
+            cut_off_bytes=cut_off,
+        )
+
+    def _follow(self, item: Input, envelope: Envelope | None) -> None:
+        assert self._watched is not None
+        watch, now, given = self._watched.watch, item.now, item.given
+        self._watched.fit()
+        self._inputs += 1
+        if self._begin is None:
+            self._begin = now
+        due = self._earliest_due()
+        if due is not None and now - due > LATE:
+            begin = max(due, self._last)
+            if now > begin:
+                self._pauses.append((begin, now))
+                watch.pause(begin)
+        self._last = now
+        match given:
+            case Started():
+                self._started = True
+                watch.note(now, "started", f"{self._me.node} starts")
+            case MayAct(election) if (reign := watch.stack.reigns.get(election)) is not None:
+                if reign.gate is not None:
+                    reign.gate.open = True
+                if reign.mine is not None:
+                    watch.explain(reign, now)
+            case Commanded(_, name, _) if name in ("resign", "leave"):
+                watch.note(now, "resigned" if name == "resign" else "left", f"{self._me.node} is told to {name}")
+        if item.failure:
+            watch.note(now, "bad", f"{self._me.node} stops", item.failure)
+        watch.step(now)
+        self._keep_timers(item)
+        self._keep_messages(item, envelope, watch)
+        watch.decided = ""
+
+    def _earliest_due(self) -> Instant | None:
+        while self._due and self._due[0][1] not in self._timers:
+            heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def _keep_timers(self, item: Input) -> None:
+        fired = getattr(item.given, "number", None)
+        if fired is not None:
+            self._timers.pop(fired, None)
+        for effect in item.effects:
+            if effect.verb == "set timer" and effect.at < NEVER:
+                self._timers[self._next_timer] = effect.at
+                heappush(self._due, (effect.at, self._next_timer))
+                self._next_timer += 1
+
+    def _keep_messages(self, item: Input, envelope: Envelope | None, watch: Watch) -> None:
+        now, what = item.now, watch.decided
+        assert self._watched is not None
+        stack = self._watched.stack
+        if not what and any(self._is_promise(effect) for effect in item.effects):
+            what = f"{self._me.node} wrote down what it promised"
+        if isinstance(item.given, Heard) and envelope is not None and envelope.sender != self._me.node:
+            key = identifier(item.given.data)
+            if key in self._received:
+                self._ambiguous.add(key)
+            self._received[key] = now
+            if what:
+                on = stack.reign_on(envelope.channel)
+                label = f"{type(envelope.message).__name__}: {what}"
+                self._keep(Decided(key, now, "" if on is None else on.name, label))
+        for effect in item.effects:
+            if effect.verb not in ("send", "multicast"):
+                continue
+            try:
+                message = msgspec.Raw(effect.data)
+                data = self._codec.encode(self._me.node, self._me.incarnation, channel_of(effect), message)
+            except LocalProtocolError:
+                continue  # It was too large to be sent.
+            key = identifier(data)
+            if key in self._sent:
+                self._ambiguous.add(key)
+            self._sent[key] = now
+            on = stack.reign_on(channel_of(effect))
+            if what and on is not None:
+                self._keep(Decided(key, now, on.name, what, effect.what))
+
+    def _is_promise(self, effect: Effect) -> bool:
+        assert self._watched is not None
+        return effect.verb == "persist" and self._watched.stack.reign_on(channel_of(effect)) is not None
+
+    def _keep(self, message: Decided) -> None:
+        if len(self._decided) < DECIDED_MAX:
+            self._decided.append(message)
+        else:
+            self._left_off += 1
+
