@@ -184,26 +184,26 @@ class _Table:
         drawn: set[tuple[str, int]] = set()
         by_name = {flight.node: flight.node for flight in self.flights}
         by_name |= {flight.address: flight.node for flight in self.flights if flight.address}
-        for number, flight in enumerate(self.flights):
-            for message in flight.decided:
-                if len(drawn) >= ARROWS_MAX or message.identifier not in self._sent:
+        every = [(number, message) for number, flight in enumerate(self.flights) for message in flight.decided]
+        for number, message in sorted(every, key=lambda found: found[1].to is not None):  # Receivers know the type.
+            if len(drawn) >= ARROWS_MAX or message.identifier not in self._sent:
+                continue
+            sender, sent = self._sent[message.identifier]
+            receivers = [number] if message.to is None else self._receivers(message, number, by_name)
+            for receiver in receivers:
+                if (message.identifier, receiver) in drawn or sender == receiver:
                     continue
-                sender, sent = self._sent[message.identifier]
-                receivers = [number] if message.to is None else self._receivers(message, number, by_name)
-                for receiver in receivers:
-                    if (message.identifier, receiver) in drawn or sender == receiver:
-                        continue
-                    heard = self.flights[receiver].received.get(message.identifier)
-                    if heard is None and not self._covers(receiver, number, message.at):
-                        continue
-                    drawn.add((message.identifier, receiver))
-                    yield Arrow(
-                        sender=self.lane(self.flights[sender].node, message.election),
-                        receiver=self.lane(self.flights[receiver].node, message.election),
-                        sent=self.at(sender, sent),
-                        heard=None if heard is None else self.at(receiver, heard),
-                        label=message.label,
-                    )
+                heard = self.flights[receiver].received.get(message.identifier)
+                if heard is None and not self._covers(receiver, number, message.at):
+                    continue
+                drawn.add((message.identifier, receiver))
+                yield Arrow(
+                    sender=self.lane(self.flights[sender].node, message.election),
+                    receiver=self.lane(self.flights[receiver].node, message.election),
+                    sent=self.at(sender, sent),
+                    heard=None if heard is None else self.at(receiver, heard),
+                    label=message.label,
+                )
 
     def _receivers(self, message: Decided, sender: int, by_name: dict[str, str]) -> list[int]:
         name = by_name.get(message.to or "")

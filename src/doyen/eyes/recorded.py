@@ -144,7 +144,9 @@ class _Watched(Rebuilt):
         self._now = now
         super().observe(channel, fact, now)
         reign = self.stack.reign_on(channel)
-        self.watch.observe(channel, fact, now, None if reign is None else reign.note(fact, now))
+        if reign is not None:
+            reign.note(fact, now)
+        self.watch.observe(channel, fact, now)
 
 
 def _go_on(reign: Reign, before: Reign) -> None:

@@ -3,17 +3,18 @@
 The same class watches a node in a recording and one in a simulation: both have a `Stack`.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from doyen.core.clock import NEVER, Instant
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost, VotersChanged
-from doyen.core.reasons import Remark, lost_words
+from doyen.core.reasons import lost_words
 from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import DoyenError
 from doyen.node.explain import explain_at
-from doyen.node.reign import Reign
+from doyen.node.reign import Entry, Reign
 from doyen.node.stack import Stack
 
 MARKS_MAX: Final = 20_000  # Of one node; what is left off is counted.
@@ -53,10 +54,10 @@ class Explained(Struct, frozen=True):
 
 
 class Watch:
-    """Watches one incarnation of one node."""
+    """Watches one incarnation of one node.  `convert` turns instants of its own clock into those that are kept."""
 
-    def __init__(self, stack: Stack) -> None:
-        self.stack = stack
+    def __init__(self, stack: Stack, convert: Callable[[Instant], Instant] = lambda at: at) -> None:
+        self.stack, self._convert = stack, convert
         self.stretches: list[Stretch] = []
         self.noted: list[Noted] = []
         self.explained: list[Explained] = []
@@ -64,8 +65,9 @@ class Watch:
         self.decided = ""  # What the input under way has decided, in words.
         self._open: dict[str, Stretch] = {}
         self._status: dict[str, Status] = {}
+        self._last: Entry | None = None  # Of an election's history, as far as it was followed.
 
-    def observe(self, channel: str, fact: Any, now: Instant, remark: Remark | None) -> None:
+    def observe(self, channel: str, fact: Any, now: Instant) -> None:
         """Follow a fact of the node's machines, once the stack has."""
         reign = self.stack.reign_on(channel)
         if isinstance(fact, ViewChanged):
@@ -85,12 +87,12 @@ class Watch:
                 self.note(now, "note", f"it ought to hand over to {to}", because, reign.name)
             case VotersChanged(number, voters):
                 self.note(now, "note", f"voters, set {number}: {', '.join(voters)}", "", reign.name)
-            case _ if remark is None:
-                return
-        if remark is not None:
-            kind = "bad" if remark.kind == "shortage" else "note"
-            self.note(now, kind, remark.text, "", reign.name)
-        self.explain(reign, now)
+        last = reign.history[-1] if reign.history else None
+        if last is not None and last is not self._last:
+            self._last = last
+            if last.kind not in ("elected", "lost"):
+                self.note(now, "bad" if last.kind == "shortage" else "note", last.text, "", reign.name)
+            self.explain(reign, now)
 
     def _on_member(self, node: str, member: Member | None, now: Instant) -> None:
         before = self._status.get(node)
@@ -111,7 +113,7 @@ class Watch:
         """Add a mark; while an input is under way, it is what that input decided."""
         self.decided = self.decided or label
         if len(self.noted) < MARKS_MAX:
-            self.noted.append(Noted(at, election, kind, label, why))
+            self.noted.append(Noted(self._convert(at), election, kind, label, why))
         else:
             self.left_off += 1
 
@@ -124,32 +126,33 @@ class Watch:
             found = explain_at(self.stack, reign, now)
         except DoyenError:  # The address of a store is no part of a recording.
             return
-        lines = tuple(line for line in found.lines if line[0] != "seen")
-        self.explained.append(Explained(now, reign.name, found.leader, found.sentence, lines))
+        lines = tuple(line for line in found.lines if line[0] not in ("seen", "lease"))
+        self.explained.append(Explained(self._convert(now), reign.name, found.leader, found.sentence, lines))
 
     # Acting.
 
     def step(self, now: Instant) -> None:
         """Look who acts, after an input at that instant."""
+        at = self._convert(now)
         for name, reign in self.stack.reigns.items():
-            self._expire(name, now)
+            self._expire(name, at)
             kind: Literal["leads", "named"] = "leads" if reign.is_leader(now) else "named"
             open_ = self._open.get(name)
             term = 0 if reign.mine is None else reign.mine.number
             if open_ is not None and (reign.mine is None or open_.kind != kind or open_.term != term):
-                self._close(name, now)
+                self._close(name, at)
                 open_ = None
             if open_ is None and reign.mine is not None:
-                open_ = self._open[name] = Stretch(name, kind, term, now, now)
+                open_ = self._open[name] = Stretch(name, kind, term, at, at)
             if open_ is not None:
-                open_.end = now
+                open_.end = at
                 lease = reign.lease_until() if kind == "leads" else None
-                open_.lease = None if lease is None or lease >= NEVER else lease
+                open_.lease = None if lease is None or lease >= NEVER else self._convert(lease)
 
-    def _expire(self, name: str, now: Instant) -> None:
+    def _expire(self, name: str, at: Instant) -> None:
         """End a stretch whose lease ran out before that instant."""
         open_ = self._open.get(name)
-        if open_ is not None and open_.lease is not None and open_.lease < now:
+        if open_ is not None and open_.lease is not None and open_.lease < at:
             self._close(name, max(open_.begin, open_.lease))
 
     def _close(self, name: str, at: Instant) -> None:
@@ -157,6 +160,11 @@ class Watch:
         found.end = found.latest = at
         if found.end > found.begin:
             self.stretches.append(found)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it was named leader when it was last looked at."""
+        return bool(self._open)
 
     def pause(self, begin: Instant) -> None:
         """End all that lasts: the process did not run from then on.  The next step looks anew."""

@@ -51,6 +51,7 @@ SHOWN_FAILURES = 5
 @click.option("--runs", type=int, default=1, show_default=True, help="How many runs; each has a seed of its own.")
 @click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
 @click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a run as a file to look at.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     file: Path | None,
@@ -62,6 +63,7 @@ def command(
     runs: int,
     jobs: int,
     trace_path: str | None,
+    html: Path | None,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -82,6 +84,7 @@ def command(
     if runs == 1:
         with trace_to(trace_path) as trace:
             result = simulate(scenario, trace=trace)
+        _film(scenario, result, html)
         report(scenario, result, as_json)
         return failed(scenario, [result])
     if trace_path is not None:
@@ -90,11 +93,25 @@ def command(
     with progress(f"{scenario.group.nodes} nodes", runs) as advance:
         results = run_many(partial(simulate, scenario), runs, scenario.run.seed, jobs=jobs, progress=advance)
     summary = summarise(scenario, results)
+    _film(scenario, next((result for result in results if result.violations), results[0]), html)
     if as_json:
         print_json(summary)
     else:
         _print_summary(summary)
     return failed(scenario, results)
+
+
+def _film(scenario: Scenario, result: Result, path: Path | None) -> None:
+    """Run that seed again, and write it as a file to look at, if somebody wants one."""
+    if path is None:
+        return
+    from doyen.cli.postmortem import write
+    from doyen.eyes.simulated import Simulated
+
+    made: list[Simulated] = []
+    simulate(scenario, result.seed, watch=lambda world: made.append(Simulated(world)))
+    violations = [(found.at, f"{found.check} violated: {found.text}") for found in result.violations]
+    write(made[0].incident(f"seed {result.seed}: {_headline(scenario, result)}", violations), path, "--html")
 
 
 def _checked(file: Path, table: Any, as_json: bool) -> int:
