@@ -1,0 +1,35 @@
+"""Lays the recordings of a run side by side, and compares what they tell with what the witnesses wrote.
+
+The two know different things.  A witness writes single acts, every `act_every_s`, and each only while it may act; a
+recording tells from when until when its node might have acted.  So the recordings tell at least as much time together
+as the acts do; and at most as much more, for each time that two acted at once, as there is between two acts at its
+beginning and its end, and as the machine was late (decision 131).
+"""
+
+from pathlib import Path
+
+from doyen.eyes.document import document
+from doyen.eyes.incident import incident_of
+from doyen.eyes.postmortem import flights_of
+from doyen.eyes.verdict import Verdict as Seen
+from doyen_lab.proving.ground import Ground
+from doyen_lab.proving.judge import Verdict
+
+
+def laid_side_by_side(ground: Ground, path: Path, title: str) -> Seen:
+    """Write a run as a file to look at; return what its recordings tell of the group's own election."""
+    found = incident_of(flights_of([recording for recording in ground.recordings if recording.exists()]), title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document(found), encoding="utf-8")
+    return found.verdicts[0]
+
+
+def disagreement(seen: Seen, told: Verdict, ground: Ground) -> tuple[str, ...]:
+    """Return in words what the recordings and the witnesses disagree about."""
+    slack = len(seen.when) * (2 * ground.act_every_s + 2 * ground.lateness / 1e9)
+    if told.together_s > seen.at_most_s + 2e-3 or told.together_s < seen.at_least_s - slack:
+        return (
+            f"the postmortem says two acted at once for {seen.together_s:.3f} s ({seen.at_least_s:.3f} to "
+            f"{seen.at_most_s:.3f}), and the witnesses {told.together_s:.3f} s",
+        )
+    return ()
