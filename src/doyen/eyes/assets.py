@@ -1,4 +1,4 @@
-"""The files of the page, as they are in the wheel: text(name) for a file that holds everything, found(name) to serve."""
+"""The files of the page, as they are in the wheel: `text` for a file that holds everything, `found` to serve them."""
 
 from pathlib import Path
 from typing import Final

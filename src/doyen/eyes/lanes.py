@@ -15,12 +15,14 @@ from msgspec.structs import replace
 
 SPANS_MAX: Final = 2000  # What a fold keeps; the oldest goes first.
 MARKS_MAX: Final = 4000
+LANES_MAX: Final = 512  # The lane that came first, of those where nothing holds any more, makes room.
 
 # The kinds that are drawn; any other is drawn like a note.
 SPAN_KINDS: Final = ("leads", "named", "suspected", "paused", "down", "left")
 MARK_KINDS: Final = (
-    "elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left", "started", "stopped", "note", "bad",
-)  # fmt: skip
+    *("elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left"),
+    *("started", "stopped", "note", "bad"),
+)
 WINDOW_KINDS: Final = ("cut", "simulated", "bad", "unsure")
 
 
@@ -194,11 +196,16 @@ class Fold:
         }[kind]
         if kind in _STATES:
             yield from self._begin(Span(lane=member, begin=at, kind=_STATES[kind], label=label))
-        yield from self._mark(member, at, kind, label, event.get("reason") or "")
+        yield from self._mark(member, at, kind, label, "" if by else event.get("reason") or "")
 
     def _lane(self, name: str, note: str = "") -> Iterable[Change]:
         known = self.lanes.get(name)
         if name and (known is None or (note and known.note != note)):
+            if known is None and len(self.lanes) >= LANES_MAX:
+                over = (
+                    lane for lane in self.lanes if (lane, True) not in self._open and (lane, False) not in self._open
+                )
+                self.lanes.pop(next(over, next(iter(self.lanes))))
             self.lanes[name] = lane = Lane(id=name, note=note)
             yield Change(lane=lane)
 

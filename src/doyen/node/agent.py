@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from doyen.net.recording.recorder import Recorder
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
+    from doyen.node.views import Views
 
 log = logging.getLogger("doyen")
 
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
+VIEWS: Final = "views"  # The channel on which members ask each other what they see.
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
 
 
@@ -91,6 +93,7 @@ class Agent:
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
+        self._views: Views | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = premises.storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -155,6 +158,7 @@ class Agent:
             if self._rating is not None:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
+            driver.answer(VIEWS, self._on_question)
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
         except BaseException:
@@ -318,6 +322,18 @@ class Agent:
             namesake=driver.has_namesake(),
             calls=bool(config.multicast),
         )
+
+    @property
+    def views(self) -> "Views":
+        """Return what other members see, as far as anybody here has asked them."""
+        if self._views is None:
+            from doyen.node.views import Views  # Only once somebody looks, here or elsewhere.
+
+            self._views = Views(self.stack)
+        return self._views
+
+    def _on_question(self, sender: NodeId, message: bytes, now: Instant) -> Sequence[Any]:
+        return self.views.on_message(sender, message, now)
 
     def awaited(self, reign: Reign) -> Gate | None:
         """Return the gate of an election while this node could not act in it; its `why` says for what it waits."""

@@ -5,6 +5,7 @@ const SPANS = ["leads", "named", "suspected", "paused", "down", "left"];
 const MARKS = ["elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left", "started", "stopped", "note", "bad"];
 const REIGNS = new Set(["leads", "named"]);
 const KEPT_MAX = 150000; // Marks of one lane; spans of one lane a tenth of it.
+const LANES_MAX = 1024;
 const AXIS = 24, PAD = 6, FOLLOWED_S = 120;
 const STEPS = [.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
@@ -53,6 +54,10 @@ export function drawLanes(element, data, options = {}) {
     const known = rows.get(lane.id);
     if (known) { known.note = lane.note || known.note; return; }
     const made = emptyRow(lane);
+    if (lanes.length >= LANES_MAX) { // As the node itself does: the first where nothing holds any more makes room.
+      const over = lanes.find(l => l.spans.every(s => s.end != null)) ?? lanes[0];
+      rows.delete(over.id); lanes.splice(lanes.indexOf(over), 1);
+    }
     rows.set(lane.id, made);
     if (live) { lanes.push(made); lanes.sort((a, b) => a.id < b.id ? -1 : 1); } else lanes.push(made);
     layOut();
@@ -89,7 +94,7 @@ export function drawLanes(element, data, options = {}) {
     for (const kept of [everybody, ...lanes]) kept.marks.sort((a, b) => a.at - b.at), kept.spans.sort((a, b) => a.begin - b.begin);
     if (!had) {
       following = options.follow ?? live;
-      shown = following ? [end() - FOLLOWED_S, end()] : around(whole);
+      shown = following ? [end() - Math.max(30, Math.min(FOLLOWED_S, 1.1 * (end() - whole[0]))), end()] : around(whole);
     }
     canvas.setAttribute("aria-label", `${next.title ?? ""}: ${lanes.length} lanes. Left and right scroll, plus and minus zoom, up and down go from event to event, F follows.`);
     layOut();
