@@ -7,8 +7,8 @@ import click
 from doyen.cli.output import json_flag, print_json
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
-from doyen.eyes.incident import Incident
-from doyen.eyes.postmortem import postmortem
+from doyen.postmortem.incident import Incident
+from doyen.postmortem.gather import postmortem
 
 CHANGES_SHOWN = 20
 
@@ -33,7 +33,7 @@ def write(incident: Incident, path: Path | None, flag: str) -> None:
     """Write an incident as one HTML file, if somebody wants it."""
     if path is None:
         return
-    from doyen.eyes.document import document
+    from doyen.postmortem.document import document
 
     try:
         path.write_text(document(incident), encoding="utf-8")

@@ -38,7 +38,7 @@ from doyen.sim.world import DISK, ELECTION, World
 from doyen.testing.lanes import Lanes
 
 if TYPE_CHECKING:
-    from doyen.eyes.simulated import Simulated
+    from doyen.postmortem.simulated import Simulated
     from doyen.node.node import Node as RealNode
     from doyen.testing.madeup.world import Main, Program, Programs
 
@@ -324,7 +324,7 @@ class Cluster:
 
     def film(self) -> None:
         """Watch what happens from here on, for `html`; the fixture does so for every cluster."""
-        from doyen.eyes.simulated import Simulated
+        from doyen.postmortem.simulated import Simulated
 
         self._film = film = Simulated(self.world)
         if self._programs is not None:
@@ -332,7 +332,7 @@ class Cluster:
 
     def html(self) -> str:
         """Return what happened since `film`, as one file to look at: lanes, a verdict, and `explain` at any instant."""
-        from doyen.eyes.document import document
+        from doyen.postmortem.document import document
 
         if self._film is None:
             raise LocalProtocolError("nothing was filmed: call film() before time passes")

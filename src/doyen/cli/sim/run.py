@@ -106,7 +106,7 @@ def _film(scenario: Scenario, result: Result, path: Path | None) -> None:
     if path is None:
         return
     from doyen.cli.postmortem import write
-    from doyen.eyes.simulated import Simulated
+    from doyen.postmortem.simulated import Simulated
 
     made: list[Simulated] = []
     simulate(scenario, result.seed, watch=lambda world: made.append(Simulated(world)))

@@ -8,10 +8,10 @@ beginning and its end, and as the machine was late (decision 131).
 
 from pathlib import Path
 
-from doyen.eyes.document import document
-from doyen.eyes.incident import incident_of
-from doyen.eyes.postmortem import flights_of
-from doyen.eyes.verdict import Verdict as Seen
+from doyen.postmortem.document import document
+from doyen.postmortem.incident import incident_of
+from doyen.postmortem.gather import flights_of
+from doyen.postmortem.verdict import Verdict as Seen
 from doyen_lab.proving.ground import Ground
 from doyen_lab.proving.judge import Verdict
 

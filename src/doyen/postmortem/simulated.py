@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.eyes.incident import ARROWS_MAX, Incident, Said
+from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
-from doyen.eyes.verdict import Act, judge
-from doyen.eyes.watch import Watch
+from doyen.postmortem.verdict import Act, judge
+from doyen.postmortem.watch import Watch
 from doyen.node.events import Event
 from doyen.sim.node import SimNode
 from doyen.sim.world import World

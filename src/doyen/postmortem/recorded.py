@@ -16,7 +16,7 @@ from doyen.core.codec import Codec, Envelope
 from doyen.core.ids import Term
 from doyen.core.reasons import Reasons
 from doyen.errors import LocalProtocolError
-from doyen.eyes.watch import Explained, Noted, Stretch, Watch
+from doyen.postmortem.watch import Explained, Noted, Stretch, Watch
 from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,

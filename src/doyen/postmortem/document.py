@@ -12,7 +12,7 @@ import msgspec
 
 from doyen.core.plain import plain_json
 from doyen.eyes.assets import text
-from doyen.eyes.incident import Incident
+from doyen.postmortem.incident import Incident
 
 ABOUT: Final = {
     "recordings": "From the recordings of {nodes} nodes. Bars: who could act as leader. Click an instant, or move there by "

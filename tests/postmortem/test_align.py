@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from doyen.core.clock import NEVER, Instant, ms, seconds
-from doyen.eyes.align import DRIFT_MAX, Alignment, Passage, align
+from doyen.postmortem.align import DRIFT_MAX, Alignment, Passage, align
 
 
 class Clock:

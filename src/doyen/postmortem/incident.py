@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.errors import ConfigError
-from doyen.eyes.align import Alignment, Passage, align
+from doyen.postmortem.align import Alignment, Passage, align
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
-from doyen.eyes.recorded import Decided, ElectionOf, Flight
-from doyen.eyes.verdict import Act, Verdict, judge
-from doyen.eyes.watch import Explained
+from doyen.postmortem.recorded import Decided, ElectionOf, Flight
+from doyen.postmortem.verdict import Act, Verdict, judge
+from doyen.postmortem.watch import Explained
 
 ARROWS_MAX: Final = 10_000
 
