@@ -17,9 +17,16 @@ CHANGES_SHOWN = 20
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML file to look at.")
 @click.option("--title", default="", help="A title for it; by default the name of the group.")
+@click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Replay with another setting up to the first output that differs, and simulate from there on; may be repeated.",
+)
 @json_flag
-def command(files: tuple[Path, ...], output: Path | None, title: str, as_json: bool) -> None:
-    found = postmortem(files, title)
+def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:
+    found = postmortem(files, title, what_if)
     write(found, output, "--output")
     if as_json:
         print_json(found)

@@ -61,7 +61,7 @@ class Rebuilt:
     ) -> None:
         self._site = site
         self.stack = Stack(
-            change(_config_from(origin.config)),
+            change(config_from(origin.config)),
             Site(
                 node=origin.node,
                 incarnation=origin.incarnation,
@@ -118,7 +118,7 @@ class Rebuilt:
                 raise ConfigError(f"{what} cannot be added to a node")
 
 
-def _config_from(data: dict[str, Any]) -> NodeConfig:
+def config_from(data: dict[str, Any]) -> NodeConfig:
     """Return the configuration that `origin_of` wrote; each table is read by the Struct of its own protocol."""
     given = data.get("tables")
     if not isinstance(given, dict):

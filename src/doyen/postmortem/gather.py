@@ -14,9 +14,17 @@ from doyen.node.registry import election_names, membership_names
 FILES_MAX: Final = 64
 
 
-def postmortem(paths: Sequence[Path], title: str = "") -> Incident:
-    """Return what these recordings tell.  Raises `ConfigError` or `TransportError` for files that cannot be used."""
-    return incident_of(flights_of(paths), title)
+def postmortem(paths: Sequence[Path], title: str = "", what_if: Sequence[str] = ()) -> Incident:
+    """Return what these recordings tell, or would have told with other settings, each FIELD=VALUE.
+
+    Raises `ConfigError` or `TransportError` for files and settings that cannot be used.
+    """
+    if not what_if:
+        return incident_of(flights_of(paths), title)
+    from doyen.postmortem import whatif
+
+    whatif.change_of(what_if)  # Before anything is read: a setting may be misspelt.
+    return whatif.what_if(flights_of(paths), what_if, title)
 
 
 def flights_of(paths: Sequence[Path]) -> list[Flight]:

@@ -53,8 +53,7 @@ class Incident(Struct, frozen=True, kw_only=True):
 
 def incident_of(flights: Sequence[Flight], title: str = "") -> Incident:
     """Return what those recordings tell.  Raises `ConfigError` for recordings that do not belong together."""
-    _check(flights)
-    return _Table(flights).incident(title)
+    return Table(flights).incident(title)
 
 
 def _check(flights: Sequence[Flight]) -> None:
@@ -70,10 +69,11 @@ def _check(flights: Sequence[Flight]) -> None:
         seen[key] = flight.path
 
 
-class _Table:
+class Table:
     """The recordings, side by side."""
 
     def __init__(self, flights: Sequence[Flight]) -> None:
+        _check(flights)
         self.flights = sorted(flights, key=lambda flight: (flight.node, flight.incarnation))
         self._sent: dict[str, tuple[int, Instant]] = {}
         for number, flight in enumerate(self.flights):
@@ -100,6 +100,26 @@ class _Table:
     def at(self, clock: int, instant: Instant) -> float:
         """Return an instant of that recording in seconds on the common clock."""
         return (self.clocks.common(clock, instant) - self._zero) / 1e9
+
+    def own(self, clock: int, at: float) -> Instant:
+        """Return what that recording's own clock shows at a second of the common clock."""
+        wanted = self._zero + round(at * 1e9)
+        found = wanted
+        for _ in range(4):  # The offset changes so slowly that this comes near at once.
+            found += wanted - self.clocks.common(clock, found)
+        return found
+
+    def sender_of(self, identifier: str) -> tuple[int | None, Instant]:
+        """Return which recording has sent a message, and when; None where none tells."""
+        return self._sent.get(identifier, (None, 0))
+
+    def delays(self) -> Iterable[float]:
+        """Yield how long messages took, in seconds."""
+        for receiver, flight in enumerate(self.flights):
+            for key, received in flight.received.items():
+                sender, sent = self.sender_of(key)
+                if sender is not None and sender != receiver:
+                    yield self.at(receiver, received) - self.at(sender, sent)
 
     def lane(self, node: str, election: str) -> str:
         return f"{node} / {election or 'own'}" if len(self.elections) > 1 else node

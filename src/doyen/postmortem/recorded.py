@@ -3,6 +3,7 @@
 A recording may be of anybody: it is data, read frame by frame, with bounds on memory and time (`net.recording`).
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +34,7 @@ from doyen.net.recording.format import (
 from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import Reader, segments
 from doyen.net.recording.replay import Foundation, replay
+from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate
 from doyen.node.rebuilt import Rebuilt
 from doyen.node.reign import Reign
@@ -64,6 +66,7 @@ class Flight(Struct, kw_only=True):
     """One incarnation of one node, as it recorded itself.  Instants are of its own clock."""
 
     path: str
+    segments: list[str]
     node: str
     address: str
     group: str
@@ -106,12 +109,19 @@ def _header(path: Path) -> Header:
         return reader.header
 
 
-class _Watched(Rebuilt):
+class Watched(Rebuilt):
     """The machines of a recorded node, watched."""
 
-    def __init__(self, origin: Origin, site: Foundation, header: Header, earlier: "_Watched | None") -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        site: Foundation,
+        header: Header,
+        earlier: "Watched | None" = None,
+        change: Callable[[NodeConfig], NodeConfig] = lambda config: config,
+    ) -> None:
         self._header, self._now = header, header.now
-        super().__init__(origin, site, wall=lambda: header.at + (self._now - header.now) / 1e9)
+        super().__init__(origin, site, wall=lambda: header.at + (self._now - header.now) / 1e9, change=change)
         self.earlier = earlier
         self.watch = Watch(self.stack)
         if earlier is not None:
@@ -134,7 +144,7 @@ class _Watched(Rebuilt):
             if reign.gate is not None:
                 reign.gate.open = before.may_act
             if self.earlier is not None and name in self.earlier.stack.reigns:
-                _go_on(reign, self.earlier.stack.reigns[name])
+                go_on(reign, self.earlier.stack.reigns[name])
             elif before.leader is not None:
                 reign.term = Term(before.term, before.leader)
                 reign.mine = reign.term if before.mine else None
@@ -149,7 +159,7 @@ class _Watched(Rebuilt):
         self.watch.observe(channel, fact, now)
 
 
-def _go_on(reign: Reign, before: Reign) -> None:
+def go_on(reign: Reign, before: Reign) -> None:
     """Let an election go on as it was at the end of the segment before."""
     kept = ("term", "mine", "since", "since_wall", "account", "history", "begun", "elected", "ended", "shortage", "why")
     for name in kept:
@@ -164,7 +174,7 @@ class _Follower:
         self._header = parts[0][1]
         origin = self._header.origin
         self._me, self._codec = origin, Codec(origin.group, datagram_max=DATAGRAM_MAX)
-        self._watched: _Watched | None = None
+        self._watched: Watched | None = None
         self._begin: Instant | None = None
         self._last: Instant = 0
         self._timers: dict[int, Instant] = {}
@@ -188,8 +198,8 @@ class _Follower:
             self._next_timer = 0 if state is None else state.next_timer
             earlier = self._watched
 
-            def build(origin: Origin, site: Foundation, header: Header = header, earlier: Any = earlier) -> _Watched:
-                self._watched = _Watched(origin, site, header, earlier)
+            def build(origin: Origin, site: Foundation, header: Header = header, earlier: Any = earlier) -> Watched:
+                self._watched = Watched(origin, site, header, earlier)
                 return self._watched
 
             cut_off = replay(path, build, self._follow).cut_off_bytes
@@ -203,6 +213,7 @@ class _Follower:
         header = self._header
         return Flight(
             path=str(self._parts[-1][0]),
+            segments=[str(path) for path, _ in self._parts],
             node=self._me.node,
             address="" if self._me.address is None else str(self._me.address),
             group=self._me.group,

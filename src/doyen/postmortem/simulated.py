@@ -1,27 +1,42 @@
 """Watches a simulation for a picture: the same lanes, explanations and verdict as recordings give."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
+from doyen.core.kinds import ElectionKind
 from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
 from doyen.postmortem.verdict import Act, judge
 from doyen.postmortem.watch import Watch
 from doyen.node.events import Event
+from doyen.node.stack import Stack
+from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
-from doyen.sim.world import World
 
 SENT_MAX: Final = 100_000  # Messages whose sending is remembered.
 SHOWN_MAX: Final = 8  # Names of one side of a cut.
 EVENTS_MAX: Final = 50_000_000  # A longer run is watched no further.
 
 
+class Watchable(Protocol):
+    """What is asked of a world."""
+
+    @property
+    def sim(self) -> Simulation: ...
+    @property
+    def kind(self) -> ElectionKind: ...
+    @property
+    def sort(self) -> str: ...
+    def stack(self, node: SimNode) -> Stack: ...
+    def regions(self) -> list[list[SimNode]]: ...
+
+
 class Simulated:
     """Watches a world from before its start; `incident` tells what was seen so far."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Watchable) -> None:
         self.world, self.sim = world, world.sim
         self._watches: dict[int, Watch] = {}  # By node: of its present incarnation.
         self._every: list[tuple[str, Watch]] = []
@@ -62,6 +77,10 @@ class Simulated:
         if watch.decided and self._hearing is not None and self._hearing[0] is node:
             self._arrow(watch.decided)
         watch.decided = ""
+
+    def look(self, node: SimNode) -> None:
+        """Look at a node whose machines ran elsewhere before: it may lead already."""
+        self._watch(node).step(node.now())
 
     def on_event(self, node: SimNode, event: Event) -> None:
         """Follow an event of a program's own node, whose machines the simulator does not see."""
