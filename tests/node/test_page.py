@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,11 +23,6 @@ from doyen.node.views import ANSWERS_MAX, Ask, Seen, Told, Views
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
 HTML = "accept: text/html,application/xhtml+xml\r\n"
-
-
-@pytest.fixture(autouse=True)
-def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOYEN_RUNTIME_DIR", str(tmp_path))
 
 
 class Reply:
