@@ -14,6 +14,7 @@ from doyen.postmortem.verdict import Act, Verdict, judge
 from doyen.postmortem.watch import Explained
 
 ARROWS_MAX: Final = 10_000
+SHORT_S: Final = 0.001  # A shorter time without a recording is not drawn.
 
 
 class Said(Struct, frozen=True, omit_defaults=True):
@@ -181,11 +182,11 @@ class Table:
                     yield Span(lane=lane, begin=self.at(n, began), end=self.at(n, resumed), kind="paused",
                                label=f"{flight.node} did not run: its timers fired this much too late")
                 gap = before.get(lane, 0.0), self.at(n, flight.begin)
-                if gap[1] > gap[0]:
+                if gap[1] - gap[0] > SHORT_S:
                     yield Span(lane=lane, begin=gap[0], end=gap[1], kind="down", label=f"{flight.node}: nothing is recorded")
                 before[lane] = self.at(n, flight.end)
         for lane, last in before.items():
-            if end > last:
+            if end - last > SHORT_S:
                 yield Span(lane=lane, begin=last, end=end, kind="down", label="its recording ends here")
 
     def _marks(self) -> Iterable[Mark]:

@@ -120,8 +120,8 @@ class Watched(Rebuilt):
         earlier: "Watched | None" = None,
         change: Callable[[NodeConfig], NodeConfig] = lambda config: config,
     ) -> None:
-        self._header, self._now = header, header.now
-        super().__init__(origin, site, wall=lambda: header.at + (self._now - header.now) / 1e9, change=change)
+        self._header, self.now = header, header.now  # The own clock, as far as it went.
+        super().__init__(origin, site, wall=lambda: header.at + (self.now - header.now) / 1e9, change=change)
         self.earlier = earlier
         self.watch = Watch(self.stack)
         if earlier is not None:
@@ -151,7 +151,7 @@ class Watched(Rebuilt):
                 reign.why = Reasons("named before this recording begins")
 
     def observe(self, channel: str, fact: Any, now: Instant) -> None:
-        self._now = now
+        self.now = now
         super().observe(channel, fact, now)
         reign = self.stack.reign_on(channel)
         if reign is not None:

@@ -32,6 +32,7 @@ from doyen.net.recording.snapshot import Snapshot
 from doyen.node.config import NodeConfig
 from doyen.node.layers import node_options
 from doyen.node.rebuilt import config_from
+from doyen.node.reign import Reign
 from doyen.node.stack import Stack
 from doyen.postmortem.incident import Incident, Table
 from doyen.postmortem.other import Difference, Other
@@ -152,7 +153,7 @@ class _Continued:
             addresses, Network(network, Topology(len(names), None), streams), streams, wire=True, datagram_max=65_507
         )
         self.sim.now = self.start
-        self._stacks: dict[int, Stack] = {}
+        self._seated: dict[int, Watched] = {}  # By node: its machines.
         self._lives: dict[str, tuple[Flight, Other | None]] = {}  # By node: whose machines are built next.
         for name in names:
             self.sim.add(NodeId(name), self._setup, clock=Clock())
@@ -171,7 +172,7 @@ class _Continued:
     # As `Simulated` asks a world.
 
     def stack(self, node: SimNode) -> Stack:
-        return self._stacks[node.index]
+        return self._seated[node.index].stack
 
     def regions(self) -> list[list[SimNode]]:
         return [list(self.sim.up())]
@@ -251,7 +252,7 @@ class _Continued:
         header = other.header if other is not None else _header_of(flight)
         seat = _Seat(self.sim, node, host)
         built = Watched(header.origin, seat, replace(header, reigns={}), change=self._change)
-        self._stacks[node.index] = built.stack
+        self._seated[node.index] = built
         if other is None:
             return
         for what in other.additions:
@@ -278,7 +279,10 @@ class _Continued:
             node.set_skewed_timer(node.ports[channel], self._loader.value(timer), at)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
-        stack = self._stacks[node.index]
+        seated, stack = self._seated[node.index], self.stack(node)
+        seated.now = node.now()
+        for reign in stack.reigns.values():
+            self._open(node, reign)
         stack.observe(channel, fact, node.now())
         match fact:
             case ScoreWanted(number):
@@ -287,13 +291,16 @@ class _Continued:
                 self.sim.tell(node, Resign(to, 0, because), channel=channel)
             case Request():
                 raise ConfigError("--what-if cannot simulate an election that asks a store or a directory")
-        reign = stack.reign_on(channel)
-        if reign is not None and reign.gate is not None and not reign.gate.open and reign.mine is not None:
-            settle = stack.config.settle(reign.kind)
-            self.sim.at(self.sim.now + settle, partial(self._open, reign), f"{node.name} may act")
+        for reign in stack.reigns.values():
+            if reign.gate is not None and not reign.gate.open and reign.mine is not None:
+                when = self.sim.now + stack.config.settle(reign.kind)
+                self.sim.at(when, partial(self._open, node, reign), f"{node.name} may act")
 
-    def _open(self, reign: Any) -> None:
-        reign.gate.open = True
+    def _open(self, node: SimNode, reign: Reign) -> None:
+        """Let a node act that has known a leader for as long as an election takes to settle."""
+        settled = node.now() - reign.since >= self.stack(node).config.settle(reign.kind)
+        if reign.gate is not None and reign.leader is not None and settled:
+            reign.gate.open = True
 
     def _median_delay(self) -> Duration:
         delays = sorted(self.table.delays())
