@@ -77,7 +77,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         ("lease", "give FIELD=VALUE"),
         ("lease=soon", "is not a duration"),
         ("listen_timeout=2s", "these nodes do not use it, but pole"),
-        ("lease=1ms", "lease"),
+        ("lease=-1s", "lease"),
     ],
 )
 def test_a_setting_that_does_not_fit_gets_one_line(short: Recorded, setting: str, words: str) -> None:

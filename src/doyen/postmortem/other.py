@@ -46,7 +46,11 @@ class Other:
             self.watched = Watched(origin, site, header, change=change)
             return self.watched
 
-        self.replaying = Replaying(self._paths[0], self._reader, build)
+        try:
+            self.replaying = Replaying(self._paths[0], self._reader, build)
+        except BaseException:
+            self._reader.__exit__()
+            raise
         timers = self.replaying.world.timers
         self._same: dict[int, int] = {number: number for number in timers}  # By the recorded number: the other one.
         self._own: list[tuple[Instant, int]] = []  # Timers that are set for another instant: a heap.

@@ -23,6 +23,7 @@ from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Commanded,
     Effect,
+    Fired,
     Header,
     Heard,
     Input,
@@ -122,7 +123,7 @@ class Watched(Rebuilt):
     ) -> None:
         self._header, self.now = header, header.now  # The own clock, as far as it went.
         super().__init__(origin, site, wall=lambda: header.at + (self.now - header.now) / 1e9, change=change)
-        self.earlier = earlier
+        self.earlier, self._fitted = earlier, 0
         self.watch = Watch(self.stack)
         if earlier is not None:
             self.watch = earlier.watch
@@ -131,6 +132,9 @@ class Watched(Rebuilt):
     def fit(self) -> None:
         """Give each election that is new its gate, and what was known of it when the segment began."""
         known = self._header.reigns
+        if len(self.stack.reigns) == self._fitted:
+            return
+        self._fitted = len(self.stack.reigns)
         for name, reign in self.stack.reigns.items():
             if reign.gate is not None or known is None:
                 continue
@@ -266,8 +270,7 @@ class _Follower:
         if item.failure:
             watch.note(now, "bad", f"{self._me.node} stops", item.failure)
         watch.step(now)
-        self._keep_timers(item)
-        self._keep_messages(item, envelope, watch)
+        self._keep_effects(item, envelope, watch)
         watch.decided = ""
 
     def _earliest_due(self) -> Instant | None:
@@ -275,24 +278,16 @@ class _Follower:
             heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def _keep_timers(self, item: Input) -> None:
-        fired = getattr(item.given, "number", None)
-        if fired is not None:
-            self._timers.pop(fired, None)
-        for effect in item.effects:
-            if effect.verb == "set timer" and effect.at < NEVER:
-                self._timers[self._next_timer] = effect.at
-                heappush(self._due, (effect.at, self._next_timer))
-                self._next_timer += 1
-
-    def _keep_messages(self, item: Input, envelope: Envelope | None, watch: Watch) -> None:
-        now, what = item.now, watch.decided
-        assert self._watched is not None
-        stack = self._watched.stack
-        if not what and any(self._is_promise(effect) for effect in item.effects):
-            what = f"{self._me.node} wrote down what it promised"
-        if isinstance(item.given, Heard) and envelope is not None and envelope.sender != self._me.node:
-            key = identifier(item.given.data)
+    def _keep_effects(self, item: Input, envelope: Envelope | None, watch: Watch) -> None:
+        """Note the timers, and the messages by their identifiers; of those that decided something, also what."""
+        now, what, given, stack = item.now, watch.decided, item.given, watch.stack
+        me, incarnation, sent = self._me.node, self._me.incarnation, self._sent
+        if given.__class__ is Fired:
+            self._timers.pop(given.number, None)
+        if not what and given.__class__ is not Fired and any(map(self._is_promise, item.effects)):
+            what = f"{me} wrote down what it promised"
+        if given.__class__ is Heard and envelope is not None and envelope.sender != me:
+            key = identifier(given.data)
             if key in self._received:
                 self._ambiguous.add(key)
             self._received[key] = now
@@ -301,20 +296,23 @@ class _Follower:
                 label = f"{type(envelope.message).__name__}: {what}"
                 self._keep(Decided(key, now, "" if on is None else on.name, label))
         for effect in item.effects:
-            if effect.verb not in ("send", "multicast"):
-                continue
-            try:
-                message = msgspec.Raw(effect.data)
-                data = self._codec.encode(self._me.node, self._me.incarnation, channel_of(effect), message)
-            except LocalProtocolError:
-                continue  # It was too large to be sent.
-            key = identifier(data)
-            if key in self._sent:
-                self._ambiguous.add(key)
-            self._sent[key] = now
-            on = stack.reign_on(channel_of(effect))
-            if what and on is not None:
-                self._keep(Decided(key, now, on.name, what, effect.what))
+            verb = effect.verb
+            if verb == "set timer":
+                if effect.at < NEVER:
+                    self._timers[self._next_timer] = effect.at
+                    heappush(self._due, (effect.at, self._next_timer))
+                    self._next_timer += 1
+            elif verb == "send" or verb == "multicast":
+                channel = channel_of(effect)
+                try:
+                    key = identifier(self._codec.encode(me, incarnation, channel, msgspec.Raw(effect.data)))
+                except LocalProtocolError:
+                    continue  # It was too large to be sent.
+                if key in sent:
+                    self._ambiguous.add(key)
+                sent[key] = now
+                if what and (on := stack.reign_on(channel)) is not None:
+                    self._keep(Decided(key, now, on.name, what, effect.what))
 
     def _is_promise(self, effect: Effect) -> bool:
         assert self._watched is not None

@@ -135,6 +135,8 @@ class Watch:
         """Look who acts, after an input at that instant."""
         at = self._convert(now)
         for name, reign in self.stack.reigns.items():
+            if reign.mine is None and name not in self._open:
+                continue
             self._expire(name, at)
             kind: Literal["leads", "named"] = "leads" if reign.is_leader(now) else "named"
             open_ = self._open.get(name)
