@@ -17,7 +17,9 @@ CLOCKS = {"ant": Clock(0), "bee": Clock(7_300_000_000_000, 40e-6), "cat": Clock(
 class Recorded:
     """A run, and the truth about it: who could act after every event, in true seconds."""
 
-    def __init__(self, folder: Path, *, election: str = "quorum", names: tuple[str, ...] = NAMES, **fields: Any) -> None:
+    def __init__(
+        self, folder: Path, *, election: str = "quorum", names: tuple[str, ...] = NAMES, **fields: Any
+    ) -> None:
         self.folder, self.names = folder, names
         given: dict[str, Any] = {"election": election, "preset": "local", **fields}
         if election == "quorum":
@@ -77,4 +79,3 @@ class Recorded:
     def true(self, name: str, local: int) -> int:
         """Return the true instant at which a node's clock shows that."""
         return CLOCKS[name].true(local)
-

@@ -67,7 +67,9 @@ def test_the_true_offset_lies_within_the_stated_error(seed: int) -> None:
 
 def test_a_host_that_two_others_hear_bounds_those_two() -> None:
     rng, clocks = Random(1), [Clock(0, 0), Clock(seconds(7), 0), Clock(-seconds(9), 0)]
-    passages = [p for p in talk(clocks, rng, until=seconds(60), every=ms(50), delay=ms(1)) if {p.sender, p.receiver} != {0, 1}]
+    passages = [
+        p for p in talk(clocks, rng, until=seconds(60), every=ms(50), delay=ms(1)) if {p.sender, p.receiver} != {0, 1}
+    ]
     found = align(3, passages, [0, 0, 0])
     assert found.reference == 2
     later, error = found.between(0, clocks[0].at(seconds(30)), 1, clocks[1].at(seconds(30)))
@@ -84,7 +86,9 @@ def test_a_clock_without_messages_has_no_bound_and_one_that_only_listens_neither
 def test_a_clock_that_was_stepped_contradicts_itself() -> None:
     passages = [Passage(i % 2, 1 - i % 2, seconds(i), seconds(i) + ms(1)) for i in range(60)]
     stepped = [
-        Passage(p.sender, p.receiver, p.sent + seconds(2) * (p.sender == 1), p.received + seconds(2) * (p.receiver == 1))
+        Passage(
+            p.sender, p.receiver, p.sent + seconds(2) * (p.sender == 1), p.received + seconds(2) * (p.receiver == 1)
+        )
         if i > 30
         else p
         for i, p in enumerate(passages)

@@ -64,4 +64,3 @@ def test_sim_run_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert ended.value.code == 0
     assert "two acted at once for 0.00 s" in path.read_text()
     capsys.readouterr()
-

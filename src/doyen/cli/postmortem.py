@@ -7,8 +7,8 @@ import click
 from doyen.cli.output import json_flag, print_json
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
-from doyen.postmortem.incident import Incident
 from doyen.postmortem.gather import postmortem
+from doyen.postmortem.incident import Incident
 
 CHANGES_SHOWN = 20
 
@@ -22,7 +22,7 @@ CHANGES_SHOWN = 20
     "what_if",
     multiple=True,
     metavar="FIELD=VALUE",
-    help="Replay with another setting up to the first output that differs, and simulate from there on; may be repeated.",
+    help="Replay with another setting up to the first output that differs, then simulate; may be repeated.",
 )
 @json_flag
 def command(files: tuple[Path, ...], output: Path | None, title: str, what_if: tuple[str, ...], as_json: bool) -> None:

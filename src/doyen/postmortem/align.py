@@ -120,8 +120,8 @@ def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) ->
     for later, earlier in pairwise(reversed(upper)):
         _widen(later, earlier, widening)
     hubs = sorted(range(count), key=lambda clock: -sum(clock in (p.sender, p.receiver) for p in known[:10_000]))
-    for bounds in upper:
-        _close(bounds, hubs[:HUBS_MAX])
+    for every in upper:
+        _close(every, hubs[:HUBS_MAX])
     found = Alignment(reference, shifts, points, upper, 0.0)
     apart = max(abs(found._offset(reference, clock, x)[0]) for x in points for clock in range(count))
     return Alignment(reference, shifts, points, upper, 2 * apart * DRIFT_MAX)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from doyen.errors import ConfigError
+from doyen.node.registry import election_names, membership_names
 from doyen.postmortem.incident import Incident, incident_of
 from doyen.postmortem.recorded import Flight, fly
-from doyen.node.registry import election_names, membership_names
 
 FILES_MAX: Final = 64
 

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from doyen.core.clock import Instant
 from doyen.errors import ConfigError
-from doyen.postmortem.align import Alignment, Passage, align
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
+from doyen.postmortem.align import Alignment, Passage, align
 from doyen.postmortem.recorded import Decided, ElectionOf, Flight
 from doyen.postmortem.verdict import Act, Verdict, judge
 from doyen.postmortem.watch import Explained
@@ -58,11 +58,12 @@ def incident_of(flights: Sequence[Flight], title: str = "") -> Incident:
 
 
 def _check(flights: Sequence[Flight]) -> None:
-    first, seen = flights[0], {}
+    first = flights[0]
+    seen: dict[tuple[str, int], str] = {}
     for flight in flights:
         if flight.group != first.group:
             raise ConfigError(
-                f"{flight.path} is of the group {flight.group!r}, and {first.path} of {first.group!r}: give those of one"
+                f"{flight.path} is of the group {flight.group!r}, {first.path} of {first.group!r}: give those of one"
             )
         key = flight.node, flight.incarnation
         if key in seen:
@@ -149,8 +150,10 @@ class Table:
                 for begin, end, who in verdict.when
             ),
         )
-        said = sorted((found for n, flight in enumerate(self.flights) for found in self._said(n, flight.explained)),
-                      key=lambda found: found.at)
+        said = sorted(
+            (found for n, flight in enumerate(self.flights) for found in self._said(n, flight.explained)),
+            key=lambda found: found.at,
+        )
         return Incident(
             title=title or group,
             source="recordings",
@@ -172,18 +175,38 @@ class Table:
                 begin, until = self.at(n, stretch.begin), self.at(n, stretch.end)
                 word = "leads" if stretch.kind == "leads" else "is named, and does not act"
                 lease = None if stretch.lease is None else self.at(n, stretch.lease)
-                why = next((f.sentence for f in reversed(flight.explained)
-                            if f.election == stretch.election and f.at <= stretch.begin), "")
-                yield Span(lane=lane, begin=begin, end=until, kind=stretch.kind, why=why, lease=lease,
-                           label=f"{flight.node} {word}, term {stretch.term}")
+                why = next(
+                    (
+                        f.sentence
+                        for f in reversed(flight.explained)
+                        if f.election == stretch.election and f.at <= stretch.begin
+                    ),
+                    "",
+                )
+                yield Span(
+                    lane=lane,
+                    begin=begin,
+                    end=until,
+                    kind=stretch.kind,
+                    why=why,
+                    lease=lease,
+                    label=f"{flight.node} {word}, term {stretch.term}",
+                )
             for election in alone:
                 lane = self.lane(flight.node, election.name)
                 for began, resumed in flight.pauses:
-                    yield Span(lane=lane, begin=self.at(n, began), end=self.at(n, resumed), kind="paused",
-                               label=f"{flight.node} did not run: its timers fired this much too late")
+                    yield Span(
+                        lane=lane,
+                        begin=self.at(n, began),
+                        end=self.at(n, resumed),
+                        kind="paused",
+                        label=f"{flight.node} did not run: its timers fired this much too late",
+                    )
                 gap = before.get(lane, 0.0), self.at(n, flight.begin)
                 if gap[1] - gap[0] > SHORT_S:
-                    yield Span(lane=lane, begin=gap[0], end=gap[1], kind="down", label=f"{flight.node}: nothing is recorded")
+                    yield Span(
+                        lane=lane, begin=gap[0], end=gap[1], kind="down", label=f"{flight.node}: nothing is recorded"
+                    )
                 before[lane] = self.at(n, flight.end)
         for lane, last in before.items():
             if end - last > SHORT_S:
@@ -192,8 +215,13 @@ class Table:
     def _marks(self) -> Iterable[Mark]:
         for n, flight in enumerate(self.flights):
             for found in flight.noted:
-                yield Mark(lane=self.lane(flight.node, found.election), at=self.at(n, found.at), kind=found.kind,
-                           label=found.label, why=found.why)
+                yield Mark(
+                    lane=self.lane(flight.node, found.election),
+                    at=self.at(n, found.at),
+                    kind=found.kind,
+                    label=found.label,
+                    why=found.why,
+                )
 
     def _said(self, number: int, explained: Iterable[Explained]) -> Iterable[Said]:
         node = self.flights[number].node

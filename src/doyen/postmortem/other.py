@@ -156,5 +156,3 @@ def _first_difference(recorded: list[Effect], effects: list[Effect], at: Instant
         if one != other:
             return Difference(at, effect_text(one) or "nothing", effect_text(other) or "nothing")
     return Difference(at, "", failure) if failure else None
-
-

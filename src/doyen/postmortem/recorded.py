@@ -17,7 +17,6 @@ from doyen.core.codec import Codec, Envelope
 from doyen.core.ids import Term
 from doyen.core.reasons import Reasons
 from doyen.errors import LocalProtocolError
-from doyen.postmortem.watch import Explained, Noted, Stretch, Watch
 from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
@@ -39,6 +38,7 @@ from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate
 from doyen.node.rebuilt import Rebuilt
 from doyen.node.reign import Reign
+from doyen.postmortem.watch import Explained, Noted, Stretch, Watch
 
 LATE: Final[Duration] = ms(300)  # A timer that fires later than this: the process did not run.
 DECIDED_MAX: Final = 5_000  # Messages of one node that are kept; what is left off is counted.
@@ -323,4 +323,3 @@ class _Follower:
             self._decided.append(message)
         else:
             self._left_off += 1
-

@@ -6,12 +6,12 @@ from typing import Any, Final, Protocol
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
 from doyen.core.kinds import ElectionKind
-from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
-from doyen.postmortem.verdict import Act, judge
-from doyen.postmortem.watch import Watch
 from doyen.node.events import Event
 from doyen.node.stack import Stack
+from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
+from doyen.postmortem.verdict import Act, judge
+from doyen.postmortem.watch import Watch
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
 

@@ -331,7 +331,11 @@ class _Continued:
                 *(replace(s, end=min(s.end if s.end is not None else at, at)) for s in kept.spans if s.begin < at),
                 *(s for s in new.spans if (s.end if s.end is not None else end) > at),
             ),
-            marks=(*(m for m in kept.marks if m.at < at), mark, *(m for m in new.marks if m.at >= at and not self._resumed(m))),
+            marks=(
+                *(m for m in kept.marks if m.at < at),
+                mark,
+                *(m for m in new.marks if m.at >= at and not self._resumed(m)),
+            ),
             arrows=(*(a for a in kept.arrows if a.sent < at), *new.arrows),
             windows=(
                 *(replace(w, end=min(w.end or at, at)) for w in kept.windows if w.begin < at),
@@ -349,8 +353,8 @@ class _Continued:
                 f"up to {at:.3f} s with {said} everything that was said is as recorded; there the first output differs",
                 f"recorded: {difference.recorded}",
                 f"with {said}: {difference.other}",
-                f"from {at:.3f} s on simulated: messages take {self.delay / 1e6:.3f} ms, none is lost, nobody is cut off; "
-                "processes end, stop and are told things as recorded",
+                f"from {at:.3f} s on simulated: messages take {self.delay / 1e6:.3f} ms, none is lost, nobody is cut "
+                "off; processes end, stop and are told things as recorded",
                 *before.notes,
             ),
         )

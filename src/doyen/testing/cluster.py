@@ -38,8 +38,8 @@ from doyen.sim.world import DISK, ELECTION, World
 from doyen.testing.lanes import Lanes
 
 if TYPE_CHECKING:
-    from doyen.postmortem.simulated import Simulated
     from doyen.node.node import Node as RealNode
+    from doyen.postmortem.simulated import Simulated
     from doyen.testing.madeup.world import Main, Program, Programs
 
 T = TypeVar("T")

@@ -65,8 +65,8 @@ function show(item, at) {
   by("explain").prepend(shown);
 }
 const first = incident.verdicts.flatMap(verdict => verdict.when)[0];
-const changes = incident.lanes.marks.filter(mark => mark.kind === "elected" || mark.kind === "lost");
-const start = first ? first[0] : changes.length ? changes[changes.length - 1].at : incident.lanes.begin;
+const changes = incident.lanes.marks.filter(mark => mark.kind === "elected");
+const start = first ? first[0] : changes.reduce((latest, mark) => Math.max(latest, mark.at), incident.lanes.begin);
 picture.pick(start);
 explain(start);
 

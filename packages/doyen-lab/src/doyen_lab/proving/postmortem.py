@@ -8,8 +8,8 @@ at its beginning and at its end: by the time between two acts, and by as much as
 from pathlib import Path
 
 from doyen.postmortem.document import document
-from doyen.postmortem.incident import incident_of
 from doyen.postmortem.gather import flights_of
+from doyen.postmortem.incident import incident_of
 from doyen.postmortem.verdict import Verdict as Seen
 from doyen_lab.proving.ground import Ground
 from doyen_lab.proving.judge import Verdict
