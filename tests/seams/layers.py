@@ -67,6 +67,9 @@ LAYERS = {
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
+    "doyen.postmortem": Layer(
+        "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib"
+    ),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
     "doyen.testing": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
