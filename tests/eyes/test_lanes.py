@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from doyen.eyes import assets
-from doyen.eyes.lanes import MARKS_MAX, Fold, Lane, Mark, Span
+from doyen.eyes.lanes import LANES_MAX, MARKS_MAX, Fold, Lane, Mark, Span
 
 
 def event(kind: str, at: float, **fields: Any) -> dict[str, Any]:
@@ -111,6 +111,15 @@ def test_what_is_kept_is_bounded() -> None:
     assert len(whole.marks) == MARKS_MAX
     assert len(whole.spans) <= MARKS_MAX
     assert len(msgspec.json.encode(whole)) < 1_000_000
+
+
+def test_members_that_only_pass_by_make_room_for_each_other() -> None:
+    fold = Fold("orders")
+    for number in range(3 * LANES_MAX):
+        fold.add(event("joined", float(number), member=f"passes-{number}"))
+        fold.add(event("suspected" if number % 2 else "alive", float(number), member="ant"))
+    assert len(fold.lanes) == LANES_MAX
+    assert "ant" in fold.lanes
 
 
 def test_the_files_of_the_page_are_small_and_nothing_else_is_served() -> None:

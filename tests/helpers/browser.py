@@ -21,6 +21,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--js-flags=--expose-gc",
+    "--enable-precise-memory-info",
 ]
 
 needs_chromium = pytest.mark.skipif(

@@ -194,7 +194,7 @@ def test_a_hundred_thousand_events_in_a_lane_scroll_at_30_frames_a_second(tell: 
                 for (let i = 0; i < 100000; i++) marks.push({lane, at: i / 10, kind: kinds[i % 6], label: 'n ' + i});
                 for (let i = 0; i < 1000; i++) spans.push({lane, begin: i * 10, end: i * 10 + 5, kind: 'leads'});
                 lanes.update({title: 'many', epoch: 0, begin: 0, end: 10000, lanes: [{id: lane}], spans, marks});
-                lanes.show(0, 10000);
+                lanes.show(0, 10000); await new Promise(done => setTimeout(done, 500));
                 let frames = 0; const before = lanes.drawn, end = performance.now() + 3000;
                 await new Promise(done => { const go = () => {
                     frames += 1; const by = frames % 200; lanes.show(by, 10000 + by);
@@ -229,7 +229,7 @@ def test_a_page_left_open_leaks_nothing(tell: Callable[[str], None]) -> None:
                 }
                 return sizes; }""")
             tell(f"page: {', '.join(f'{size / 1e6:.0f}' for size in sizes)} MB after each 200,000 events")
-            assert sizes[-1] < 1.3 * sizes[2]
+            assert max(sizes[3:]) < 1.3 * sizes[2]
 
     asyncio.run(main())
 
@@ -300,7 +300,7 @@ def test_axe_finds_nothing_serious_and_a_keyboard_can_do_all(scheme: str, width:
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # Nothing hangs over.
             await page.focus("canvas")
             before = await page.evaluate("window.doyenLanes.shown")
-            for key in ("ArrowLeft", "+", "ArrowUp"):
+            for key in ("ArrowLeft", "+", "f", "ArrowUp"):
                 await page.keyboard.press(key)
             assert await page.evaluate("window.doyenLanes.shown") != before
             assert "·" in await page.inner_text(".lanes-said")  # The event that it went to, in words.

@@ -54,8 +54,10 @@ LAYERS = {
         "asyncio concurrent fcntl inspect logging msgspec nacl os pathlib resource signal socket sys threading time",
         "clock files",
     ),
+    # What people look at; a node loads it when somebody does.
+    "doyen.eyes": Layer("doyen.core doyen.errors", "msgspec pathlib", "files"),
     "doyen.node": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
+        "doyen doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.score",
         "asyncio atexit grp h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
         "threading time urllib",
         "clock files",
@@ -78,8 +80,8 @@ LAYERS = {
         typing="doyen.node",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.check doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim "
-        "doyen.testing",
+        "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node doyen.runner "
+        "doyen.sim doyen.testing",
         "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -191,6 +193,7 @@ FILES = {
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
     "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),
     "doyen/node/speaker.py": Extra(Layer(world="console"), "it tells people on a terminal what happens"),
+    "doyen/eyes/top.py": Extra(Layer(outside="rich textual time", world="clock"), "it draws on a terminal, now"),
     "doyen/sim/runs.py": Extra(
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),

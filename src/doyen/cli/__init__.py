@@ -20,6 +20,7 @@ COMMANDS = {
     "members": "Show who is in the group.",
     "leader": "Show who leads.",
     "watch": "Show what happens in the group, as it happens.",
+    "top": "Watch who leads, what happened and who sees whom.",
     "explain": "Explain why this one leads, and what the election promises.",
     "resign": "Make the leader hand over.",
     "voters": "Show who votes in a quorum election, or replace a voter.",

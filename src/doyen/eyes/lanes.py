@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 SPANS_MAX: Final = 2000  # What a fold keeps; the oldest goes first.
 MARKS_MAX: Final = 4000
-LANES_MAX: Final = 512  # The lane that came first, of those where nothing holds any more, makes room.
+LANES_MAX: Final = 512  # The lane where nothing happened for longest makes room.
 
 # The kinds that are drawn; any other is drawn like a note.
 SPAN_KINDS: Final = ("leads", "named", "suspected", "paused", "down", "left")
@@ -145,8 +145,10 @@ class Fold:
                 done += self._close(member, at, reign=False)
                 done += self._mark(member, at, "note", f"{member} is forgotten", "")
             case "accused":
-                by = ", ".join(event.get("by", ()))
-                done += self._mark(member, at, "suspected", f"{by} suspects {member}", "it did not answer in time")
+                known = self._open.get((member, False))
+                if known is not None and known.kind == "suspected":  # The first accuser is named with the suspicion.
+                    by = ", ".join(event.get("by", ()))
+                    done += self._mark(member, at, "suspected", f"{by} suspects {member}, too", "")
             case "differs":
                 done += self._mark(member, at, "bad", f"{member} runs something else", why)
             case "shortage":
@@ -196,18 +198,22 @@ class Fold:
         }[kind]
         if kind in _STATES:
             yield from self._begin(Span(lane=member, begin=at, kind=_STATES[kind], label=label))
-        yield from self._mark(member, at, kind, label, "" if by else event.get("reason") or "")
+        why = "it did not answer in time" if kind == "suspected" else event.get("reason") or ""
+        yield from self._mark(member, at, kind, label, why)
 
     def _lane(self, name: str, note: str = "") -> Iterable[Change]:
-        known = self.lanes.get(name)
-        if name and (known is None or (note and known.note != note)):
-            if known is None and len(self.lanes) >= LANES_MAX:
-                over = (
-                    lane for lane in self.lanes if (lane, True) not in self._open and (lane, False) not in self._open
-                )
-                self.lanes.pop(next(over, next(iter(self.lanes))))
-            self.lanes[name] = lane = Lane(id=name, note=note)
+        """Have a lane of that name, the last in the order in which something happened."""
+        if not name:
+            return
+        known = self.lanes.pop(name, None)
+        lane = self.lanes[name] = Lane(id=name, note=note or (known.note if known else ""))
+        if lane != known:
             yield Change(lane=lane)
+        if len(self.lanes) > LANES_MAX:
+            over = next(iter(self.lanes))
+            del self.lanes[over]
+            for reign in (True, False):
+                self._open.pop((over, reign), None)
 
     def _begin(self, span: Span) -> Iterable[Change]:
         yield from self._lane(span.lane)

@@ -17,7 +17,6 @@ Where all connections are taken the oldest makes room: whoever holds them idly k
 """
 
 import asyncio
-import ipaddress
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -28,21 +27,22 @@ import h11
 import msgspec
 
 from doyen.core.clock import Instant, to_seconds
-from doyen.core.ids import Address, Term, parse_address
+from doyen.core.ids import Address, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, ViewChanged
-from doyen.errors import ConfigError, TransportError
+from doyen.errors import TransportError
 from doyen.net.driver import Driver
 from doyen.net.own_address import is_loopback
 from doyen.net.udp import advice_on
 from doyen.node.answers import Done, Health, HttpMember, Index, Leader, Live, Members, Problem, Ready
+from doyen.node.http_place import http_place as http_place
+from doyen.node.http_place import is_address
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
 from doyen.node.registration import answers
 from doyen.node.shown import members
 from doyen.node.stack import Stack
 
 if TYPE_CHECKING:
-    from doyen.node.events import Event
     from doyen.node.page import Page
 
 CONNECTIONS_MAX: Final = 64
@@ -102,7 +102,6 @@ class Http:
         self._watchers: set[asyncio.StreamWriter] = set()
         self._lane_watchers: set[asyncio.StreamWriter] = set()  # Those whose page is open.
         self.owner: Any = None  # The `Node` that this is attached to, whose page is shown.
-        self._opened: Page | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
         self._path: Path | None = None
 
@@ -245,7 +244,7 @@ class Http:
             return 403, *_problem("actions need a token: start this node with an --http-token")
         if self._token and not is_file and not self._knows_token(headers.get(b"authorization", b"")):
             return 401, *_problem("give the token: Authorization: Bearer TOKEN")
-        if not self._token and self._path is None and host and not _is_address(host):
+        if not self._token and self._path is None and host and not is_address(host):
             return 403, *_problem(f"ask for an address or localhost, not for {host[:100]!r}; or set an --http-token")
         return None
 
@@ -301,19 +300,15 @@ class Http:
         return file(path) or (404, *_problem("the page has no such file"))
 
     def _page(self) -> "Page":
-        if self._opened is None:
-            from doyen.node.page import Page
+        from doyen.node.page import page_of
 
-            self._opened = Page(self.owner)
-            self.owner.agent.listeners.append(self._on_event)
-        return self._opened
+        page = page_of(self.owner)
+        if self._tell_lanes not in page.tells:
+            page.tells.append(self._tell_lanes)
+        return page
 
-    def _on_event(self, event: "Event") -> None:
-        from doyen.node.page import stream
-
-        told = self._page().changes(event)
-        if told:
-            self._tell(stream(told), self._lane_watchers)
+    def _tell_lanes(self, data: bytes) -> None:
+        self._tell(data, self._lane_watchers)
 
     def _has_joined(self) -> bool:
         """Whether this node takes part and has heard of its group, or leads it because nobody answers."""
@@ -415,42 +410,9 @@ class Http:
         self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
 
-def http_place(where: str, token: str, *, open_probes: bool = False) -> Address | Path:
-    """Return where to serve; a place that others reach needs a token of at least 16 bytes, or serves only probes."""
-    if where.startswith("unix:"):
-        path = Path(where.removeprefix("unix:"))
-        if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
-            raise ConfigError(f"{where!r} is no place for a socket: give unix:PATH in a folder there is", field="http")
-        return path
-    address = parse_address(where)
-    try:
-        reached = not is_loopback(address.host)
-    except ValueError:
-        raise ConfigError(
-            f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"
-        ) from None
-    if reached and len(token) < 16 and (token or not open_probes):
-        raise ConfigError(
-            f"{address} can be reached by others, so it needs a token of at least 16 bytes (http_token); "
-            "or give a loopback address, or unix:PATH, or serve the probes only (http_open)",
-            field="http",
-        )
-    return address
-
-
 def _is_file(path: str, accept: str) -> bool:
     """Whether a file of the page is asked for: what it shows is asked for by its script, with the token."""
     return (path == "/" and "text/html" in accept) or (path.startswith("/page/") and "." in path)
-
-
-def _is_address(host: str) -> bool:
-    """Whether a Host header is an address: a name may be somebody else's, and point here (DNS rebinding)."""
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return name.lower() == "localhost"
-    return True
 
 
 async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:

@@ -12,13 +12,13 @@ A log of events begins when the page is first opened; before that a node has onl
 import asyncio
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from doyen import __version__
-from doyen.core.clock import format_duration
+from doyen.core.clock import FOREVER, Duration
 from doyen.core.ids import NodeId
 from doyen.errors import DoyenError
 from doyen.eyes import assets
@@ -43,11 +43,22 @@ def file(path: str) -> Answer | None:
     return None if found is None else (200, *found)
 
 
+def page_of(node: "Node") -> "Page":
+    """Return the page of that node; the first who asks opens it."""
+    attached = node.agent.attached
+    if attached.page is None:
+        attached.page = Page(node)
+        node.agent.listeners.append(attached.page.on_event)
+    opened: Page = attached.page
+    return opened
+
+
 class Page:
-    """What the page of one node shows."""
+    """What the page of one node shows, in a browser and in a terminal (`doyen top`)."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self.tells: list[Callable[[bytes], None]] = []  # Called with what the lanes gain, as server-sent events.
         self.number = 0  # Of the last change that watchers were told.
         self._folds: dict[str, Fold] = {}
         self._acting: set[asyncio.Task[None]] = set()
@@ -70,17 +81,19 @@ class Page:
             fold.add(event)
         return fold
 
-    def changes(self, event: Event) -> list[dict[str, Any]]:
-        """Return what an event changes in the lanes, for watchers: a list of changes for each election."""
-        told, found = msgspec.to_builtins(event), []
+    def on_event(self, event: Event) -> None:
+        """Follow an event, and tell watchers what it changes in the lanes of each election."""
+        told, found = msgspec.to_builtins(event), b""
         for name, reign in self._node.agent.stack.reigns.items():
             if name not in self._folds:
                 self._begin(name, reign)
             done: list[Change] = self._folds[name].add(told)
             if done:
                 self.number += 1
-                found.append({"number": self.number, "election": name, "changes": done})
-        return found
+                change = {"number": self.number, "election": name, "changes": done}
+                found += b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n"
+        for tell in self.tells if found else ():
+            tell(found)
 
     # What is asked for.
 
@@ -96,6 +109,8 @@ class Page:
             case "/page/lanes":
                 if election not in agent.stack.reigns:
                     return {"number": self.number, "lanes": Fold(self._node.group).whole(time.time())}
+                if query.get("number") == [str(self.number)]:  # The asker has them all.
+                    return {"number": self.number, "lanes": None}
                 fold = self._folds.get(election) or self._begin(election, agent.stack.reigns[election])
                 return {"number": self.number, "lanes": fold.whole(time.time())}
             case "/page/views":
@@ -155,13 +170,13 @@ class Page:
             return []
         worst = node.config.worst_case(reign.kind)
         found = [
-            f"Silence: {leader} is given up within {format_duration(worst.detection)} at the worst, and everybody "
-            f"names the next within {format_duration(worst.failover)} ({worst.because})."
+            f"Silence: {leader} is given up within {_about(worst.detection)} at the worst, and everybody names the "
+            f"next within {_about(worst.failover)} ({worst.because})."
         ]
         lease = reign.kind.lease(node.config.table(reign.kind.table))
         electors = None if reign.machine is None else reign.machine.electors(node.clock())
         if lease is not None:
-            found.append(f"Its lease: {leader} stops by its own clock {format_duration(lease)} after its last renewal.")
+            found.append(f"Its lease: {leader} stops by its own clock {_about(lease)} after its last renewal.")
         if electors is not None and electors.may_fail is not None:
             left = electors.may_fail
             which = f"{len(electors.answering or ())} of {len(electors.voters)} voters answer it"
@@ -209,8 +224,9 @@ class Page:
                 for member in shown.members(agent.stack, now)
             ],
         }
+        left = {member.name for member in shown.members(agent.stack, now) if member.state == "left"}
         rows = agent.views.rows.get(election, {})
-        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()))]
+        return [own, *(_row(name, row, now) for name, row in sorted(rows.items()) if name not in left)]
 
     # What is done.
 
@@ -242,6 +258,11 @@ class Page:
         return 200, f"{node.name} resigned"
 
 
+def _about(duration: Duration) -> str:
+    """Return a time as people say it, in three digits."""
+    return "an unbounded time" if duration >= FOREVER else f"{duration / 1e9:.3g} s"
+
+
 def _row(name: str, row: Row, now: int) -> dict[str, Any]:
     answered = row.heard_at is not None
     return {
@@ -251,7 +272,7 @@ def _row(name: str, row: Row, now: int) -> dict[str, Any]:
         "leader": row.leader,
         "term": row.term,
         "acts": row.acts,
-        "lease_left_s": None if row.lease_until is None else max(0.0, (row.lease_until - now) / 1e9),
+        "lease_left_s": row.lease_left_s,  # When it answered.
         "seen": [_cell(seen) for seen in row.seen.values()] if answered else [],
     }
 
@@ -265,8 +286,3 @@ def _cell(seen: Any) -> dict[str, Any]:
         "health": 2.0 ** -min(seen.suspicions, 60),
         "by": seen.by,
     }
-
-
-def stream(told: Iterable[dict[str, Any]]) -> bytes:
-    """Return changes of lanes as server-sent events."""
-    return b"".join(b"event: lanes\ndata: " + msgspec.json.encode(change) + b"\n\n" for change in told)

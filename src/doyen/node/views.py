@@ -5,7 +5,8 @@
     bee ──Ask 7, from member 40─▶ ant
 
 An answer is one datagram: a long view is asked for in parts, so that nobody is sent more than he asks for.  Questions
-and answers are bounded, and a member that never answers (version 0.1) is asked rarely.  Nothing is sent from here.
+and answers are bounded, and a member that never answers (version 0.1) is asked rarely.
+Nothing is sent from here (decision 170).
 """
 
 from typing import Annotated, Any, Final
@@ -76,7 +77,7 @@ class Row(Struct, kw_only=True):
     leader: str | None = None
     term: int | None = None
     acts: bool | None = None
-    lease_until: Instant | None = None
+    lease_left_s: float | None = None  # When it answered.
     total: int = 0
     seen: dict[str, Seen] = {}
 
@@ -167,7 +168,7 @@ class Views:
             row.seen = {}
         row.unanswered, row.heard_at, row.total = 0, now, min(told.total, SEEN_MAX)
         row.leader, row.term, row.acts = told.leader, told.term, told.acts
-        row.lease_until = None if told.lease_ms is None else now + told.lease_ms * ms(1)
+        row.lease_left_s = None if told.lease_ms is None else told.lease_ms / 1000
         row.seen |= {seen.name: seen for seen in told.seen}
         next_first = told.first + len(told.seen)
         more = told.seen and len(row.seen) < row.total and next_first < row.total

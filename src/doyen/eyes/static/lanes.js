@@ -3,6 +3,9 @@
 
 const SPANS = ["leads", "named", "suspected", "paused", "down", "left"];
 const MARKS = ["elected", "lost", "resigned", "joined", "alive", "suspected", "failed", "left", "started", "stopped", "note", "bad"];
+const GRAVEST = ["note", "alive", "started", "joined", "stopped", "left", "suspected", "resigned", "lost", "elected", "failed", "bad"];
+const GRAVITY = Object.fromEntries(GRAVEST.map((kind, weight) => [kind, weight]));
+const DENSE = .5; // More marks than this to a pixel are drawn as lines.
 const REIGNS = new Set(["leads", "named"]);
 const KEPT_MAX = 150000; // Marks of one lane; spans of one lane a tenth of it.
 const LANES_MAX = 1024;
@@ -36,7 +39,7 @@ export function drawLanes(element, data, options = {}) {
   const pen = canvas.getContext("2d");
   let colours = {}, lanes = [], rows = new Map(), windows = [], arrows = [], everybody;
   let epoch = null, live = false, whole = [0, 1], shown = [0, 1], following = false, offset = 0;
-  let cursor = null, picked = null, width = 0, height = 0, laneHeight = 28, gutter = 90;
+  let cursor = null, untouched = true, picked = null, width = 0, height = 0, laneHeight = 28, gutter = 90;
   let frame = 0, timer = 0, dragged = null, gone = false, drawn = 0;
 
   // What is kept.
@@ -54,8 +57,9 @@ export function drawLanes(element, data, options = {}) {
     const known = rows.get(lane.id);
     if (known) { known.note = lane.note || known.note; return; }
     const made = emptyRow(lane);
-    if (lanes.length >= LANES_MAX) { // As the node itself does: the first where nothing holds any more makes room.
-      const over = lanes.find(l => l.spans.every(s => s.end != null)) ?? lanes[0];
+    if (lanes.length >= LANES_MAX) { // As on the node itself: the lane where nothing happened for longest makes room.
+      const latest = l => Math.max(l.marks.at(-1)?.at ?? -Infinity, l.spans.at(-1)?.begin ?? -Infinity);
+      const over = lanes.reduce((a, b) => latest(a) <= latest(b) ? a : b);
       rows.delete(over.id); lanes.splice(lanes.indexOf(over), 1);
     }
     rows.set(lane.id, made);
@@ -94,7 +98,7 @@ export function drawLanes(element, data, options = {}) {
     for (const kept of [everybody, ...lanes]) kept.marks.sort((a, b) => a.at - b.at), kept.spans.sort((a, b) => a.begin - b.begin);
     if (!had) {
       following = options.follow ?? live;
-      shown = following ? [end() - Math.max(30, Math.min(FOLLOWED_S, 1.1 * (end() - whole[0]))), end()] : around(whole);
+      shown = following ? [end() - usual(), end()] : around(whole);
     }
     canvas.setAttribute("aria-label", `${next.title ?? ""}: ${lanes.length} lanes. Left and right scroll, plus and minus zoom, up and down go from event to event, F follows.`);
     layOut();
@@ -118,6 +122,7 @@ export function drawLanes(element, data, options = {}) {
   // Where things are.
 
   const end = () => live ? Math.max(whole[1], offset + view.performance.now() / 1000) : whole[1];
+  const usual = () => Math.max(30, Math.min(FOLLOWED_S, 1.1 * (end() - whole[0])));
   const around = ([a, b]) => [a - (b - a) * .02, b + (b - a) * .02];
   const x = at => gutter + (at - shown[0]) / (shown[1] - shown[0]) * (width - gutter - PAD);
   const instant = px => shown[0] + (px - gutter) / (width - gutter - PAD) * (shown[1] - shown[0]);
@@ -155,7 +160,7 @@ export function drawLanes(element, data, options = {}) {
     frame = 0;
     if (gone) return;
     drawn += 1;
-    if (following) { const span = shown[1] - shown[0], to = end() + span * .03; shown = [to - span, to]; }
+    if (following) { const span = untouched ? usual() : shown[1] - shown[0], to = end() + span * .03; shown = [to - span, to]; }
     const scale = view.devicePixelRatio || 1;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
@@ -240,12 +245,29 @@ export function drawLanes(element, data, options = {}) {
     sort(kept);
     const marks = kept.marks, last = {}, from = lowest(marks, shown[0] - (shown[1] - shown[0]) * .01);
     const perPixel = (width - gutter - PAD) / (shown[1] - shown[0]), size = laneHeight < 16 ? 3.5 : 5;
+    const until = lowest(marks, shown[1]);
+    if (until - from > DENSE * (width - gutter)) { drawDense(marks, from, until, perPixel, middle, size); return; }
     for (let i = from; i < marks.length && marks[i].at <= shown[1]; i++) {
       const mark = marks[i], px = Math.round(gutter + (mark.at - shown[0]) * perPixel);
       if (last[mark.kind] === px) continue; // Drawn there already.
       last[mark.kind] = px;
       drawMark(mark.kind, px, middle, size, mark === picked);
     }
+  }
+  function drawDense(marks, from, until, perPixel, middle, size) { // A line for each pixel, in the colour of its gravest mark.
+    const gravest = new Int8Array(Math.ceil(width) + 2).fill(-1);
+    for (let i = from; i < until; i++) {
+      const mark = marks[i], px = Math.round(gutter + (mark.at - shown[0]) * perPixel), weight = GRAVITY[mark.kind] ?? 0;
+      if (weight > gravest[px]) gravest[px] = weight;
+    }
+    GRAVEST.forEach((kind, weight) => {
+      pen.fillStyle = colours["mark-" + kind];
+      pen.beginPath();
+      for (let px = 0; px < gravest.length; px++) if (gravest[px] === weight) pen.rect(px, middle - size, 1, 2 * size);
+      pen.fill();
+    });
+    const at = picked && marks.includes(picked) ? x(picked.at) : null;
+    if (at !== null) drawMark(picked.kind, at, middle, size, true);
   }
   function drawMark(kind, px, middle, size, isPicked) {
     pen.fillStyle = pen.strokeStyle = colours["mark-" + kind] ?? colours["mark-note"];
@@ -302,7 +324,7 @@ export function drawLanes(element, data, options = {}) {
     while (low < high) { const middle = (low + high) >> 1; if (marks[middle].at < at) low = middle + 1; else high = middle; }
     return low;
   }
-  function show(from, to) { following = false; setShown(from, to); }
+  function show(from, to) { following = untouched = false; setShown(from, to); }
   function setShown(from, to) {
     const span = Math.min(Math.max(to - from, .001), 400 * 86400), middle = (from + to) / 2;
     shown = [middle - span / 2, middle + span / 2];
@@ -311,12 +333,14 @@ export function drawLanes(element, data, options = {}) {
   }
   function move(share) { const by = (shown[1] - shown[0]) * share; show(shown[0] + by, shown[1] + by); }
   function zoom(factor, at = following ? shown[1] : (shown[0] + shown[1]) / 2) {
+    untouched = false;
     setShown(at + (shown[0] - at) * factor, at + (shown[1] - at) * factor);
   }
   function all() { show(...around([whole[0], end()])); }
   function follow(on) {
     following = on && live;
-    if (following && shown[1] - shown[0] > 3600) shown = [end() - FOLLOWED_S, end()];
+    const span = shown[1] - shown[0];
+    if (following) shown = [end() - (span > 3600 ? FOLLOWED_S : span), end()];
     setShown(...shown);
   }
 

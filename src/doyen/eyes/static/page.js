@@ -10,9 +10,12 @@ let waiting = [], stream = null, ticking = 0, leaseUntil = null, leaseWhole = nu
 // Asking.
 
 async function ask(path, options = {}) {
-  const headers = {...options.headers ?? {}, ...(token ? {Authorization: `Bearer ${token}`} : {})};
+  const used = token, headers = {...options.headers ?? {}, ...(token ? {Authorization: `Bearer ${token}`} : {})};
   const reply = await fetch(path, {...options, headers, cache: "no-store", credentials: "omit"});
-  if (reply.status === 401) { askToken(token ? "That was not the token." : ""); throw new Error("token"); }
+  if (reply.status === 401) { // Several questions may be refused at once: one of them asks for the token.
+    if (used === token && id("asks-token").hidden) askToken(token ? "That was not the token." : "");
+    throw new Error("token");
+  }
   return reply;
 }
 const json = async path => { const reply = await ask(`${path}?election=${encodeURIComponent(election)}`); if (!reply.ok) throw new Error((await reply.json()).error); return reply.json(); };
@@ -85,12 +88,14 @@ function tick() {
   const here = performance.now() / 1000, lasts = since ? ago(Math.max(0, here + since.skew - since.at)) : "";
   const who = told.leader == null ? "Nobody leads" : `${told.leader}${told.leader === node ? " (this node)" : ""} ${told.waits_for ? "is named leader" : "leads"} since ${lasts} · term ${told.term}`;
   put(id("who"), who, told.leader == null ? "bad" : told.waits_for ? "care" : "good");
-  const row = rows.find(r => r.name === told.leader), left = leaseUntil !== null ? leaseUntil - here : row?.leaseUntil ? row.leaseUntil - here : null;
+  const row = rows.find(r => r.name === told.leader), mine = leaseUntil !== null, left = mine ? leaseUntil - here : row?.lease_left_s ?? null;
   id("lease").hidden = left === null || leaseWhole == null;
   if (left !== null && leaseWhole != null) {
-    put(id("lease-text"), `Lease: ${Math.max(0, left).toFixed(1)} s left of ${leaseWhole.toFixed(1)} s${leaseUntil === null ? `, as ${told.leader} said` : ""} `);
+    const spoken = `${Math.max(0, left).toFixed(2)} s ${mine ? "left" : "were left"} of ${leaseWhole.toFixed(2)} s`;
+    put(id("lease-text"), `Lease: ${spoken}${mine ? "" : ` when ${told.leader} answered, ${ago(here - row.heardAt)} ago`} `);
     id("lease-bar").value = Math.max(0, Math.min(1, left / leaseWhole));
-    lanes?.setLease(told.leader, left > 0 ? nowOnLanes() + left : null);
+    const until = left - (mine ? 0 : here - row.heardAt);
+    lanes?.setLease(told.leader, until > 0 ? nowOnLanes() + until : null);
   }
 }
 const nowOnLanes = () => told ? performance.now() / 1000 + (since?.skew ?? told.at - performance.now() / 1000) : 0;
@@ -138,7 +143,7 @@ function showChanges(picked) {
 
 async function showViews() {
   const found = await json("/page/views"), here = performance.now() / 1000;
-  rows = found.rows.map(row => ({...row, leaseUntil: row.lease_left_s == null ? null : here + row.lease_left_s}));
+  rows = found.rows.map(row => ({...row, heardAt: here - (row.age_s ?? 0)}));
   const names = [...new Set([...rows.map(row => row.name), ...rows.flatMap(row => row.seen.map(seen => seen.name))])].sort();
   const by = new Map(rows.map(row => [row.name, row])), trips = rows.flatMap(row => row.seen.map(seen => seen.rtt_s)).filter(t => t != null).sort((a, b) => a - b);
   const usual = trips[trips.length >> 1] ?? 0;
@@ -153,7 +158,7 @@ async function showViews() {
   for (const row of rows) if (!isStale(row)) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
   const words = [...sides].map(([leader, who]) => `${who.join(", ")} ${who.length === 1 ? "names" : "name"} ${leader ?? "nobody"}`);
   const silent = rows.filter(isStale).map(row => row.age_s == null ? row.name : `${row.name} (${ago(row.age_s)} ago it named ${row.leader ?? "nobody"})`);
-  const gone = silent.length ? ` Not heard now: ${silent.join(", ")}; whoever lives there may see another leader.` : "";
+  const gone = silent.length ? ` Not heard now: ${silent.join(", ")}${told?.sort === "quorum" ? "" : "; whoever lives there may see another leader"}.` : "";
   put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
 }
 const isStale = row => row.age_s == null || row.age_s > STALE_S;
@@ -213,7 +218,7 @@ function drawMatrix(names, table) {
     row.cells.forEach(([text, tone, why], j) => {
       const button = line.cells[j + 2].firstChild;
       put(button, many ? SHORT[tone] : text, tone);
-      if (button.dataset.why !== why) { button.dataset.why = why; button.title = why; button.setAttribute("aria-label", why); }
+      if (button.dataset.why !== why) { button.dataset.why = why; button.title = why; button.setAttribute("aria-label", `${text}: ${why}`); }
       button.tabIndex = i === 0 && j === 0 ? 0 : -1;
     });
   });
