@@ -42,15 +42,14 @@ def together_s(cluster: Cluster, found: list[float]) -> None:
 @pytest.mark.parametrize("election", ["gossip", "quorum"])
 def test_the_verdict_is_the_simulators_own(election: str) -> None:
     cluster, truth = Cluster(5, election=election, seed=4), [0.0]
-    cluster.film()
+    film = Simulated(cluster.world)
     together_s(cluster, truth)
     first = cluster.run_until_leader()
     cluster.partition({first}, rest=True)
     cluster.run_for("5s")
     cluster.heal()
     cluster.run_for("5s")
-    assert cluster._film is not None
-    found = cluster._film.incident("run")
+    found = film.incident("run")
     assert found.verdicts[0].together_s == pytest.approx(truth[0], abs=1e-6)
     assert (truth[0] > 1) == (election == "gossip")
     cuts = [window for window in found.lanes.windows if window.kind == "cut"]

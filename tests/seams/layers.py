@@ -70,18 +70,18 @@ LAYERS = {
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
     "doyen.postmortem": Layer(
-        "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib"
+        "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib", "files"
     ),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
     "doyen.testing": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
-        typing="doyen.node",
+        typing="doyen.node doyen.postmortem",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node doyen.runner "
-        "doyen.sim doyen.testing",
+        "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
+        "doyen.postmortem doyen.runner doyen.sim doyen.testing",
         "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -142,7 +142,8 @@ LAYERS = {
         "clock console files",
     ),
     "doyen_lab.proving": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.sim doyen.testing doyen_lab",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.postmortem doyen.sim "
+        "doyen.testing doyen_lab",
         "asyncio msgspec os pathlib shutil signal socket subprocess sys tempfile time",
         "clock environment files",
     ),

@@ -3,5 +3,5 @@
 - `align` lays clocks on one; `verdict` says for how long two acted at once.  Both are pure.
 - `watch` follows one node; `recorded` and `simulated` have it follow the nodes of recordings and of a simulation.
 - `incident` puts them together; `gather` reads the files; `document` writes one file to look at.
-- `whatif` replays recordings with another setting, and simulates from where they part.
+- `other` and `whatif` replay recordings with another setting, and simulate from where they part (decision 130).
 """

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from doyen.core.clock import NEVER, Instant
 from doyen.net.recording.effects import effect_text
-from doyen.net.recording.format import Added, Effect, Fired, Input, Origin
+from doyen.net.recording.format import Added, Effect, Fired, Input, MayAct, Origin
 from doyen.net.recording.reader import Reader
 from doyen.net.recording.replay import Foundation, Replaying
 from doyen.node.config import NodeConfig
@@ -103,6 +103,8 @@ class Other:
             given = Fired(other)
         elif isinstance(given, Added):
             self.additions.append(given.what)
+        elif isinstance(given, MayAct):
+            self.watched.may_act(given.election)
         effects, failure = self._effects(number, Input(item.now, given, [], item.nested))
         found = _first_difference(item.effects, effects, item.now, "" if failure == item.failure else failure)
         if found is None:

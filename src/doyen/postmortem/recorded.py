@@ -37,7 +37,6 @@ from doyen.net.recording.replay import Foundation, replay
 from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate
 from doyen.node.rebuilt import Rebuilt
-from doyen.node.reign import Reign
 from doyen.postmortem.watch import Explained, Noted, Stretch, Watch
 
 LATE: Final[Duration] = ms(300)  # A timer that fires later than this: the process did not run.
@@ -148,11 +147,17 @@ class Watched(Rebuilt):
             if reign.gate is not None:
                 reign.gate.open = before.may_act
             if self.earlier is not None and name in self.earlier.stack.reigns:
-                go_on(reign, self.earlier.stack.reigns[name])
+                reign.go_on(self.earlier.stack.reigns[name])
             elif before.leader is not None:
                 reign.term = Term(before.term, before.leader)
                 reign.mine = reign.term if before.mine else None
                 reign.why = Reasons("named before this recording begins")
+
+    def may_act(self, election: str) -> None:
+        """Note that the first act in an election has nothing left to wait for."""
+        reign = self.stack.reigns.get(election)
+        if reign is not None and reign.gate is not None:
+            reign.gate.open = True
 
     def observe(self, channel: str, fact: Any, now: Instant) -> None:
         self.now = now
@@ -161,13 +166,6 @@ class Watched(Rebuilt):
         if reign is not None:
             reign.note(fact, now)
         self.watch.observe(channel, fact, now)
-
-
-def go_on(reign: Reign, before: Reign) -> None:
-    """Let an election go on as it was at the end of the segment before."""
-    kept = ("term", "mine", "since", "since_wall", "account", "history", "begun", "elected", "ended", "shortage", "why")
-    for name in kept:
-        setattr(reign, name, getattr(before, name))
 
 
 class _Follower:
@@ -261,8 +259,7 @@ class _Follower:
                 self._started = True
                 watch.note(now, "started", f"{self._me.node} starts")
             case MayAct(election) if (reign := watch.stack.reigns.get(election)) is not None:
-                if reign.gate is not None:
-                    reign.gate.open = True
+                self._watched.may_act(election)
                 if reign.mine is not None:
                     watch.explain(reign, now)
             case Commanded(_, name, _) if name in ("resign", "leave"):

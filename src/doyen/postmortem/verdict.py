@@ -1,8 +1,12 @@
 """Says for how long two acted at once, and how sure that is."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
+
+
+SHOWN_S: Final = 0.005  # What is shorter is shown as 0.00 s.
 
 
 class Act(Struct, frozen=True):
@@ -73,7 +77,7 @@ def _sentence(together: float, least: float, most: float, sort: str) -> str:
     if most - least >= 5e-4:
         said += f" (between {least:.3f} and {most:.3f} s, by the error of the clocks)"
     if together <= 0 or sort == "weak":
-        return said + ("; this election allows it across a partition" if together > 0 else "")
+        return said + ("; this election allows it across a partition" if together >= SHOWN_S else "")
     if least > 0:
         return f"{said}: this election promises that it never happens"
     return f"{said}: the clocks do not tell whether that broke the promise"

@@ -36,7 +36,7 @@ from doyen.node.reign import Reign
 from doyen.node.stack import Stack
 from doyen.postmortem.incident import Incident, Table
 from doyen.postmortem.other import Difference, Other
-from doyen.postmortem.recorded import Flight, Watched, go_on
+from doyen.postmortem.recorded import Flight, Watched
 from doyen.postmortem.simulated import Simulated
 from doyen.sim.channel import Channel
 from doyen.sim.engine import Simulation
@@ -271,7 +271,7 @@ class _Continued:
         built.view = loader.value(view)
         for name, reign in built.stack.reigns.items():
             before = other.watched.stack.reigns[name]
-            go_on(reign, before)
+            reign.go_on(before)
             reign.gate = before.gate
 
     def _set_timers(self, node: SimNode) -> None:
