@@ -5,7 +5,6 @@ from typing import Final
 
 from msgspec import Struct
 
-
 SHOWN_S: Final = 0.005  # What is shorter is shown as 0.00 s.
 
 
