@@ -129,7 +129,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.cli": Layer(
-        "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
+        "doyen.cli doyen.core doyen.errors doyen.eyes doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
@@ -159,7 +159,7 @@ LAYERS = {
     ),
     "doyen_lab.museum": Layer("doyen.core doyen.sim doyen.testing", "asyncio msgspec random", "chance"),
     "doyen_lab.cli": Layer(
-        "doyen.cli doyen.core doyen.election doyen.errors doyen.net doyen.score doyen.testing "
+        "doyen.cli doyen.core doyen.election doyen.errors doyen.eyes doyen.net doyen.score doyen.testing "
         "doyen_lab doyen_lab.contest doyen_lab.museum doyen_lab.proving doyen_lab.simulators doyen_papers.papers "
         "doyen_papers.studies",
         "asyncio click msgspec os pathlib signal sys",

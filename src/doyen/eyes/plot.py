@@ -60,11 +60,12 @@ class Plot:
         ys = [self._height(y) for line in self.lines for _, y in line.points] or [0.0, 1.0]
         x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(*self._range(ys))
         left, right, low, high = x_ticks[0], x_ticks[-1], y_ticks[0], y_ticks[-1]
+        top = TOP + 17 * max(0, len(self.lines) - 2)  # The names of the lines stand above.
 
         def at(x: float, y: float) -> tuple[float, float]:
             across = (x - left) / (right - left)
             up = (y - low) / (high - low)
-            return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+            return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - top - BOTTOM)
 
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" font-family="sans-serif" '
@@ -74,7 +75,7 @@ class Plot:
         ]
         for tick in x_ticks:
             x, y = at(tick, low)
-            parts.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{y:.1f}" stroke="#e6e6e6"/>')
+            parts.append(f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{y:.1f}" stroke="#e6e6e6"/>')
             parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">{tick:g}</text>')
         for tick in y_ticks:
             x, y = at(left, tick)
@@ -94,9 +95,8 @@ class Plot:
             else:
                 path = _path(spots, line.kind == "steps")
                 parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2">{name}</path>')
-            y = TOP + 16 + 17 * number
             parts.append(
-                f'<text x="{WIDTH - RIGHT - 8:.0f}" y="{y:.0f}" text-anchor="end" fill="{colour}">'
+                f'<text x="{WIDTH - RIGHT:.0f}" y="{22 + 17 * number}" text-anchor="end" fill="{colour}">'
                 f"{escape(line.name)}</text>"
             )
         return "\n".join([*parts, "</svg>", ""])
