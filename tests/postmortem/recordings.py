@@ -66,7 +66,7 @@ class Recorded:
         try:
             play(self.cluster)
             kept.mkdir()
-            for path in self.folder.glob("*.rec"):
+            for path in self.folder.glob("*.rec*"):
                 shutil.copy(path, kept)  # Closing runs what is left of killed processes, too.
         finally:
             self.cluster.close()

@@ -227,6 +227,22 @@ def test_a_bad_file_gets_one_line(paused: Recorded, tmp_path: Path, capsys: pyte
     assert code == 2 and "--output" in err
 
 
+def test_a_reign_goes_on_over_the_end_of_a_segment(tmp_path: Path) -> None:
+    def play(cluster: Cluster) -> None:
+        pause_the_leader(cluster)
+        cluster.run_for("20s")
+
+    ring = Recorded(tmp_path, record_max=72 << 10).run(play)
+    found = flights_of(ring.paths)
+    long = [flight for flight in found if len(flight.segments) == 2]
+    assert len(found) == 3 and long, "somebody has two segments"
+    for flight in found:
+        acts = [(stretch.kind, stretch.term) for stretch in flight.stretches]
+        assert len(acts) == len({*acts})  # One bar for one reign.
+    assert any(stretch.begin < flight.end - 15e9 for flight in long for stretch in flight.stretches)
+    assert incident_of(found).verdicts[0].at_most_s == 0
+
+
 def test_recordings_of_two_groups_are_refused(flights: list[Flight]) -> None:
     with pytest.raises(ConfigError, match="is of the group 'other'"):
         incident_of([flights[0], replace(flights[1], group="other")])

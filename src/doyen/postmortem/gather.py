@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from doyen.errors import ConfigError
+from doyen.net.recording.reader import segments
 from doyen.node.registry import election_names, membership_names
 from doyen.postmortem.incident import Incident, incident_of
-from doyen.postmortem.recorded import Flight, fly
+from doyen.postmortem.recorded import Flight, fly, joined
 
 FILES_MAX: Final = 64
 
@@ -35,8 +36,9 @@ def flights_of(paths: Sequence[Path]) -> list[Flight]:
         if not path.exists():
             raise ConfigError(f"FILE {path} is not there: give the --record of an agent")
     election_names(), membership_names()  # Before a file is read: nothing is searched for because it says so.
-    workers = min(len(paths), os.cpu_count() or 1)
+    parts = [segment for path in paths for segment in segments(path)]
+    workers = min(len(parts), os.cpu_count() or 1)
     if workers == 1:
-        return [flight for path in paths for flight in fly(path)]
+        return joined(map(fly, parts))
     with ProcessPoolExecutor(workers) as pool:
-        return [flight for found in pool.map(fly, paths) for flight in found]
+        return joined(pool.map(fly, sorted(parts, key=lambda part: -part.stat().st_size)))

@@ -3,9 +3,8 @@
 A recording may be of anybody: it is data, read frame by frame, with bounds on memory and time (`net.recording`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from doyen.core.clock import FOREVER, NEVER, Duration, Instant, ms
 from doyen.core.codec import Codec, Envelope
 from doyen.core.ids import Term
 from doyen.core.reasons import Reasons
-from doyen.errors import LocalProtocolError
+from doyen.errors import ConfigError, LocalProtocolError
 from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
@@ -32,7 +31,7 @@ from doyen.net.recording.format import (
     identifier,
 )
 from doyen.net.recording.limits import bounded
-from doyen.net.recording.reader import Reader, segments
+from doyen.net.recording.reader import Reader
 from doyen.net.recording.replay import Foundation, replay
 from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate
@@ -90,23 +89,56 @@ class Flight(Struct, kw_only=True):
     inputs: int = 0
     cut_off_bytes: int = 0
 
+    def go_on(self, later: "Flight") -> None:
+        """Add the next segment of the same recording."""
+        begun = {
+            (stretch.election, stretch.kind, stretch.term): stretch
+            for stretch in later.stretches
+            if stretch.begin == later.begin
+        }
+        kept = []
+        for stretch in self.stretches:
+            after = begun.get((stretch.election, stretch.kind, stretch.term)) if stretch.end == self.end else None
+            if after is not None:
+                after.begin = stretch.begin
+            else:
+                stretch.latest = stretch.end  # It was not killed there: it went on to record.
+                kept.append(stretch)
+        self.stretches = kept + later.stretches
+        ambiguous = (self.sent.keys() & later.sent.keys()) | (self.received.keys() & later.received.keys())
+        self.sent = {key: at for key, at in (self.sent | later.sent).items() if key not in ambiguous}
+        self.received = {key: at for key, at in (self.received | later.received).items() if key not in ambiguous}
+        self.segments, self.path = self.segments + later.segments, later.path
+        self.pauses, self.noted = self.pauses + later.pauses, self.noted + later.noted
+        self.explained, self.decided = self.explained + later.explained, self.decided + later.decided
+        self.elections = later.elections
+        self.end, self.inputs, self.left_off = later.end, self.inputs + later.inputs, self.left_off + later.left_off
+        self.gates_known, self.cut_off_bytes = self.gates_known and later.gates_known, later.cut_off_bytes
+
     def wall(self, at: Instant) -> float:
         """Return the wall clock of the node at an instant of its own clock."""
         return self.at + (at - self.now) / 1e9
 
 
-def fly(path: Path) -> list[Flight]:
-    """Run a recording; return what each incarnation of its node did.  Raises `TransportError` for a bad file."""
-    found = segments(path)
-    with bounded(sum(segment.stat().st_size for segment in found if segment.exists())):
-        headers = [(segment, _header(segment)) for segment in found]
-        lives = groupby(headers, key=lambda pair: (pair[1].origin.node, pair[1].origin.incarnation))
-        return [_Follower([*life]).flight() for _, life in lives]
+def fly(segment: Path) -> Flight:
+    """Run one segment of a recording; return what its node did in it.  Raises `TransportError` for a bad file."""
+    with bounded(segment.stat().st_size):
+        with Reader(segment) as reader:
+            header = reader.header
+        return _Follower(segment, header).flight()
 
 
-def _header(path: Path) -> Header:
-    with Reader(path) as reader:
-        return reader.header
+def joined(parts: Iterable[Flight]) -> list[Flight]:
+    """Put the segments of each process together."""
+    found: dict[tuple[str, int], Flight] = {}
+    for part in sorted(parts, key=lambda part: part.begin):
+        before = found.setdefault((part.node, part.incarnation), part)
+        if before is part:
+            continue
+        if part.begin < before.end:
+            raise ConfigError(f"{part.path} and {before.path} are recordings of one process, {part.node}: give one")
+        before.go_on(part)
+    return [*found.values()]
 
 
 class Watched(Rebuilt):
@@ -117,16 +149,12 @@ class Watched(Rebuilt):
         origin: Origin,
         site: Foundation,
         header: Header,
-        earlier: "Watched | None" = None,
         change: Callable[[NodeConfig], NodeConfig] = lambda config: config,
     ) -> None:
         self._header, self.now = header, header.now  # The own clock, as far as it went.
         super().__init__(origin, site, wall=lambda: header.at + (self.now - header.now) / 1e9, change=change)
-        self.earlier, self._fitted = earlier, 0
+        self._fitted = 0
         self.watch = Watch(self.stack)
-        if earlier is not None:
-            self.watch = earlier.watch
-            self.watch.stack = self.stack
 
     def fit(self) -> None:
         """Give each election that is new its gate, and what was known of it when the segment began."""
@@ -146,12 +174,10 @@ class Watched(Rebuilt):
                 continue
             if reign.gate is not None:
                 reign.gate.open = before.may_act
-            if self.earlier is not None and name in self.earlier.stack.reigns:
-                reign.go_on(self.earlier.stack.reigns[name])
-            elif before.leader is not None:
+            if before.leader is not None:
                 reign.term = Term(before.term, before.leader)
                 reign.mine = reign.term if before.mine else None
-                reign.why = Reasons("named before this recording begins")
+                reign.why = Reasons("named before this part of the recording begins")
 
     def may_act(self, election: str) -> None:
         """Note that the first act in an election has nothing left to wait for."""
@@ -169,19 +195,19 @@ class Watched(Rebuilt):
 
 
 class _Follower:
-    """Runs the segments of one incarnation, one after the other, and notes what is to be seen."""
+    """Runs one segment, and notes what is to be seen."""
 
-    def __init__(self, parts: list[tuple[Path, Header]]) -> None:
-        self._parts = parts
-        self._header = parts[0][1]
-        origin = self._header.origin
+    def __init__(self, path: Path, header: Header) -> None:
+        self._path, self._header = path, header
+        origin, state = header.origin, header.state
         self._me, self._codec = origin, Codec(origin.group, datagram_max=DATAGRAM_MAX)
         self._watched: Watched | None = None
         self._begin: Instant | None = None
         self._last: Instant = 0
-        self._timers: dict[int, Instant] = {}
-        self._due: list[tuple[Instant, int]] = []  # A heap; those that have fired are not among the timers any more.
-        self._next_timer = 0
+        self._timers = {} if state is None else {number: at for number, at, _, _ in state.timers}
+        # A heap; those that have fired are not among the timers any more.
+        self._due = sorted((at, number) for number, at in self._timers.items())
+        self._next_timer = 0 if state is None else state.next_timer
         self._pauses: list[tuple[Instant, Instant]] = []
         self._sent: dict[str, Instant] = {}
         self._received: dict[str, Instant] = {}
@@ -190,21 +216,13 @@ class _Follower:
         self._left_off = self._inputs = 0
         self._started = False
 
+    def _build(self, origin: Origin, site: Foundation) -> Watched:
+        self._watched = Watched(origin, site, self._header)
+        return self._watched
+
     def flight(self) -> Flight:
         """Run all; return what was seen."""
-        cut_off = 0
-        for path, header in self._parts:
-            state = header.state
-            self._timers = {} if state is None else {number: at for number, at, _, _ in state.timers}
-            self._due = sorted((at, number) for number, at in self._timers.items())
-            self._next_timer = 0 if state is None else state.next_timer
-            earlier = self._watched
-
-            def build(origin: Origin, site: Foundation, header: Header = header, earlier: Any = earlier) -> Watched:
-                self._watched = Watched(origin, site, header, earlier)
-                return self._watched
-
-            cut_off = replay(path, build, self._follow).cut_off_bytes
+        cut_off = replay(self._path, self._build, self._follow).cut_off_bytes
         assert self._watched is not None
         watch, config = self._watched.watch, self._watched.stack.config
         watch.stop(self._last, max(self._last, self._earliest_due() or self._last))
@@ -214,8 +232,8 @@ class _Follower:
             elections.append(ElectionOf(name, reign.kind.title, promise.sort, promise.in_short))
         header = self._header
         return Flight(
-            path=str(self._parts[-1][0]),
-            segments=[str(path) for path, _ in self._parts],
+            path=str(self._path),
+            segments=[str(self._path)],
             node=self._me.node,
             address="" if self._me.address is None else str(self._me.address),
             group=self._me.group,
