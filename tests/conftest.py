@@ -1,6 +1,7 @@
 """For all tests."""
 
 import atexit
+import gc
 import itertools
 import os
 import shutil
@@ -53,6 +54,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     run_and_repeat(item, nextitem)
     return True
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are not looked through again at each collection of garbage."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -8,11 +8,27 @@ DoyenError
 ├── LeadershipLost         this node no longer leads; whatever only a leader may do must stop
 │   └── TermRefused        a fence has seen a greater term; nothing was written
 └── InvariantViolated      a bug in doyen: the run must stop, its state is not to be trusted
+
+A message quotes what was given, and that may be the address of a store: no message of these has its password.
 """
+
+import re
+from typing import Any, Final
+
+_WHO: Final = re.compile(r"://[^@]*@(?:\S*@)?")  # A password may have what should have been %20 or %40.
+_OPTION: Final = re.compile(r"(?i)([?&;][^=&;\s]*(?:pass|token|secret)[^=&;\s]*=)[^&;\s'\"]+")
+
+
+def without_password(text: str) -> str:
+    """Return the text with user and password taken out of every URL in it: `redis://me:pw@ant` → `redis://…@ant`."""
+    return _OPTION.sub(r"\1…", _WHO.sub("://…@", text)) if "://" in text else text
 
 
 class DoyenError(Exception):
     """Base of all; catch it to catch everything doyen raises on purpose."""
+
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*(without_password(word) if isinstance(word, str) else word for word in words))
 
 
 class ConfigError(DoyenError):
@@ -24,7 +40,7 @@ class ConfigError(DoyenError):
 
     def __init__(self, complaint: str, *, field: str | None = None) -> None:
         super().__init__(complaint if field is None else f"{field} {complaint}")
-        self.complaint, self.field = complaint, field
+        self.complaint, self.field = without_password(complaint), field
 
 
 class LocalProtocolError(DoyenError):
@@ -52,7 +68,7 @@ class LeadershipLost(DoyenError):
 
     def __init__(self, term: int, reason: str) -> None:
         super().__init__(f"leadership of term {term} is lost: {reason}")
-        self.term, self.reason = term, reason
+        self.term, self.reason = term, without_password(reason)
 
 
 class TermRefused(LeadershipLost):

@@ -90,7 +90,7 @@ class _Loop:
 
     @property
     def here(self) -> bool:
-        """Whether this is its own thread."""
+        """Return whether this is its own thread."""
         return self.loop is not None and threading.current_thread() is self._thread
 
     @property
@@ -99,7 +99,7 @@ class _Loop:
 
     @property
     def foreign(self) -> bool:
-        """Whether this is a fork of the process that joined: its threads are not here."""
+        """Return whether this is a fork of the process that joined: its threads are not here."""
         return self._process != os.getpid()
 
     @property
@@ -151,7 +151,7 @@ class Term:
 
     @property
     def lost(self) -> bool:
-        """Whether leadership is over; where there is a lease, the clock alone decides."""
+        """Return whether leadership is over; where there is a lease, the clock alone decides."""
         return self._term.lost
 
     @property
@@ -165,7 +165,7 @@ class Term:
 
     @property
     def baton(self) -> bytes:
-        """What the last leader handed on, and this one since; b"" at first.  Raises where there is no quorum."""
+        """The bytes handed on by the last leader, or by this one since; b"" at first.  Raises without a quorum."""
         return self._term.baton
 
     def pass_on(self, baton: bytes) -> None:
@@ -207,7 +207,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant."""
         return self._campaign.is_leader
 
     @property
@@ -222,7 +222,7 @@ class Campaign:
 
     @property
     def heir(self) -> str | None:
-        """Who would lead next, as the present leader says; None: not known, or no quorum."""
+        """The name of the next leader, as the present one says; None: not known, or no quorum."""
         return self._campaign.heir
 
     def prepare(self) -> "_Preparing":
@@ -337,17 +337,17 @@ class Node(Campaign):
 
     @property
     def address(self) -> str:
-        """Where this process listens, as host:port."""
+        """The address where this process listens, as host:port."""
         return self._node.address
 
     @property
     def running(self) -> bool:
-        """Whether this node takes part in its group: it has joined, and has neither left nor failed."""
+        """Return whether this node takes part in its group: it has joined, and has neither left nor failed."""
         return self._node.running
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process may act as leader of the group's own election at this very instant."""
+        """Return whether this process may act as leader of the group's own election at this very instant."""
         return self._node.is_leader
 
     @property

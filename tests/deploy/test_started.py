@@ -17,6 +17,7 @@ import pytest
 from api_server import TOKEN
 from hosts import BIN, named, needs_root, processes, until
 from manifests import DEPLOY, Pod, containers, documents, of_kind, started
+from plain import Installs, bare
 
 from doyen_lab.netns import Namespace, Namespaces
 
@@ -37,6 +38,23 @@ def fetched(host: Namespace, url: str, *headers: str) -> str:
 @pytest.mark.root
 @pytest.mark.parametrize("manifest", ["gossip.yaml", "quorum.yaml"])
 def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path) -> None:
+    play(manifest, tmp_path, BIN, None)
+
+
+@needs_root
+@pytest.mark.soak
+@pytest.mark.root
+@pytest.mark.parametrize("manifest", ["gossip.yaml", "quorum.yaml"])
+def test_pods_with_a_plain_install_elect_one_and_the_service_follows_it(
+    manifest: str, tmp_path: Path, installs: Installs
+) -> None:
+    """What the Dockerfile installs, and nothing else."""
+    bin_folder = installs.environment(("doyen[secure]",))
+    play(manifest, tmp_path, bin_folder, bare(bin_folder))
+
+
+def play(manifest: str, tmp_path: Path, bin_folder: Path, base: dict[str, str] | None) -> None:
+    """Start the pods of a manifest before their names resolve; kill the leader, and look for the next one."""
     path = DEPLOY / "kubernetes" / manifest
     (container,) = containers(path)
     service = of_kind(path, "Service")["metadata"]["name"]
@@ -47,13 +65,14 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
     account.mkdir()
     (account / "token").write_text(TOKEN)
     (account / "namespace").write_text("prod")
-    subprocess.run([BIN / "doyen", "keys", "new", "--file", tmp_path / "keys"], check=True, capture_output=True)
+    making = [bin_folder / "doyen", "keys", "new", "--file", tmp_path / "keys"]
+    subprocess.run(making, check=True, capture_output=True)
 
     def endpoint() -> str:
         endpoints = json.loads(written.read_text())["endpoints"]
         return endpoints[0]["addresses"][0] if endpoints else ""
 
-    with Namespaces(4) as network, processes(tmp_path) as running:
+    with Namespaces(4) as network, processes(tmp_path, base) as running:
         *nodes, server = network.nodes
         pods = {f"reports-{i}": node for i, node in enumerate(nodes)}
         hosts = tmp_path / "hosts"
@@ -80,8 +99,7 @@ def test_pods_elect_one_and_the_service_follows_it(manifest: str, tmp_path: Path
             for first in containers(path, "initContainers"):
                 words, environment = started(first, pod)
                 today = [LATER if UNTIL.fullmatch(word) else word for word in words]  # As its comment asks.
-                path_too = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-                subprocess.run(today, env=os.environ | environment | path_too, check=True, capture_output=True)
+                subprocess.run(today, env=running.base | environment, check=True, capture_output=True)
             words, environment = started(container, pod)
             running.start(name, named(node, hosts, words), environment | kubelet | here)
         time.sleep(DNS_LATE_S)

@@ -10,9 +10,11 @@ from doyen.core.clock import Instant, ms
 from doyen.core.ids import NodeId
 from doyen.election.pole import messages as msg
 from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.connectivity import Lookout
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.reign import Lease, Turns
+from doyen.score.pingpong import Ping, PingPong
 from doyen.testing.cluster import Cluster
 
 A, B, C, D, E = FIVE = ("a", "b", "c", "d", "e")
@@ -133,3 +135,80 @@ def test_turns_ask_the_silent_beside_a_majority_of_the_others() -> None:
     turns.answered(names[3])
     lease.answered(names[3], 30)
     assert turns.next(lease) == {B, C, E}
+
+
+def machine(cluster: Cluster, name: str) -> Pole:
+    found = cluster.stack(name).reigns[""].machine
+    assert isinstance(found, Pole)
+    return found
+
+
+def test_round_trips_ride_on_heartbeats_and_acks(heard: list[Any]) -> None:
+    """One way takes 1 to 2 ms; a voter learns its own from the leader, in tenths of a ms."""
+    cluster = settled()
+    heard.clear()
+    cluster.run_for("10s")
+    assert {type(message) for _, _, message, _ in heard} == {msg.Heartbeat, msg.HeartbeatAck}
+    for voter in (B, C, D, E):
+        took = cluster.stack(A).round_trip(NodeId(voter))
+        assert took is not None and ms(2) < took < ms(4)
+        told = cluster.stack(voter).round_trip(NodeId(A))
+        assert told is not None and abs(told - took) <= ms(0.5)
+    assert cluster.stack(B).round_trip(NodeId(C)) is None
+
+
+def test_an_oracle_takes_the_leaders_round_trips_and_pings_the_other_pairs_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pings: list[Instant] = []
+    take = PingPong.on_message
+
+    def note(self: PingPong, sender: NodeId, message: Any, now: Instant) -> None:
+        if isinstance(message, Ping):
+            pings.append(now)
+        take(self, sender, message, now)
+
+    monkeypatch.setattr(PingPong, "on_message", note)
+    cluster = Cluster(FIVE, preset="lan", seed=1, jitter="500us", oracle="latency")
+    leader = cluster.run_until_leader()
+    cluster.run_for("65s")
+    pings.clear()
+    cluster.run_for("120s")
+    assert 20 <= len(pings) <= 60  # Twenty pairs, two or three times; a second apart they were 2,400.
+    samples = cluster.stack(leader).machines["oracle"].vectors.rtt
+    assert samples.keys() == {*FIVE} - {leader}
+    pings.clear()
+    cluster.crash(leader)
+    cluster.run_until_leader(other_than=leader)
+    assert pings  # Before the election is over, or with it.
+
+
+def test_the_heir_is_known_though_scores_are_never_compared() -> None:
+    cluster = Cluster(FIVE, preset="lan", seed=1, jitter="500us", pole={"resign_interval": "inf"})
+    leader = cluster.run_until_leader()
+    cluster.run_for("1s")
+    heirs = {machine(cluster, name).heir for name in FIVE}
+    assert len(heirs) == 1 and heirs <= {*FIVE} - {leader}
+    gone = heirs.pop()
+    assert gone is not None
+    cluster.crash(gone)
+    cluster.run_for("14s")  # Two questions for scores.
+    heirs = {machine(cluster, name).heir for name in FIVE if name != gone}
+    assert len(heirs) == 1 and heirs <= {*FIVE} - {leader, gone}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_election_waits_for_no_proposal_of_a_leader_that_was_silent_for_a_guard(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host is cut off; where its proposal is waited for, as before, the next leads T later."""
+    if waits:
+        monkeypatch.setattr(Lookout, "is_missed", lambda self, now: False)
+    cluster = settled()
+    cluster.partition([A], rest=True)
+    while cluster.acting() == {A}:
+        cluster.run_for("1ms")
+    lost_s = cluster.now_s
+    cluster.run_until(lambda: cluster.acting() - {A})
+    config = PoleConfig.lan(5)
+    assert (cluster.now_s - lost_s > 1e-9 * config.election_timeout) is waits

@@ -383,12 +383,12 @@ def test_strangers_are_counted_and_not_heard() -> None:
 
 def test_sequences_that_are_used_up_are_reset_by_all() -> None:
     machine, out = node(A, B)
-    machine.sequence_max = SEQUENCE_MAX
+    machine.sequence.highest = SEQUENCE_MAX
     machine.initiate(0)
     assert sent(out) == [(B, Reset())]
     machine.on_message(B, Eim(ElectionId(SEQUENCE_MAX, B), 0), S)  # Deaf.
     assert machine.phase is Phase.RESETTING
-    assert machine.sequence_max == 0
+    assert machine.sequence.highest == 0
 
 
 def test_the_highest_sequence_is_durable_before_it_is_spoken_of() -> None:
@@ -400,7 +400,7 @@ def test_the_highest_sequence_is_durable_before_it_is_spoken_of() -> None:
     assert out.take() == [Persist(9), Emit(LeaderElected(Term(9, B)))]
     machine.on_message(B, Ldm(ElectionId(9, B), Candidate(0.9, B)), S)
     assert out.take() == []
-    machine.sequence_max = SEQUENCE_MAX
+    machine.sequence.highest = SEQUENCE_MAX
     machine.initiate(2 * S)
     assert Persist(0) in out.take()  # Used up: all begin again.
 

@@ -1,7 +1,9 @@
 """Leadership that a real store decides: it goes away, comes back, hangs and is cut off; never do two act."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
@@ -135,6 +137,30 @@ def test_a_swap_is_done_once(kind: str, server_of: Callable[[str], Server]) -> N
     finally:
         one.close()
         other.close()
+
+
+def test_a_table_that_many_make_at_once_is_made_and_no_connection_stays_open(
+    server_of: Callable[[str], Server],
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    url = server_of("postgresql").url
+    with psycopg.connect(url, autocommit=True) as admin:
+        for _ in range(20):
+            admin.execute("DROP TABLE IF EXISTS doyen_engine")
+            stores = [opened(url, "made/at/once", 5) for _ in range(6)]
+            with ThreadPoolExecutor(len(stores)) as pool:
+                assert list(pool.map(lambda store: store.look(), stores)) == [None] * len(stores)
+            for store in stores:
+                store.close()
+        admin.execute("DROP TABLE doyen_engine")
+        admin.execute("CREATE TYPE doyen_engine AS (x int)")  # What a table that is being made shows to others.
+        store = opened(url, "made/at/once", 5)
+        with pytest.raises(TransportError, match="doyen_engine"):
+            store.swap(None, b"a")
+        store.close()
+        del store
+        gc.collect()  # A connection that is still open would say so here.
+        admin.execute("DROP TYPE doyen_engine")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,41 +1,28 @@
 """The `py` blocks of the how-tos need a store: they are run against a real one, with its address put in."""
 
-import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from doyen_lab.servers import Server
+from stores import SNIPPET, ServerOf, snippets
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ADDRESSES = {
-    "postgresql": re.compile(r"postgresql://\S*?db\.internal/\w+"),
-    "redis": re.compile(r"redis://\S*?internal"),
-}
-PAGES = {page.stem: BLOCK.findall(page.read_text()) for page in sorted((ROOT / "docs").rglob("*.md"))}
+PAGES = {page.stem: page for page in sorted((ROOT / "docs").rglob("*.md")) if SNIPPET.search(page.read_text())}
 
 
 def test_pages_have_snippets_for_stores() -> None:
-    assert {stem for stem, blocks in PAGES.items() if blocks} >= {"fence", "engine"}
+    assert PAGES.keys() >= {"fence", "engine"}
 
 
 @pytest.mark.parametrize(
     "stem",
     # A first election waits for a lease, three times: that page is for `make soak`.
-    [pytest.param(stem, marks=[pytest.mark.soak] * (stem == "engine")) for stem, blocks in PAGES.items() if blocks],
+    [pytest.param(stem, marks=[pytest.mark.soak] * (stem == "engine")) for stem in PAGES],
 )
-def test_the_snippets_run_on_a_real_store(stem: str, server_of: Callable[[str], Server], tmp_path: Path) -> None:
-    for body in PAGES[stem]:
-        text = body
-        for kind, address in ADDRESSES.items():
-            if address.search(text):
-                text = address.sub(server_of(kind).url, text)
-        assert "internal" not in text
+def test_the_snippets_run_on_a_real_store(stem: str, server_of: ServerOf, tmp_path: Path) -> None:
+    for text in snippets(PAGES[stem], server_of):
         command = [sys.executable, "-W", "ignore::ResourceWarning", "-c", text]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{stem}\n{done.stderr[-2000:]}"

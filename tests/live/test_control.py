@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from doyen.cli.local import reigned
+
 pytestmark = pytest.mark.live
 DOYEN = [sys.executable, "-m", "doyen"]
 
@@ -88,6 +90,21 @@ def test_members_shows_everybody_and_who_leads(group: None) -> None:
     assert f"{told['leader']}★" in "\n".join(shown[1:])
     assert shown[1].split() == ["NAME", "ADDRESS", "STATE", "SINCE", "SCORE", "HEALTH", "RTT", "VERSION"]
     assert "itself" in shown[2] and " ms " in shown[3]
+
+
+def test_a_late_member_says_since_when_the_leader_leads_not_since_when_it_knows(group: None) -> None:
+    seed = next(member["address"] for member in asked("members")["members"] if member["name"] == "ant")
+    with agent("dog", "--seed", seed):
+        deadline = time.monotonic() + 20
+        while (told := asked("leader", "--name", "dog"))["address"] is None:
+            assert time.monotonic() < deadline
+        assert told["since"] == asked("leader", "--name", told["leader"])["since"]
+        assert asked("members", "--name", "dog")["leader_since"] == told["since"]
+    assert (reigned(time.time() - 7200, 5.0), reigned(None, 5.0), reigned(time.time() + 60, 5.0)) == (
+        "2 h",
+        "5 s",
+        "0 ms",
+    )
 
 
 def test_leader_and_explain_say_who_and_why(group: None) -> None:

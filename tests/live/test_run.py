@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from doyen.core.clock import seconds
+from doyen.core.clock import ms, seconds
 from doyen.runner.guard import descendants
 from doyen.runner.ward import Ward
 
@@ -383,7 +383,7 @@ def test_nobody_but_the_ward_waits_for_its_shadow_and_it_bears_that_another_does
     """asyncio's own watcher would write "Unknown child process pid" among the lines of `--json`."""
 
     async def main() -> int:
-        ward = Ward(["sleep", "61"], grace=0, lease=None)
+        ward = Ward(["sleep", "61"], grace=ms(5000), lease=None)
         before = set(descendants(os.getpid()))
         await ward.start(1, None)
         while ward.pid is None:

@@ -97,5 +97,10 @@ def test_explain_says_whose_word_it_is_and_what_was_compared(tmp_path: Path, mon
             assert words["decided"] == "greatest standing of those heard (ant 3.5)"
             assert words["seen"].startswith("by ant alone, since it started")
             assert told.history[-1].text == "ant leads, term 1: greatest standing of those heard (ant 3.5)"
+            account = node.agent.stack.reigns[""].account
+            account.candidates, account.initiator = ("ant", "bee"), "ant"
+            assert dict(node.explain().lines)["candidates"] == "ant · bee"
+            account.initiator = "bee"  # Answers that came late to an election of this node, which bee's overtook.
+            assert "candidates" not in dict(node.explain().lines)
 
     asyncio.run(main())

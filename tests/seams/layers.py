@@ -82,7 +82,7 @@ LAYERS = {
     "doyen.cli": Layer(
         "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
         "doyen.postmortem doyen.runner doyen.sim doyen.testing",
-        "asyncio click datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
+        "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
     ),

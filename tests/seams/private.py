@@ -89,7 +89,7 @@ def _reaches(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, alias.name) for alias in names)
             case ast.Attribute(value=value, attr=name) if not _is_self(value):
                 yield node.lineno, name
-            case ast.Call(func=func, args=args) if ast.unparse(func).endswith(SETTERS):
+            case ast.Call(func=func, args=args) if _last_two(func).endswith(SETTERS):
                 texts = (arg.value for arg in args[:2] if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
                 yield from ((node.lineno, text.rpartition(".")[2]) for text in texts)
     for node in ast.walk(tree):
@@ -109,6 +109,16 @@ def _overrides(derived: ast.ClassDef) -> Iterator[tuple[int, str]]:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _last_two(func: ast.expr) -> str:
+    """Return the last two names of what is called: `patch.object` of `mock.patch.object(…)`."""
+    match func:
+        case ast.Attribute(value=ast.Attribute(attr=owner) | ast.Name(id=owner), attr=name):
+            return f"{owner}.{name}"
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
 
 
 def _root(node: ast.expr) -> str:

@@ -18,8 +18,9 @@ from doyen.core.leadership import BatonPassed
 from doyen.election.pole.charter import Keeper, Register
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
-from doyen.election.pole.messages import Charter, HeartbeatAck, Message, Resigned
+from doyen.election.pole.messages import Charter, HeartbeatAck, Message, Pending, Resigned, Status
 from doyen.election.pole.promise import Voter
+from doyen.election.pole.reign import Reign
 from doyen.sim.churn import ChurnEvent, RandomChurn
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Result, Scenario, read_file, replay_line, simulate
@@ -82,6 +83,14 @@ CUT_IN_TWO: Final = replace(
 LATE: Final = replace(
     aimed(0, every("will", 2500, 2000, ("leader",), 500), baton_rate=900.0),
     network=replace(LEFT_BEHIND.network, reorder_prob=0.3, reorder_by=ms(1500)),
+)
+# The first leader is cut off when it hands on the first baton ever; the second one, which never saw it, is killed.
+FIRST_EVER: Final = aimed(
+    0,
+    {"do": "partition", "at": ms(2000), "who": ("leader",), "lasting": ms(2500)},
+    {"do": "baton", "at": ms(2030), "who": ("leader",)},
+    {"do": "crash", "at": ms(6000), "who": ("leader",), "lasting": ms(2000)},
+    length_s=16,
 )
 
 
@@ -250,6 +259,33 @@ class PassedOnBeforeItIsWritten(Pole):
         self.out.emit(BatonPassed((command.number,)))
 
 
+class PendingIsAGrant(Pole):
+    """A claimant counts those that will grant its claim, once they may, as if they had."""
+
+    def on_message(self, sender: NodeId, message: Message, now: Instant) -> None:
+        if isinstance(message, Pending):
+            message = HeartbeatAck(message.epoch, message.number, True, *self.voter.stamp)
+        super().on_message(sender, message, now)
+
+
+class AskedIsAnswered(Reign):
+    """A leader that holds its majority takes it that whoever hears a heartbeat answers it."""
+
+    def beat(self, acting: bool, now: Instant, *, all_answer: bool = True) -> None:
+        super().beat(acting, now, all_answer=all_answer)
+        if self.lease is not None:
+            for voter in self.lease.electorate.names:
+                self.lease.answered(voter, now)
+
+
+class StaysAfterRemovingItself(Pole):
+    """A leader that is no voter any longer leads on, by the others' answers."""
+
+    @property
+    def voting(self) -> bool:
+        return self.status is Status.LEADING or super().voting
+
+
 def broken(part: type[Any]) -> type[Pole]:
     """Return a machine that has this part in place of the sound one."""
     if issubclass(part, Pole):
@@ -257,7 +293,7 @@ def broken(part: type[Any]) -> type[Pole]:
 
     class Broken(Pole):
         def start(self, now: Instant) -> None:
-            for sound in (self.keeper.register, self.keeper, self.voter):
+            for sound in (self.keeper.register, self.keeper, self.voter, self.reign):
                 if issubclass(part, type(sound)):
                     sound.__class__ = part
             super().start(now)
@@ -275,15 +311,18 @@ QUICK: dict[type[Any], tuple[Scenario, ...]] = {
     WillNotBoundToItsTerm: STORMS,
     WillIsNoPromiseToStop: STORMS,
     WillSentWhileTheCommandLives: STORMS,
+    AskedIsAnswered: STORMS,
+    StaysAfterRemovingItself: (CUT_IN_TWO,),
+    NothingCommittedBeforeTheFirstBaton: (FIRST_EVER,),
 }
-SLOW: dict[type[Any], tuple[Scenario, ...]] = {  # Five to fifteen seeds each; the last ones tens.
+SLOW: dict[type[Any], tuple[Scenario, ...]] = {  # Five to fifteen seeds each; the last two tens.
     RemovedVoterStillCounted: (CUT_IN_TWO,),
     WritesBeforeTheLastIsCommitted: (CUT_IN_TWO,),
     OldVotersForgottenDuringAChange: (CUT_IN_TWO,),
     ActsBeforeItHasCommittedAgain: (LEFT_BEHIND,),
     BatonFromADeposedLeader: (LATE,),
     WillOfAnybody: STORMS,
-    NothingCommittedBeforeTheFirstBaton: STORMS,
+    PendingIsAGrant: STORMS,
 }
 
 

@@ -92,7 +92,10 @@ def checked(checker: list[str], program: Path) -> str:
 
 CHECKERS = pytest.mark.parametrize(
     "checker",
-    [["mypy", "--strict", "--disable-error-code=import-untyped"], ["pyright", "--pythonpath", sys.executable]],
+    [
+        ["mypy", "--strict", "--disable-error-code=import-untyped", f"--cache-dir={ROOT}/.mypy_cache/typed"],
+        ["pyright", "--pythonpath", sys.executable],
+    ],
     ids=["mypy", "pyright"],
 )
 

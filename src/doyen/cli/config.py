@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from doyen.cli.nodeflags import chosen_node
 from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import Duration, format_duration
-from doyen.core.config import Option, is_duration
+from doyen.core.config import Option, is_duration, open_value, secret_fields
 from doyen.core.kinds import Network
 from doyen.errors import ConfigError
 from doyen.node.attachments import check as check_attachments
@@ -60,8 +60,10 @@ def check(file: Path, as_json: bool) -> None:
     config = chosen_node(file, {})
     check_attachments(config)
     if as_json:
-        public = [option for option in node_options() if option.path != ("http_token",)]
-        print_json({"file": str(file), "config": {option.name: value_of(config, option) for option in public}})
+        secret = secret_fields(NodeConfig)
+        public = [option for option in node_options() if option.path[0] not in secret]
+        found = {option.name: open_value(value_of(config, option)) for option in public}
+        print_json({"file": str(file), "config": found})
         return
     click.echo(
         f"{file} is right: group {config.group!r}, election {config.election}, "

@@ -94,7 +94,7 @@ def _machine() -> Iterator[Finding]:
         yield Finding(
             "note",
             "packets cannot be sealed",
-            "pip install PyNaCl, then doyen keys new",
+            "pip install 'doyen[secure]', then doyen keys new",
         )
 
 

@@ -171,7 +171,9 @@ def _save(path: Path, keys: list[bytes], as_json: bool, did: str, advice: str, w
         if advice:
             click.echo(advice, err=True)
         if find_spec("nacl") is None:
-            click.echo("members that use it need PyNaCl: pip install PyNaCl; it is not installed here", err=True)
+            click.echo(
+                "members that use it need PyNaCl: pip install 'doyen[secure]'; it is not installed here", err=True
+            )
     else:
         _show(path, tuple(keys), as_json=True)
 

@@ -16,9 +16,9 @@ ENTRY_POINTS: Final = "doyen.commands"  # `papers`, or `sim.announce` for a subc
 class LazyGroup(click.Group):
     """Subcommand NAME is `command` of module `PACKAGE.NAME`, or what an entry point called NAME says.
 
-    `commands` gives the one-line help of each, known without importing it; `elsewhere` names the package that brings
-    one which is not in this wheel, and `headings` the first command of each section of the help.  Further packages may
-    add commands of their own.
+    A hyphen is an underscore in the module's name.  `commands` gives the one-line help of each, known without importing
+    it; `elsewhere` names the package that brings one which is not in this wheel, and `headings` the first command of
+    each section of the help.  Further packages may add commands of their own.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.lines and cmd_name not in self.elsewhere:
-            command: click.Command = import_module(f"{self.package}.{cmd_name}").command
+            command: click.Command = import_module(f"{self.package}.{cmd_name.replace('-', '_')}").command
             return command
         if cmd_name in self.elsewhere or cmd_name in self._further():
             return self._from_elsewhere(cmd_name)

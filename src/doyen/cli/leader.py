@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from doyen.cli.local import ago, ask, waits_for, which_election, which_node
+from doyen.cli.local import ask, reigned, waits_for, which_election, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import find_nodes
 from doyen.node.lines import CARE, GOOD, paint
@@ -36,6 +36,8 @@ def command(group: str | None, name: str | None, as_json: bool, election: str, m
         click.echo(f"{paint(told['leader'], CARE, sys.stdout)} {text} ({told['group']}, term {told['term']})")
     else:
         who = paint(told["leader"], GOOD, sys.stdout)
-        click.echo(f"{who} leads {told['group']} since {ago(told['since_s'])} (term {told['term']})")
+        click.echo(
+            f"{who} leads {told['group']} since {reigned(told.get('since'), told['since_s'])} (term {told['term']})"
+        )
     if told["leader"] is None or (mine and not told["is_me"]):
         sys.exit(3)

@@ -1,6 +1,7 @@
 """Flags and formats of the commands that ask a node running on this machine."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -64,6 +65,11 @@ def ago(seconds: float | None) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else f"{max(0.0, seconds) * 1000:.0f} ms"
+
+
+def reigned(since: float | None, named_s: float | None) -> str:
+    """Return for how long the leader has led: by its own wall clock, or else since this node names it."""
+    return ago(named_s if since is None else max(0.0, time.time() - since))
 
 
 def table(rows: Sequence[Sequence[str]], *, indent: str = "", tones: Sequence[str] = ()) -> None:

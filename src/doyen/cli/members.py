@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from doyen.cli.local import ago, ask, table, waits_for, which_node
+from doyen.cli.local import ago, ask, reigned, table, waits_for, which_node
 from doyen.cli.output import print_json
 from doyen.node.control import find_node
 from doyen.node.lines import BAD, CARE, GOOD, STATES, paint
@@ -23,7 +23,8 @@ def command(group: str | None, name: str | None, as_json: bool) -> None:
     suspected = sum(member["state"] == "suspected" for member in members)
     unknown = sum(member["state"] == "unknown" for member in members)
     present = sum(member["state"] in ("alive", "suspected") for member in members) + unknown
-    leader = f"leader {told['leader']} since {ago(told['leader_since_s'])} (term {told['term']})"
+    reign = reigned(told.get("leader_since"), told["leader_since_s"])
+    leader = f"leader {told['leader']} since {reign} (term {told['term']})"
     tone = CARE if why else GOOD
     if why:
         leader = f"{told['leader']} is named leader (term {told['term']}), but does not act yet: {why}"

@@ -10,7 +10,7 @@ from doyen.cli.naming import named_by_flag
 from doyen.cli.nodeflags import NodeCommand, chosen_node
 from doyen.cli.output import json_flag, print_json
 from doyen.core.ids import Incarnation, NodeId
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, without_password
 from doyen.net.storage import Found, first_records, is_node_directory, lacking, look_at, next_name, retire
 from doyen.node.config import NodeConfig
 from doyen.node.outside import outside_of
@@ -65,10 +65,11 @@ def init(until: datetime | None, as_json: bool, config_file: Path | None, **give
     kinds = {channel_of(name): kind for name, kind in config.election_kinds().items()}
     records = {channel: record for channel, kind in kinds.items() if (record := kind.first_record()) is not None}
     if prepared is not None and not records:
+        shared = without_password(config.shared)
         if as_json:
-            print_json({"directory": config.shared, "group": config.group, "made": prepared})
+            print_json({"directory": shared, "group": config.group, "made": prepared})
         else:
-            click.echo(f"{config.shared} · {'prepared' if prepared else 'there already'}: group {config.group!r}")
+            click.echo(f"{shared} · {'prepared' if prepared else 'there already'}: group {config.group!r}")
         return
     if not records or not config.state:
         raise ConfigError("--state keeps nothing here: give a directory, and an election with voters (quorum)")

@@ -4,10 +4,11 @@ import time
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from doyen.cli.local import ask, which_election, which_node
 from doyen.cli.output import print_json
-from doyen.errors import LocalProtocolError, TransportError
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.node.control import find_nodes
 
 ANSWER_S: Final = 1.0  # How long a new voter may take to answer its first heartbeat, to be printed.
@@ -19,10 +20,14 @@ PATIENCE_S: Final = 30  # A change takes a few round trips and writes to disks; 
     invoke_without_command=True,
     help="Show who votes in a quorum election; add, remove or replace one voter at a time, where the leader runs.",
 )
+@which_node
+@which_election
 @click.pass_context
-def command(context: click.Context) -> None:
+def command(context: click.Context, /, **which: Any) -> None:
     if context.invoked_subcommand is None:
-        context.invoke(show)
+        context.invoke(show, **which)
+    elif any(context.get_parameter_source(field) is ParameterSource.COMMANDLINE for field in which):
+        raise ConfigError(f"give --group, --name, --election and --json after {context.invoked_subcommand}")
 
 
 @command.command("list", help="Show who votes.  Only the leader's own machine knows how many may still fail.")

@@ -24,7 +24,7 @@ FIELDS: Final = {
 
 
 def is_of_use(option: Option) -> bool:
-    """Whether a witness takes that option: where it is and whom it serves, and the timers that all voters share."""
+    """Return whether a witness takes that option: its place, whom it serves, and the timers that all voters share."""
     return option.path[0] == "pole" or any(option.path[0] in fields for fields in FIELDS.values())
 
 

@@ -32,7 +32,7 @@ def ms(count: float) -> Duration:
 
 
 def seconds(count: float) -> Duration:
-    """Nanoseconds in so many seconds; infinity is `FOREVER`."""
+    """Return that number of seconds in nanoseconds; infinity is `FOREVER`."""
     return FOREVER if isinf(count) and count > 0 else round(count * 1_000_000_000)
 
 
@@ -43,7 +43,7 @@ def to_seconds(duration: Duration) -> float:
 def parse_duration(text: str | float) -> Duration:
     """Reads `200ms`, `1.5s`, `2min`, `inf`; a bare number means seconds."""
     if not isinstance(text, str):
-        text = repr(text)
+        text = f"{text:.12f}" if isinstance(text, float) and "e" in repr(text) else repr(text)
     if text.strip().lower() in ("inf", "forever"):
         return FOREVER
     found = _TEXT.fullmatch(text)

@@ -47,7 +47,7 @@ class LeaveGroup(Command, frozen=True):
 
 
 class Initiate(Command, frozen=True):
-    """Begin an election, whoever leads now."""
+    """Begin an election, also if a leader is named now."""
 
 
 class ChangeNote(Command, frozen=True):

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from doyen.core.clock import FOREVER, Duration, format_duration, parse_duration
 from doyen.core.rank import FLOAT_MAX
-from doyen.errors import ConfigError
+from doyen.errors import ConfigError, without_password
 
 S = TypeVar("S", bound=Struct)
 
@@ -50,7 +50,26 @@ Scale: TypeAlias = Annotated[float, Meta(gt=0, le=FLOAT_MAX)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
-class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Secret(Struct, frozen=True):
+    """The mark of a field that nobody is shown, as `Annotated[str, Secret()]` has it."""
+
+
+class Discreet(Struct, frozen=True):
+    """A Struct that is shown without its secret fields, and without the password of a URL."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        secret = secret_fields(type(self))
+        return [
+            (name, "…" if value and name in secret else open_value(value))
+            for name, value in msgspec.structs.asdict(self).items()
+            if value is not msgspec.UNSET
+        ]
+
+
+class Config(Discreet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of all configuration: when one is made, each field is checked against the limits in its type."""
 
     def __post_init__(self) -> None:
@@ -313,9 +332,10 @@ def _before(spot: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a complaint: as TOML writes it, and never longer than a line."""
+    """Return a value as complaints have it: as TOML writes it, without passwords, and never longer than a line."""
     plain = isinstance(value, str) and value.isprintable()
     text = f'"{value}"' if plain else str(value).lower() if isinstance(value, bool) else repr(value)
+    text = without_password(text)  # Before it is cut: the end of a password would not be known without its @.
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
 
 
@@ -353,6 +373,19 @@ def field_types(kind: type[Struct]) -> dict[str, Any]:
     """Return a Struct's types without help and limits; a duration stays one."""
     bare = get_type_hints(kind)
     return {name: Duration if is_duration(hint) else bare[name] for name, hint in _hints(kind).items()}
+
+
+@cache
+def secret_fields(kind: type[Struct]) -> frozenset[str]:
+    """Return the names of the fields that nobody is shown."""
+    return frozenset(
+        name for name, hint in _hints(kind).items() for extra in get_args(hint) if isinstance(extra, Secret)
+    )
+
+
+def open_value(value: Any) -> Any:
+    """Return a value as anybody may see it: without the password of a URL."""
+    return without_password(value) if isinstance(value, str) else value
 
 
 @cache

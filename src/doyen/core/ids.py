@@ -68,6 +68,10 @@ def parse_address(text: str, *, default_port: int | None = None) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if bare or not host or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise ConfigError(f"{text[:100]!r} is not an address: give host:port, e.g. 127.0.0.1:7600 or [::1]:7600")
+    numbers = host.split(".")
+    like_ipv4 = len(numbers) == 4 and all(number.isascii() and number.isdigit() for number in numbers)
+    if like_ipv4 and any(len(number) > 3 or int(number) > 255 for number in numbers):  # And no host has such a name.
+        raise ConfigError(f"{text[:100]!r} is not an address: each of the four numbers must be 0 to 255")
     return Address(host, int(port))
 
 

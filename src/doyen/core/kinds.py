@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, StructMeta
 
 from doyen.core.clock import FOREVER, Duration, Instant, ms
-from doyen.core.config import nearest
+from doyen.core.config import Discreet, nearest
 from doyen.core.effects import Out
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import Electors
@@ -49,7 +49,7 @@ class _KnowsItsFields(StructMeta):
             return super().__call__(*values, **given)
 
 
-class Choice(Struct, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=_KnowsItsFields):
+class Choice(Discreet, frozen=True, kw_only=True, metaclass=_KnowsItsFields):
     """A protocol, and what is said about it: `Hybrid(missing_max=3)`.  What is not given comes from the preset."""
 
     kind: ClassVar[str]
@@ -139,7 +139,7 @@ class Detection(Struct, frozen=True):
     spreading: Duration = 0  # From then until everybody knows of it.
 
     def of_leader_by_all(self) -> tuple[Duration, str]:
-        """Return the time until everybody knows of a leader's death, and why it takes so long."""
+        """Return the time until everybody knows of a leader's death, and what it consists of."""
         if self.of_leader is None:
             return self.duration, self.because
         return self.of_leader + self.spreading, self.of_leader_because
@@ -258,6 +258,10 @@ class Election:
         """Return the members whose votes count; none where nobody votes."""
         return frozenset()
 
+    def round_trip(self, node: NodeId) -> Duration | None:
+        """Return the smoothed round trip between this node and that one, where the election's own messages tell it."""
+        return None
+
     def will(self) -> Any:
         """Return the message that ends the term led now, for when this process is known to be dead; None: none."""
         return None
@@ -308,7 +312,7 @@ class ElectionKind(Struct, frozen=True, kw_only=True):
     account: Callable[[], Account] = Account
     lease: Callable[[Any], Duration | None] = lambda config: None  # How long a leader acts on one renewal.
     stay_put: Callable[[Any], Any] = lambda config: config  # The same table, but a leader never hands over by itself.
-    keeps_cool_down: bool = False  # The machine itself passes over whoever resigned, for as long as it was told.
+    keeps_cool_down: bool = False  # The machine itself passes over a member that resigned, for as long as it was told.
     resigns: bool = True  # Whether its machine hears `Resign`.
     stands_again: bool = False  # Whether its machine hears `Stand` once a cool-down is over.
     heeds_eligible: bool = True  # Whether a member that may not lead is passed over.

@@ -41,13 +41,13 @@ class HeirNamed(Struct, frozen=True):
 
 
 class BatonPassed(Struct, frozen=True):
-    """These commands (`PassOn`) are done: a majority has on its disks what this leader handed on last."""
+    """The commands (`PassOn`) of these numbers are done: a majority has on its disks what was handed on last."""
 
     numbers: tuple[int, ...]
 
 
 class VotersChanged(Struct, frozen=True):
-    """These voters count from now on, for this node; while they change, those that counted before do, too."""
+    """The node counts these voters from now on; while they change, it counts the earlier ones, too."""
 
     number: int  # Grows by one with each step.
     voters: tuple[NodeId, ...]

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from doyen.core.config import Discreet
 from doyen.core.ids import Incarnation, NodeId
 
 
@@ -28,7 +29,7 @@ class Answered(Struct, frozen=True):
     found: bytes = b""  # The answer, in the kind's own encoding.
 
 
-class Outside(Struct, frozen=True, kw_only=True):
+class Outside(Discreet, frozen=True, kw_only=True):
     """Everything that an other half may ask for when it is made."""
 
     node: NodeId

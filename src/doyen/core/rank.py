@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
+from doyen.core.clock import Duration
 from doyen.core.ids import NodeId
 
 Standing: TypeAlias = int | float
@@ -51,6 +52,12 @@ class VectorsChanged(Struct, frozen=True):
     """The inputs of scores have changed: round trips to this many peers are known."""
 
     peer_count: int
+
+
+class RoundTripsTold(Struct, frozen=True):
+    """An election has measured these round trips by its own heartbeats, or was told of them by its leader."""
+
+    trips: tuple[tuple[NodeId, Duration], ...]
 
 
 # [LE §5.1, §5.7] The chapter's selection criteria.  Wake-up time, the sixth, is drawn by the election itself (LE-M).

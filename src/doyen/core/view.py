@@ -90,6 +90,15 @@ class ViewEditor:
             self.view.version += 1
 
 
+class MemberWanted(Struct, frozen=True):
+    """A fact: an election names this node, and the list does not hold it present; whoever keeps the list looks for it.
+
+    Without it nobody would watch a leader of whom a node has only heard.
+    """
+
+    node: NodeId
+
+
 class ViewChanged(Struct, frozen=True):
     """A fact: the members named here are other than they were one version ago."""
 

@@ -29,7 +29,7 @@ class Held(Election):
 
     @property
     def leading(self) -> bool:
-        """Whether this member has begun to lead, and has not stopped."""
+        """Return whether this member has begun to lead, and has not stopped."""
         raise NotImplementedError
 
     @property
@@ -37,7 +37,7 @@ class Held(Election):
         return None if self.term is None else self.term.leader
 
     def leads(self, now: Instant) -> bool:
-        """Whether this member may act at this instant, even where timers are late."""
+        """Return whether this member may act at this instant, even where timers are late."""
         return self.leading and now < self._lease_end
 
     def lease_until(self) -> Instant | None:

@@ -11,6 +11,8 @@ from doyen.errors import TransportError
 
 TABLE: Final = "CREATE TABLE IF NOT EXISTS doyen_engine (key text PRIMARY KEY, record text NOT NULL)"
 READ: Final = "SELECT record FROM doyen_engine WHERE key = %s"
+#: What the server answers to those who create the table at the same instant; a table is also a type.
+MADE_BY_ANOTHER: Final = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
 class Register:
@@ -71,8 +73,15 @@ class Register:
             application_name="doyen",
         )
         try:
+            self._make_table(connection)
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _make_table(self, connection: "psycopg.Connection[Any]") -> None:
+        try:
             connection.execute(READ, (self._key,))
         except errors.UndefinedTable:
-            with suppress(errors.UniqueViolation, errors.DuplicateTable):  # Another made it at the same instant.
+            with suppress(*MADE_BY_ANOTHER):
                 connection.execute(TABLE)
-        return connection

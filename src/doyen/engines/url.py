@@ -1,12 +1,12 @@
 """The address of a store: `etcd://ant:2379,bee:2379/reports`."""
 
+import re
 from importlib.util import find_spec
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from msgspec import Struct
-
-from doyen.errors import ConfigError
+from doyen.core.config import Discreet, Secret
+from doyen.errors import ConfigError, without_password
 
 PORTS: Final = {"etcd": 2379, "etcds": 2379, "postgresql": 5432, "redis": 6379, "rediss": 6379, "zookeeper": 2181}
 ALIASES: Final = {"postgres": "postgresql", "valkey": "redis", "valkeys": "rediss", "zk": "zookeeper"}
@@ -24,18 +24,19 @@ CLIENTS: Final = {
     "redis": ("redis", "redis"),
     "zookeeper": ("kazoo", "zookeeper"),
 }
+_NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|[\s@]")
 MADE_UP: Final = ("disk", "shared", "/")  # The places of worlds without a server: simulations, recordings, presets.
 
 
-class Url(Struct, frozen=True):
+class Url(Discreet, frozen=True):
     """One store: its servers, and who asks."""
 
     scheme: str
     servers: tuple[tuple[str, int], ...]
     path: str
     user: str
-    password: str
-    options: dict[str, str]
+    password: Annotated[str, Secret()]
+    options: Annotated[dict[str, str], Secret()]
 
     def __str__(self) -> str:
         """Return it without its password, for people and logs."""
@@ -71,7 +72,13 @@ def parse(text: str) -> Url:
     if scheme not in PORTS:
         known = ", ".join(f"{name}://" for name in ("etcd", "postgresql", "redis", "zookeeper"))
         raise ConfigError(f"{shown(text)!r} is no store: begin with one of {known}", field="shared")
-    who, _, where = split.netloc.rpartition("@")
+    who, at, where = split.netloc.rpartition("@")
+    if (not at and "@" in text) or _NOT_ENCODED.search(who):
+        raise ConfigError(
+            f"{shown(text)!r} cannot be read: in user and password, write %25 for %, %2F for /, %3F for ?, %23 for #, "
+            "%40 for @, %20 for a blank",
+            field="shared",
+        )
     user, _, password = who.partition(":")
     servers = tuple(_server(text, part, PORTS[scheme]) for part in where.split(",") if part)
     if not servers:
@@ -82,9 +89,7 @@ def parse(text: str) -> Url:
 
 def shown(text: str) -> str:
     """Return a URL without its password."""
-    before, at, after = text.rpartition("@")
-    scheme, slashes, _ = before.partition("://")
-    return f"{scheme}{slashes}…@{after}" if at else text
+    return without_password(text)
 
 
 def _server(text: str, part: str, default: int) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Fences: the place where a leader's work arrives refuses whoever has been succeeded.
+"""Fences: the place where a leader's work arrives refuses a leader that has a successor.
 
     fence = Postgres(connection, "orders")
     with fence(term):                     # or `async with`

@@ -33,6 +33,13 @@ UNPREPARED: Final = "the database has no table doyen_fence: call fence.prepare()
 Statement = tuple[str, tuple[Any, ...]]
 
 
+def made_by_another() -> tuple[type[Exception], ...]:
+    """Return the server's errors for a table that another session creates at the same instant; it is a type, too."""
+    from psycopg.errors import DuplicateObject, DuplicateTable, UniqueViolation
+
+    return (DuplicateObject, DuplicateTable, UniqueViolation)
+
+
 class _Rules:
     """The statements of a check, for both sorts of connections."""
 
@@ -60,9 +67,7 @@ class Postgres(_Rules):
 
     def prepare(self) -> None:
         """Make the table, unless it is there."""
-        from psycopg.errors import DuplicateTable, UniqueViolation
-
-        with suppress(DuplicateTable, UniqueViolation), self._connection.transaction():  # Another may make it, too.
+        with suppress(*made_by_another()), self._connection.transaction():
             self._connection.execute(TABLE)
 
     def check(self, term: Any) -> None:
@@ -103,9 +108,7 @@ class AsyncPostgres(_Rules):
 
     async def prepare(self) -> None:
         """Make the table, unless it is there."""
-        from psycopg.errors import DuplicateTable, UniqueViolation
-
-        with suppress(DuplicateTable, UniqueViolation):
+        with suppress(*made_by_another()):
             async with self._connection.transaction():
                 await self._connection.execute(TABLE)
 

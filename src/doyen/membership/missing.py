@@ -105,7 +105,7 @@ class DigestIsSent(Struct, frozen=True, gc=False):
 
 
 class MissingEstimated(Struct, frozen=True):
-    """At most `missing_max` views lack a member, `quantile` of the time, with this confidence."""
+    """The estimate: at most `missing_max` views lack a member, `quantile` of the time, with this confidence."""
 
     missing_max: int
     confidence: float

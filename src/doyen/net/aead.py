@@ -66,7 +66,7 @@ def _by_bindings() -> tuple[Crypt, Crypt]:
     try:
         from nacl import bindings
     except ImportError:
-        raise ConfigError("keys need PyNaCl, which is not installed: pip install PyNaCl") from None
+        raise ConfigError("keys need PyNaCl, which is not installed: pip install 'doyen[secure]'") from None
     decrypt = bindings.crypto_aead_xchacha20poly1305_ietf_decrypt
 
     def open_(sealed: bytes, associated: bytes, nonce: bytes, key: bytes) -> bytes:

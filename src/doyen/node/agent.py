@@ -203,7 +203,7 @@ class Agent:
         return grown(self.recorder, begun, lambda: self.stack.add_election(name, kind))
 
     def is_rated(self, channel: str) -> bool:
-        """Whether the election on that channel goes by this machine's measured quality, whatever anybody else says."""
+        """Return whether the election on that channel goes by this machine's measured quality, not by a given score."""
         reign = self.stack.reign_on(channel)
         return self._rating is not None and reign is not None and reign.kind.asks_oracle
 
@@ -355,7 +355,7 @@ class Agent:
         return {text: (seed,) if seed.is_numeric else () for text, seed in seeds}
 
     def _is_own(self, address: Address) -> bool:
-        """Whether that address is this node's own."""
+        """Return whether that address is this node's own."""
         bound = self.driver.transport.address
         if address in (bound, self.address):
             return True
@@ -374,7 +374,7 @@ class Agent:
         log.warning("%s: %s %s, but does not act yet: %s; %s", self.name, stands, which, gate.why, gate.advice)
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
-        """Say it if this node begins to act alone, and notify whoever waits to act."""
+        """Say it if this node begins to act alone, and notify the tasks that wait to act."""
         if self.recorder is not None:
             self.recorder.may_act(reign.name, now)
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
@@ -453,7 +453,7 @@ class Agent:
 
 
 def _usable(address: str, bind: Address) -> bool:
-    """Whether a node of this machine that listens there can be reached from a node that is bound like that."""
+    """Return whether a node of this machine that listens there can be reached from a node that is bound like that."""
     return bool(address) and ("[" in address) == (":" in bind.host)
 
 

@@ -153,7 +153,7 @@ def _discovery(
 
 
 def _is_strong(config: NodeConfig, stack: Stack) -> bool:
-    """Whether every election of this node counts a majority of its voters, who answer each other."""
+    """Return whether every election of this node counts a majority of its voters, who answer each other."""
     return all(config.promise(reign.kind).strong for reign in stack.reigns.values())
 
 

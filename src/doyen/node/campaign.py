@@ -96,7 +96,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant."""
         return self._node.running and self._reign.is_leader(self._node.clock())
 
     @property
@@ -134,7 +134,7 @@ class Campaign:
 
     @property
     def heir(self) -> str | None:
-        """Who would lead next, as the present leader says; None: not known, or no quorum."""
+        """The name of the next leader, as the present one says; None: not known, or no quorum."""
         return None if self._reign.machine is None or not self._node.running else self._reign.machine.heir
 
     def prepare(self) -> Standby:
@@ -168,6 +168,21 @@ class Campaign:
         number = next(self._asked)
         if await self._answer(PassOn(number, baton), number, lambda: term.lost) is None:
             raise LeadershipLost(term.number, term.reason + UNSURE)
+
+    async def pass_on_in(self, number: int | None, baton: bytes) -> int:
+        """Hand this on in the term of that number, for a process that acts on it; without one, in the present term.
+
+        Return the number.  Raises what `Term.pass_on` raises.
+        """
+        machine, mine = self._reign.machine, self._reign.mine
+        assert machine is not None
+        machine.check_baton(baton)
+        terms = [term for term in self._active if not term.lost and number in (None, term.number)]
+        if not terms and (number is not None or mine is None):
+            raise LeadershipLost(number or 0, "a later term has begun")
+        term = terms[0] if terms or mine is None else Term(self, mine)
+        await self.pass_on(baton, term)
+        return term.number
 
     def electors(self) -> Electors | None:
         """Return the voters that count, as this node knows them; None: there are none."""
@@ -309,7 +324,7 @@ class Campaign:
     # For the node and its terms.
 
     def holds(self, term: TermId) -> bool:
-        """Whether this node may act in that term, or in a later one of its own."""
+        """Return whether this node may act in that term, or in a later one of its own."""
         return self.is_leader and self._reign.mine is not None and self._reign.mine.number >= term.number
 
     async def won(self, after: TermId | None = None) -> Term:
@@ -349,7 +364,7 @@ class Campaign:
                     term.stop_if_over()
 
     def awaits(self, task: asyncio.Task[object] | None) -> bool:
-        """Whether that task waits for bodies to end, so that it is not stopped itself."""
+        """Return whether that task waits for bodies to end, so that it is not stopped itself."""
         return task in self._askers
 
     async def bodies_ended(self) -> None:

@@ -8,7 +8,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from doyen.core.clock import Duration, seconds
-from doyen.core.config import Config, Doc, Several, Wait, need
+from doyen.core.config import Config, Doc, Secret, Several, Wait, need
 from doyen.core.ids import NAME_MAX, Address, has_port, node_id, parse_address
 from doyen.core.kinds import DELAYS, Around, Detection, ElectionKind, MembershipKind, Network, Promise, Table, WorstCase
 from doyen.core.rank import SALTING, STANDING_MAX
@@ -71,7 +71,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         str, Doc("Where to serve /leader, /members, /health, /events, /metrics: host:port or unix:PATH.")
     ] = ""
     http_token: Annotated[
-        str, Doc("The token that every HTTP request must have; needed if http is not on loopback.")
+        str, Secret(), Doc("The token that every HTTP request must have; needed if http is not on loopback.")
     ] = ""
     http_open: Annotated[bool, Doc("Whether to answer /livez and /readyz to everybody, without the token.")] = False
     record: Annotated[str, Doc("A file that records all that comes in, for `doyen replay`.")] = ""
@@ -197,6 +197,8 @@ class NodeConfig(Config, frozen=True, kw_only=True):
                 f"must name a directory that all members reach: the election {kind.title} claims terms in it",
                 field="shared",
             )
+        elif needs.shared and "://" in self.shared:
+            raise ConfigError(f"is the address of a store: the election {kind.title} needs a directory", field="shared")
         for voter in self.voters if needs.voters else ():
             node_id(voter)
         if not (self.eligible or kind.heeds_eligible):
@@ -221,7 +223,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
             raise ConfigError(error.complaint, field="elections") from None
 
     def has_lease(self) -> bool:
-        """Whether some election of this node gives its leader a lease."""
+        """Return whether some election of this node gives its leader a lease."""
         return any(kind.lease(self.table(kind.table)) is not None for kind in self.election_kinds().values())
 
     def named_elections(self) -> dict[str, str]:
@@ -297,7 +299,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         return GROUP_PORTS[crc32(self.group.encode()) % len(GROUP_PORTS)]
 
     def looks_for_others(self) -> bool:
-        """Whether this node looks for others on other machines; if not, they must have it as a seed."""
+        """Return whether this node looks for others on other machines; if not, they must have it as a seed."""
         return bool(self.seeds or self.seeds_file or self.multicast)
 
     def bind_address(self, listed: Sequence[Address] = ()) -> Address:
@@ -318,7 +320,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether that host is this machine itself, whatever machine asks."""
+    """Return whether that host is this machine itself, whatever machine asks."""
     return host.startswith("127.") or host in ("::1", "localhost") or host.endswith(".localhost")
 
 

@@ -7,12 +7,14 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `leave`, `join` and `doctor` are its users.
+`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `drill`, `pass-on`, `leave`, `join` and
+`doctor` are its users.
 """
 
 import asyncio
 import os
 import socket
+from base64 import b64decode
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -116,6 +118,8 @@ class Control:
                 return self._leader(election)
             case "explain":
                 return node.explain(election)
+            case "timers":
+                return self._timers(election)
             case "resign":
                 campaign = node.election(election) if election else node.own_election
                 was = campaign.is_leader
@@ -126,6 +130,10 @@ class Control:
                 if "add" in request or "remove" in request:
                     await campaign.change_voters(request.get("add"), request.get("remove"))
                 return self._voters(election, campaign)
+            case "pass_on":
+                campaign = node.election(election) if election else node.own_election
+                baton = b64decode(str(request.get("baton", "")), validate=True)
+                return self._leader(election) | {"term": await campaign.pass_on_in(request.get("term"), baton)}
             case "leave":
                 asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
@@ -144,6 +152,7 @@ class Control:
         driver, config = node.agent.driver, node.config
         own, differing = node.agent.reign, driver.differing()
         gate = None if own is None else node.agent.awaited(own)
+        leader = None if own is None else node.agent.stack.leader_info(own)
         return {
             "group": config.group,
             "node": node.name,
@@ -155,6 +164,7 @@ class Control:
             "leader": None if own is None else own.leader,
             "term": None if own is None or own.term is None else own.term.number,
             "leader_since_s": None if own is None or own.term is None else (driver.clock() - own.since) / 1e9,
+            "leader_since": None if leader is None else leader.since,
             "is_leader": node.is_leader,
             "acts": None if own is None else own.acts(driver.clock()),
             "waits_for": "" if own is None else own.waits_for,
@@ -204,6 +214,25 @@ class Control:
             "waits_for": reign.waits_for,
             "heir": None if reign.machine is None else reign.machine.heir,
             "baton_bytes": reign.baton_bytes,
+        }
+
+    def _timers(self, election: str) -> dict[str, Any]:
+        """Return what a takeover takes at the worst, and all that a rehearsal of it is made from."""
+        from doyen.node.rebuilt import plain_config  # Only those who rehearse ask.
+
+        told, node = self._leader(election), self._node
+        storage = node.agent.driver.storage
+        disk_s = 0.0 if storage is None else storage.slowest_write_s
+        worst = node.config.worst_case(node.agent.stack.reigns[election].kind, round(disk_s * 1e9))
+        return {
+            **told,
+            "members": [member.name for member in node.members() if member.state in ("alive", "suspected")],
+            "round_trip_s": node.round_trip_s,
+            "disk_s": disk_s,
+            "detection_s": worst.detection / 1e9,
+            "failover_s": worst.failover / 1e9,
+            "because": worst.because,
+            "config": plain_config(node.config, durable=storage is not None),
         }
 
     def _voters(self, election: str, campaign: "Campaign") -> dict[str, Any]:

@@ -54,7 +54,7 @@ def explain_at(stack: "Stack", reign: Reign, now: Instant, differs: Iterable[str
     lines = [("election", _election_line(reign))]
     if term is not None:
         lines.append(("decided", str(reign.why)))
-    if account.candidates:
+    if account.candidates and account.initiator in ("", me):  # Else they are of an election that was overtaken.
         lines.append(("candidates", _candidates_line(stack, reign)))
     if account.answered and account.initiator == me:
         lines.append(("answered", f"{', '.join(account.answered)}{account.tolerance(reign.machine)}"))

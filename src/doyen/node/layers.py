@@ -18,7 +18,7 @@ from doyen.node.registry import ELECTIONS, MEMBERSHIPS, tables
 
 SINGULAR: Final = {"seeds": "seed", "elections": "also_elect", "attributes": "attribute", "measures": "measure"}
 UNPREFIXED: Final = "announce"  # Its fields are known by their own names, as they were from the first day.
-OTHER_VARIABLES: Final = ("DOYEN_CONFIG", "DOYEN_RUNTIME_DIR", "DOYEN_TERM")
+OTHER_VARIABLES: Final = ("DOYEN_CONFIG", "DOYEN_RUNTIME_DIR", "DOYEN_TERM", "DOYEN_BATON")
 
 
 def variable_name(option: Option) -> str:

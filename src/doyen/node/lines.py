@@ -20,7 +20,7 @@ STATES: Final = {"suspected": CARE, "failed": BAD, "dead": BAD}  # The tones of 
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether text on that stream may be coloured: on a terminal that can, unless NO_COLOR is set."""
+    """Return whether text on that stream may be coloured: on a terminal that can, unless NO_COLOR is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 

@@ -221,7 +221,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether this node takes part in its group: it has joined, and has neither left nor failed."""
+        """Return whether this node takes part in its group: it has joined, and has neither left nor failed."""
         return (
             not self.left
             and self._agent is not None
@@ -363,7 +363,7 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process may act as leader of the group's own election at this very instant."""
+        """Return whether this process may act as leader of the group's own election at this very instant."""
         return "" in self._campaigns and self.own_election.is_leader
 
     @property
@@ -378,7 +378,7 @@ class Node:
 
     @property
     def heir(self) -> str | None:
-        """Who would lead next, as the leader of the group's own election says; None: not known, or no quorum."""
+        """The next leader of the group's own election, as the present one says; None: not known, or no quorum."""
         return self.own_election.heir
 
     def prepare(self) -> Standby:

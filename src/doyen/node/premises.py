@@ -1,4 +1,4 @@
-"""What a node takes from where it runs: a clock, sockets, a disk, random streams, and its neighbours on one machine.
+"""Gives a node what it needs of its place: a clock, sockets, a disk, random streams, and neighbours on one machine.
 
 An event loop may bring premises of its own, as that of `doyen.testing` does: so the same `Node` runs in made-up time.
 """

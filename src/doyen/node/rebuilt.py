@@ -26,6 +26,20 @@ C = TypeVar("C", bound=Struct)
 def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds: tuple[Address, ...]) -> Origin:
     """Return what the machines are built from.  Paths and secrets of this machine are no part of it."""
     durable = driver.storage is not None
+    return Origin(
+        node=driver.host.node,
+        incarnation=driver.incarnation,
+        group=config.group,
+        address=address,
+        seeds=seeds,
+        durable=durable,
+        random_seed=os.urandom(32).hex(),
+        config=plain_config(config, durable=durable),
+    )
+
+
+def plain_config(config: NodeConfig, *, durable: bool) -> dict[str, Any]:
+    """Return a configuration as data, without the paths and secrets of this machine; `config_from` reads it."""
     plain = replace(
         config,
         http="",
@@ -36,16 +50,8 @@ def origin_of(driver: Driver, config: NodeConfig, address: Address | None, seeds
         state="kept" if durable else "",
         shared="shared" if config.shared else "",
     )
-    return Origin(
-        node=driver.host.node,
-        incarnation=driver.incarnation,
-        group=config.group,
-        address=address,
-        seeds=seeds,
-        durable=durable,
-        random_seed=os.urandom(32).hex(),
-        config=msgspec.to_builtins(plain),
-    )
+    data: dict[str, Any] = msgspec.to_builtins(plain)
+    return data
 
 
 class Rebuilt:
@@ -119,7 +125,7 @@ class Rebuilt:
 
 
 def config_from(data: dict[str, Any]) -> NodeConfig:
-    """Return the configuration that `origin_of` wrote; each table is read by the Struct of its own protocol."""
+    """Return the configuration that `plain_config` wrote; each table is read by the Struct of its own protocol."""
     given = data.get("tables")
     if not isinstance(given, dict):
         raise ConfigError("a recording must say its tables")

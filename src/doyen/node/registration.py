@@ -180,7 +180,7 @@ def make_private(directory: Path) -> None:
 
 
 def is_private(directory: Path) -> bool:
-    """Whether it is a directory of this user's that nobody else can write, and no link to one."""
+    """Return whether it is a directory of this user's that nobody else can write, and no link to one."""
     try:
         found = os.lstat(directory)
     except OSError:
@@ -230,7 +230,7 @@ def _sweep(folder: Path) -> None:
 
 
 def answers(path: Path) -> bool:
-    """Whether a process listens on that socket."""
+    """Return whether a process listens on that socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0.5)
         try:
@@ -248,7 +248,7 @@ def _changed_at(folder: Path) -> int:
 
 
 def _is(file: int, path: Path) -> bool:
-    """Whether that open file is the one that has the name now."""
+    """Return whether that open file is the one that has the name now."""
     try:
         return os.fstat(file).st_ino == os.stat(path).st_ino
     except OSError:

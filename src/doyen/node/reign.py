@@ -97,7 +97,7 @@ class Reign:
         return None if baton is None else len(baton)
 
     def is_leader(self, now: Instant) -> bool:
-        """Whether this node may act as leader at this instant; by the clock alone, where there is a lease."""
+        """Return whether this node may act as leader at this instant; by the clock alone, where there is a lease."""
         opened = self.gate is None or self.gate.open
         return opened and self.mine is not None and self.machine is not None and self.machine.leads(now)
 
@@ -107,7 +107,7 @@ class Reign:
         return "" if self.gate is None or self.gate.open or self.mine is None else self.gate.why
 
     def acts(self, now: Instant) -> bool | None:
-        """Whether the leader acts, or still waits for its first act; None: another leads, and only that one knows."""
+        """Return whether the leader acts, or still waits for its first act; None: another leads, which alone knows."""
         return None if self.leader != self.me else self.is_leader(now)
 
     def go_on(self, before: "Reign") -> None:

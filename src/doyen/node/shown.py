@@ -50,7 +50,7 @@ def view(stack: Stack, now: Instant) -> View:
 
 
 def differ(one: View, other: View) -> bool:
-    """Whether two views differ in more than what changes all the time: ages and round trips."""
+    """Return whether two views differ in more than what changes all the time: ages and round trips."""
     return one.leader != other.leader or _lasting(one) != _lasting(other)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from doyen import __version__
-from doyen.core.clock import Duration, Instant, ms
+from doyen.core.clock import Duration, Instant, ms, seconds
 from doyen.core.codec import payload_max
 from doyen.core.commands import ChangeNote, DescribeLeader
 from doyen.core.effects import Out
@@ -46,6 +46,7 @@ ELECTION: Final = "election"
 OCCASIONS: Final = "occasions"
 
 QUANTUM_MS: Final = 1.0  # Of round trips on real networks: differences below it are noise.
+LED_PINGS: Final = seconds(60)  # A leader's cool-down: it would not hand over sooner, whatever was measured.
 INELIGIBLE_RANK: Final = float(2 * STANDING_MAX)
 
 
@@ -144,7 +145,7 @@ class Stack:
         return said or (None if member is None else member.address) or self.site.reach(leader)
 
     def is_described(self, reign: Reign) -> bool:
-        """Whether the leader that the election names has said of itself what it is."""
+        """Return whether the leader that the election names has said of itself what it is."""
         return reign.leader is not None and self._told(reign.name, reign.leader) is not None
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
@@ -156,12 +157,16 @@ class Stack:
         return None if self.membership is None else self.membership.refute_by(node)
 
     def round_trip(self, node: NodeId) -> Duration | None:
-        """Return the round trip between this node and that one, where the membership or an oracle pings it."""
+        """Return the round trip between this node and that one, where membership, oracle or election measure it."""
         known = None if self.membership is None else self.membership.round_trip(node)
-        if known is not None or ORACLE not in self.machines:
-            return known
-        took = self.machines[ORACLE].vectors.rtt.get(node)
-        return None if took is None else ms(took)
+        if known is None and ORACLE in self.machines:
+            took = self.machines[ORACLE].vectors.rtt.get(node)
+            known = None if took is None else ms(took)
+        if known is None:
+            machines = (reign.machine for reign in self.reigns.values())
+            trips = (machine.round_trip(node) for machine in machines if machine is not None)
+            known = next((trip for trip in trips if trip is not None), None)
+        return known
 
     def note(self, node: NodeId) -> Note | None:
         """Return what that member says of itself, as far as it has come here."""
@@ -312,10 +317,10 @@ class Stack:
         voters = frozenset(NodeId(voter) for voter in config.voters)
         rate = Fixed(config.request_rate)
         if config.oracle in MEASURED and ORACLE not in self.machines:
-            rng = site.rng(ORACLE)
+            rng, pings = site.rng(ORACLE), PingPongConfig(led_interval=LED_PINGS)
             self._add(
                 ORACLE,
-                lambda port: PingPong(site.node, PingPongConfig(), port, rng, voters=voters, rate=rate),
+                lambda port: PingPong(site.node, pings, port, rng, voters=voters, rate=rate),
             )
         measured = self.machines.get(ORACLE)
         return Scorer(

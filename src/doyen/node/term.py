@@ -41,7 +41,7 @@ class Term:
 
     @property
     def lost(self) -> bool:
-        """Whether leadership is over; where there is a lease, the clock alone decides, whatever the timers do."""
+        """Return whether leadership is over; where there is a lease, the clock alone decides, not the timers."""
         return bool(self._lost) or not self._campaign.holds(self._term)
 
     @property

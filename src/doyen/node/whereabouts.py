@@ -1,4 +1,4 @@
-"""Where others reach a node: the address that it says at first, and another once its machine has lost that one."""
+"""Knows where others reach a node: at the address that it says first, and at another once its machine lost that."""
 
 import asyncio
 import logging

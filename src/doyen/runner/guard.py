@@ -141,7 +141,7 @@ class Guard:
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
     def all_ended(self) -> bool:
-        """Whether the command and its descendants have ended; the latter are killed unless SIGTERM was just sent."""
+        """Return whether the command and its descendants have ended; these are killed unless SIGTERM was just sent."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.pid:

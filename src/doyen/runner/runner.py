@@ -168,7 +168,7 @@ class _Runner:
     async def _guarded(self, node: Node, campaign: Campaign, term: Any, waited_s: float) -> int | None:
         """Run the command; return its own exit code, or None if it was stopped because leadership is over."""
         ward = self.ward = Ward(self.words, grace=self.grace, lease=self.lease, will=self.will)
-        await ward.start(term.number, campaign.lease_until())
+        await ward.start(term.number, campaign.lease_until(), campaign.baton)
         self.last = ward
         self._say(
             "elected",

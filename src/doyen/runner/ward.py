@@ -18,10 +18,14 @@ MARGIN: Final[Duration] = ms(60)  # From SIGKILL to the end of the lease: it mus
 NOT_HANDED_ON: Final = ("DOYEN_HTTP_TOKEN",)  # The node's own secrets: the command asks nobody in its name.
 
 
-def environment(term: int) -> dict[str, str]:
-    """Return the environment of a command that acts in that term."""
-    kept = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
-    return kept | {"DOYEN_TERM": str(term)}
+def environment(term: int, baton: bytes | None = None) -> dict[str, str]:
+    """Return the environment of a command that acts in that term, with what the last leader handed on.
+
+    What has a zero byte cannot be there; a baton of an outer runner never is.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in (*NOT_HANDED_ON, "DOYEN_BATON")}
+    handed_on = {} if baton is None or 0 in baton else {"DOYEN_BATON": os.fsdecode(baton)}
+    return kept | {"DOYEN_TERM": str(term)} | handed_on
 
 
 class Ward:
@@ -48,7 +52,7 @@ class Ward:
         """Return how long before the end of a lease SIGTERM is sent: a third of it or the grace, whichever is less."""
         return 0 if self.lease is None else MARGIN + min(self.grace, self.lease // 3)
 
-    async def start(self, term: int, until: Instant | None) -> None:
+    async def start(self, term: int, until: Instant | None, baton: bytes | None = None) -> None:
         self._until = _guard.FOREVER if until is None else until
         _guard.adopt_orphans()
         orders_read, self._orders = os.pipe()
@@ -68,7 +72,7 @@ class Ward:
                     *self.command,
                 ],
                 pass_fds=(*ends, *kept),
-                env=environment(term),
+                env=environment(term, baton),
                 start_new_session=True,  # Ctrl-C is for the runner, which stops the command in order.
             )
         finally:

@@ -40,12 +40,12 @@ def corrupt(machine: Spanning, nodes: Sequence[NodeId], rng: Random, *, now: Ins
     machine.phase = rng.choice(list(Phase))
     machine.election = _election(rng, names) if rng.random() < 0.9 else None
     machine.leader = _candidate(rng, names) if rng.random() < 0.6 else None
-    machine.sequence_max = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
+    machine.sequence.highest = rng.choice([-1, 0, 7, rng.randrange(SEQUENCE_MAX), SEQUENCE_MAX, 2 * SEQUENCE_MAX])
     machine.links.distance = rng.randrange(-1, machine.config.diameter_max)
     machine.patience.strain = rng.randrange(-2, 40)
     machine.links.notified_at = now + rng.randrange(-longest, 2 * longest)
     machine.deadline_at = now + rng.randrange(-longest, 2 * longest)
-    machine.answers = {peer: None for peer in machine.links.peers if rng.random() < 0.5}
+    machine.enquiry.answers = {peer: None for peer in machine.links.peers if rng.random() < 0.5}
     machine.gathering = _gathering(rng, names, machine) if rng.random() < 0.6 else None
     for peer in machine.links.peers:
         for _ in range(rng.randrange(3)):

@@ -54,7 +54,7 @@ class Arrow(Struct, frozen=True):
 
 
 class Picture:
-    """What is drawn; lanes stand in the order given."""
+    """One picture: its spans, marks and messages; lanes stand in the order given."""
 
     def __init__(self, title: str, lanes: list[str]) -> None:
         self.title, self.lanes = title, lanes

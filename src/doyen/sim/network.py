@@ -154,7 +154,7 @@ class Network:
 
     @property
     def plain(self) -> bool:
-        """Whether there is one fixed delay for all, and loss that needs no memory: then a multicast is one event."""
+        """Return whether all have one fixed delay, and loss needs no memory: then a multicast is one event."""
         config = self.config
         return (
             self.topology.complete
@@ -292,7 +292,7 @@ class Network:
         return len(path), self._disturb(sender, receiver, total, now), path
 
     def is_even(self) -> bool:
-        """Whether all hops lose alike and delay alike, and nothing else happens on them: radio, most of the time."""
+        """Return whether all hops lose and delay alike, and nothing else happens on them: radio, mostly."""
         config = self.config
         if config is not self._judged:
             self._judged = config
@@ -401,7 +401,7 @@ class Network:
         return False
 
     def _in_a_burst(self, sender: int) -> bool:
-        """Whether a message is in a burst, by Gilbert's two states: in the bad one, of share `prob`, all lose it."""
+        """Return whether it is in a burst, by Gilbert's two states: in the bad one, a share `prob`, all are lost."""
         loss = self.config.loss
         if loss.model != "bursts":
             return False

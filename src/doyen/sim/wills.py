@@ -22,7 +22,7 @@ APART: Final[Duration] = ms(30)
 
 
 class Wills:
-    """What is kept for the leaders of one run."""
+    """The wills that are kept for the leaders of one run."""
 
     early = False  # A broken keeper sends the will while the ward acts.
 

@@ -82,6 +82,7 @@ class World:
         bounded_clocks: bool = True,  # Clocks keep to what the promise says of them.
         timely: bool = True,  # Messages and steps take no longer than the promise says.
         sound_memory: bool = True,  # Nobody's memory is corrupted: what a node says follows from what it said.
+        seed_count: int = 0,  # The first nodes, which are the seeds of all; 0: everybody is everybody's seed.
         tamper: Tamper | None = None,
     ) -> None:
         kind = config.election_kind()
@@ -92,6 +93,7 @@ class World:
         self.table: Any = config.table(kind.table)  # The election's own configuration.
         self.sort = config.promise(kind).sort
         self.bounded_clocks, self.timely, self.sound_memory = bounded_clocks, timely, sound_memory
+        self._seed_count = seed_count
         own = config.standing if config.eligible else None
         self._standing_of = standing_of or (lambda index: own)
         self._clock_of, self._incarnation_of, self._tamper = clock_of, incarnation_of, tamper
@@ -278,7 +280,8 @@ class World:
         """Return other nodes; but the first node, when it first starts, knows of nobody: one must found a ring."""
         if self.config.membership_kind() is None or (node.index == 0 and node.incarnation == 1):
             return ()
-        others = [other.name for other in self.sim.nodes[: SEEDS_MAX + 1] if other is not node]
+        count = min(self._seed_count, SEEDS_MAX) or SEEDS_MAX + 1
+        others = [other.name for other in self.sim.nodes[:count] if other is not node]
         return tuple(Address(name, 0) for name in others[:SEEDS_MAX])
 
     def _add(
@@ -343,7 +346,7 @@ class World:
         return () if leader is None else (leader,)
 
     def acts(self, node: SimNode) -> bool:
-        """Whether a node may act as the leader at this instant, by its own clock; one that is paused may, too."""
+        """Return whether a node may act as the leader at this instant, by its own clock; a paused one may, too."""
         if node.host is None or self.stack(node).reigns[""].mine is None:
             return False
         return bool(self.machine(node).leads(node.now()))

@@ -1,4 +1,4 @@
-"""For tests of machines and of programs, ours and yours: no network, no clock, no mock, no sleeping.
+"""Tests machines and programs, ours and yours, without network, clock, mock or sleeping.
 
 `RecordingOut` is for one machine; `Cluster`, and the pytest fixture `doyen_cluster`, for a whole group, and for a
 program of yours on it.

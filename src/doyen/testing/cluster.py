@@ -65,7 +65,10 @@ class Seen(Struct, frozen=True):
 
 
 class Cluster:
-    """A group of nodes; `fields` are those of `doyen.join`.  By default it elects with a quorum (pole)."""
+    """A group of nodes; `fields` are those of `doyen.join`.  By default it elects with a quorum (pole).
+
+    `like` has the settings of a node that runs, instead of fields.
+    """
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class Cluster:
         main: "Main | None" = None,
         lateness: str | float = 0,
         wall_clock: Literal["refused", "made-up"] = "refused",
+        like: NodeConfig | None = None,
         **fields: Any,
     ) -> None:
         self.names = [f"n{i}" for i in range(nodes)] if isinstance(nodes, int) else list(nodes)
@@ -106,7 +110,7 @@ class Cluster:
         }
         given["election"] = chosen("election", election, given)
         given["membership"] = chosen("membership", fields.get("membership", "auto"), given)
-        config = configure(by_path(given, world), environment={})
+        config = configure(by_path(given, world), environment={}) if like is None else like
         mean, spread = parse_duration(delay), parse_duration(jitter)
         network = NetworkConfig(
             delay=Delay(model="uniform" if spread else "constant", mean=mean + spread, spread=spread),
@@ -234,7 +238,7 @@ class Cluster:
         return {name for name in self.up() if self.is_leader(name)}
 
     def is_leader(self, name: str) -> bool:
-        """Whether that node may act as leader now."""
+        """Return whether that node may act as leader now."""
         return self.world.acts(self._node(name))
 
     def named_by(self, name: str) -> str | None:

@@ -61,7 +61,7 @@ class RealRun(Struct, frozen=True, kw_only=True):
 
     @property
     def valid(self) -> bool:
-        """Whether the machine kept time throughout, so that what was asked for could be done."""
+        """Return whether the machine kept time throughout, so that what was asked for could be done."""
         return bool(self.kills) and self.worst_late <= LATE_SHARE_MAX
 
 

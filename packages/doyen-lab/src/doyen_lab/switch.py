@@ -129,7 +129,7 @@ class Switch(Network):
         return list(self._links)
 
     def reaches(self, a: int, b: int) -> bool:
-        """Whether packets from a arrive at b: every link on the way is up."""
+        """Return whether packets from a arrive at b: every link on the way is up."""
         links = way(self._hops, a, b)
         return links is not None and all(self._links[link].up for link in links)
 

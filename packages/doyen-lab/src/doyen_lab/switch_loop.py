@@ -242,7 +242,7 @@ class Loop:
 
 
 def _is_mld(packet: bytes) -> bool:
-    """Whether it reports an IPv6 group joined: ICMPv6, usually behind a hop-by-hop header with a router alert."""
+    """Return whether it reports an IPv6 group joined: ICMPv6, usually behind a header with a router alert."""
     at, kind = 40, packet[6]
     if kind == 0 and len(packet) > 41:
         kind, at = packet[40], 40 + 8 * (packet[41] + 1)

@@ -15,7 +15,7 @@ class Claim(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Answer(Struct, frozen=True, array_like=True, tag=2):
-    """Whether the receiver may lead, as far as the sender knows."""
+    """Return whether the receiver may lead, as far as the sender knows."""
 
     number: int  # Of the claim.
     granted: bool

@@ -18,8 +18,8 @@ Deviation [CTOL §III-B]: a node that holds a tentative leader for too long, or 
 Deviation [CTOL §III-B]: "hears of a lower ID initiator" has no mechanism in the paper.  Here a member that knows a
   better election refuses a worse one's QUERY and names the better; the worse initiator stops, and begins the next term
   if no final LEADER comes.
-Deviation: a LEADER of a member that the view holds dead is accepted while the node itself answers, and otherwise
-  answered by the next term: views err, and one that errs must not unseat a living leader.
+Deviation: a LEADER of a member that the view holds dead or does not know is accepted while the node itself answers,
+  and otherwise answered by the next term: views err, and one that errs must not unseat a living leader.
 Deviation [CTOL Alg. 2, 4]: a tentative leader that stays is confirmed by multicasts; a member that misses them asks
   (decision 21).
 Deviation [CTOL]: a leader whose score falls behind hands over (`challengers`).
@@ -40,10 +40,11 @@ from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, 
 from doyen.core.kinds import Election
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
-from doyen.core.view import Status, ViewChanged
+from doyen.core.view import MemberWanted, Status, ViewChanged
 from doyen.election.churn import messages as msg
 from doyen.election.churn.challengers import Challengers
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
+from doyen.election.churn.doubt import Doubt
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import ElectionId, Memory, Record
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
@@ -53,6 +54,8 @@ from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMu
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
+ASKED_BESIDE: Final = 2  # Members that are asked beside a tentative leader whether it is final.
+PATIENCE_MAX: Final = 8  # Times final_timeout, for which a final LEADER is waited for after terms that brought none.
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
@@ -92,9 +95,11 @@ class CTolerant(Election):
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
         self._confirmed: tuple[NodeId, msg.Confirm] | None = None  # The last confirmation heard.
+        self._awaited_since: Instant = 0
+        self._took: Duration = 0  # How long elections took of late, from the first message to the final LEADER.
+        self._final_number = self._kept  # The term of the last final LEADER.
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
-        self._doubted_since: Instant = 0  # The view holds the leader dead, and it has not been heard since.
-        self._leader_heard_at: Instant = -1
+        self._doubt = Doubt(self.point, rng)  # Of the leader, while the view does not hold it present.
         self._resignation = 0
         self._hands_over = ranks_differ and config.better_for < FOREVER
         self._challengers = Challengers(
@@ -117,7 +122,7 @@ class CTolerant(Election):
         if msg.term_number(message) - self.point.number > TERM_LEAP_MAX:
             return
         if self.held is not None and sender == self.held.leader:
-            self._leader_heard_at = now
+            self._doubt.hear(now)
         match message:
             case msg.Leader():
                 self._on_leader(sender, message, now)
@@ -152,7 +157,7 @@ class CTolerant(Election):
                 self.initiator.on_back_off_ends(timer, now)
             case msg.NextTermBegins():
                 if self._awaited == timer.election:
-                    self.initiate(now)
+                    self._give_up_awaited(now)
             case msg.ConfirmRepeats():
                 self._on_confirm_repeats(timer, now)
             case msg.LeaderIsAsked():
@@ -324,12 +329,9 @@ class CTolerant(Election):
             self._accept(record, now)
             if self.config.fan_out:
                 self.multicast.publish(lambda number: msg.Leader(record, number), self.point.audience(), now)
-            if record.leader == sender:
-                self._leader_heard_at = now
             self._heed_confirmation(now)
-            if self.point.is_dead(record.leader):
-                self._doubted_since = now
-                self._doubt(now)
+            if not self.point.lists(record.leader):
+                self._begin_doubt(now, was_watched=False)
         elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
             self._plan_to_begin(now, self.config.begin_spread)
         elif message.number and self.held != record:
@@ -344,10 +346,12 @@ class CTolerant(Election):
                 self._accept(replace(held, sequence=confirm.final, final=True), now)
 
     def _ask_tentative_leader(self, timer: msg.LeaderIsAsked, now: Instant) -> None:
-        """Ask a leader that has been tentative for long: perhaps its confirmation was lost."""
+        """Ask a leader that has been tentative for long, and others: perhaps its confirmation was lost here alone."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
-            self._out.send(held.leader, self._question())
+            others = [node for node in self.point.others() if node != held.leader]
+            for node in (held.leader, *self._rng.sample(others, min(ASKED_BESIDE, len(others)))):
+                self._out.send(node, self._question())
             self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:
@@ -377,10 +381,13 @@ class CTolerant(Election):
         """Hold a record; no other method writes `held`."""
         before, told = self.held, self._told
         self._keep(record.election.number)
+        self._doubt.weigh(before, record, now)
         self.held = record
         self._hear_of(record.election, now)
         if self.ends(record):
+            self._final_number = record.election.number
             if self._awaited is not None and self._awaited.number <= record.election.number:
+                self._took = max(now - self._awaited_since, self._took // 2)
                 self._awaited = None
         else:
             if self._awaited is None:
@@ -423,10 +430,27 @@ class CTolerant(Election):
         self._await_final(election, now)
 
     def _await_final(self, election: ElectionId, now: Instant) -> None:
-        self._awaited = election
+        self._awaited, self._awaited_since = election, now
         if self.initiator.role is Role.IDLE or election != self.initiator.election:
-            patience = self.config.final_timeout
+            longest = PATIENCE_MAX * self.config.final_timeout
+            patience = self.config.final_timeout * max(1, election.number - self._final_number)
+            patience = min(max(patience, 2 * self._took), longest)
             self._out.set_timer(msg.NextTermBegins(election), now + patience + self._some(patience // 2))
+
+    def _give_up_awaited(self, now: Instant) -> None:
+        """Begin the next term in place of an election that brought no final LEADER, unless there is a leader.
+
+        Whoever lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
+        """
+        if self.final and self._is_led():
+            self._awaited = None
+            self._ask_soon(now)
+        else:
+            self.initiate(now)
+
+    def _is_led(self) -> bool:
+        """Return whether this node names a leader whom its view holds present."""
+        return self._told is not None and self.point.lists(self._told.leader) and not self.point.declined
 
     def _plan_to_begin(self, now: Instant, spread: Duration) -> None:
         """Plan to begin an election within `spread`, unless another node does first."""
@@ -440,26 +464,31 @@ class CTolerant(Election):
             if timer.number == self.point.number:
                 self.initiate(now)
 
-    def _doubt(self, now: Instant) -> None:
-        """Ask a leader that the view holds dead: a LEADER may be late, or the view may err (decision 22)."""
+    def _begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
+        """Ask a leader that the view holds dead or does not know: a LEADER may be late, or the view may err.
+
+        Nobody watches such a leader, so nobody would tell this node of its end (decisions 22, 37).
+        """
+        self._doubt.begin(now, was_watched=was_watched)
+        self._ask_doubted_leader(now)
+
+    def _ask_doubted_leader(self, now: Instant) -> None:
         held = self.held
         assert held is not None
         self._out.send(held.leader, self._question(echo=True))
-        wait = self.point.timeout
-        self._out.set_timer(msg.DoubtRepeats(held.election, held.sequence), now + wait + self._some(wait))
+        self._out.emit(MemberWanted(held.leader))
+        self._out.set_timer(msg.DoubtRepeats(self._doubt.number), self._doubt.next_at(now))
 
     def _on_doubt_repeats(self, timer: msg.DoubtRepeats, now: Instant) -> None:
         held = self.held
-        if held is None or (held.election, held.sequence) != (timer.election, timer.sequence) or self._told is None:
+        if timer.number != self._doubt.number or held is None or self._told is None or self.point.lists(held.leader):
             return
-        if not self.point.is_dead(held.leader):
+        if not self._doubt.is_over(now):
+            self._ask_doubted_leader(now)  # It lives, whatever the view says, or has had too little time to answer.
             return
-        self._doubted_since = max(self._doubted_since, self._leader_heard_at)
-        if now - self._doubted_since < self.config.final_timeout:
-            self._doubt(now)  # It lives, whatever the view says, or has had too little time to answer.
-        else:
-            self._lose("dead")
-            self._plan_to_begin(now, self.config.begin_spread)
+        self._lose("failed" if self.point.is_dead(held.leader) else "dead")
+        if self._doubt.begun_at_term == self.point.number:  # Else another election is under way.
+            self._plan_to_begin(now, 0)
 
     # The view.
 
@@ -469,10 +498,12 @@ class CTolerant(Election):
 
     def _on_gone(self, node: NodeId, status: Status, now: Instant) -> None:
         self.multicast.forget(node)
-        if node == self.leader:
-            self._lose("left" if status is Status.LEFT else "failed")
+        if node == self.leader and status is not Status.LEFT:
+            self._begin_doubt(now, was_watched=True)
+        elif node == self.leader:
+            self._lose("left")
             self._plan_to_begin(now, self.config.begin_spread)
-        elif self._awaited is not None and node == self._awaited.initiator:
+        elif self._awaited is not None and node == self._awaited.initiator and not self._is_led():
             self._plan_to_begin(now, self.config.begin_spread)
 
     # Scores.

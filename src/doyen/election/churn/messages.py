@@ -220,10 +220,9 @@ class ElectionBegins(Struct, frozen=True, gc=False):
 
 
 class DoubtRepeats(Struct, frozen=True, gc=False):
-    """The node asks a leader that its view holds dead once more, or gives it up."""
+    """The node asks a leader that its view does not hold present once more, or gives it up."""
 
-    election: ElectionId
-    sequence: int
+    number: int
 
 
 class CoolDownEnds(Struct, frozen=True, gc=False):

@@ -118,6 +118,10 @@ class Standpoint:
         """Return whether a node is known, and known to be gone; a node never heard of is not dead."""
         return self.view is not None and node in self.view and node != self.me and not self.view[node].present
 
+    def lists(self, node: NodeId) -> bool:
+        """Return whether the view holds a node present, so that its end would be noticed; of itself a node is sure."""
+        return node == self.me or self.view is None or (node in self.view and self.view[node].present)
+
     def others(self) -> list[NodeId]:
         if self.view is None:
             return []

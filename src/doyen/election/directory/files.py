@@ -210,5 +210,5 @@ def judged(path: Path, mounted: str) -> tuple[Verdict, str, str]:
 
 
 def _uncached(options: set[str]) -> bool:
-    """Whether attributes are asked of the server each time; the kernel shows `noac` as four times 0."""
+    """Return whether attributes are asked of the server each time; the kernel shows `noac` as four times 0."""
     return "noac" in options or {"acregmin=0", "acregmax=0", "acdirmin=0", "acdirmax=0"} <= options

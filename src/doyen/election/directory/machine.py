@@ -218,7 +218,7 @@ class Directory(Held):
         self._epoch_max = max(self._epoch_max, 0 if top is None else top.epoch)
 
     def _is_mine(self, top: Top | None) -> bool:
-        """Whether the highest epoch is the one that this incarnation claimed last."""
+        """Return whether the highest epoch is the one that this incarnation claimed last."""
         return top is not None and (top.epoch, top.node, top.incarnation) == (self.epoch, self.me, self.incarnation)
 
     # Following.
@@ -241,7 +241,7 @@ class Directory(Held):
             self._look_at(max(now, self._asked_at + config.renew_interval))
 
     def _is_vacant(self) -> bool:
-        """Whether the last look shows that nobody holds the highest epoch."""
+        """Return whether the last look shows that nobody holds the highest epoch."""
         top = self.top
         if top is not None and (top.phase == "released" or self._is_mine(top)):
             return True
@@ -277,7 +277,7 @@ class Directory(Held):
             self._ask(now, "stand", epoch=self._sought, standing=None if modest else self._standing)
 
     def _is_outvied(self, found: Found) -> bool:
-        """Whether a better candidate stands: by score, then by the highest name."""
+        """Return whether a better candidate stands: by score, then by the highest name."""
         mine = (True, self._standing, order(self.me))
         if self._modest_after == self._sought - 1:
             mine = (False, 0.0, order(self.me))
@@ -343,7 +343,7 @@ class Directory(Held):
         )
 
     def is_deposed(self) -> bool:
-        """Whether the last look found a higher epoch, or no longer this member's own."""
+        """Return whether the last look found a higher epoch, or no longer this member's own."""
         return not self._is_mine(self.top)
 
     def _on_renewed(self, now: Instant) -> None:

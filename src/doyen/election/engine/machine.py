@@ -259,17 +259,17 @@ class Engine(Held):
             self._epoch_max = max(self._epoch_max, 0 if record is None else record.epoch)
 
     def _is_mine(self) -> bool:
-        """Whether the record is of the epoch that this incarnation claimed last."""
+        """Return whether the record is of the epoch that this incarnation claimed last."""
         record, mine = self.record, (self.epoch, self.me, self.incarnation)
         return record is not None and (record.epoch, record.node, record.incarnation) == mine
 
     def is_vacated(self) -> bool:
-        """Whether the holder of the record has said that it stopped: by a resignation, or by its will."""
+        """Return whether the holder of the record has said that it stopped: by a resignation, or by its will."""
         record = self.record
         return record is not None and self.vacated == (record.epoch, record.node, record.incarnation)
 
     def _holder_is_dead(self) -> bool:
-        """Whether the group knows that the holder of the record is dead."""
+        """Return whether the group knows that the holder of the record is dead."""
         record = self.record
         if record is None or self._is_mine():
             return False
@@ -351,7 +351,7 @@ class Engine(Held):
             self._seek(self._epoch_max + 1, now)
 
     def is_vacant(self, now: Instant) -> bool:
-        """Whether nobody holds the record."""
+        """Return whether nobody holds the record."""
         record = self.record
         if record is None or record.phase == "released" or self._is_mine() or self.is_vacated():
             return True
@@ -388,7 +388,7 @@ class Engine(Held):
             self.out.set_timer(msg.ClaimIsDue(self._sought, True), now + self.config.stand_time)
 
     def _is_outvied(self) -> bool:
-        """Whether a better candidate stands: by score, then by the highest name."""
+        """Return whether a better candidate stands: by score, then by the highest name."""
         modest = self._modest_after == self._sought - 1
         mine = (not modest, 0.0 if modest else self._standing, order(self.me))
         return self._rivals_epoch == self._sought and any(

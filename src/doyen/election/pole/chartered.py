@@ -9,6 +9,7 @@ from doyen.core.clock import Duration, Instant, ms
 from doyen.core.commands import ChangeVoters, PassOn
 from doyen.core.ids import NodeId
 from doyen.core.leadership import BATON_MAX, Electors, HeirNamed, VotersChanged
+from doyen.core.rank import RoundTripsTold
 from doyen.election.pole import messages as msg
 from doyen.election.pole.elector import Elector
 from doyen.election.pole.messages import Status
@@ -191,11 +192,19 @@ class Chartered(Elector):
     # The heir.
 
     def hear_heir(self, sender: NodeId, beat: msg.Heartbeat) -> None:
-        """Note whom the leader would have follow it."""
+        """Note whom the leader would have follow it, and how far away it is."""
         names = sorted(self.electorate.names)
         if self.term is not None and self.term.leader == sender and msg.charter_of(beat) == self.voter.stamp:
             if 0 < beat.heir <= len(names):
                 self.name_heir(names[beat.heir - 1])
+            if beat.trips and len(beat.trips) == len(names) and self.me in names:
+                self._hear_trip(sender, beat.trips[names.index(self.me)] * msg.TRIP_STEP)
+
+    def _hear_trip(self, leader: NodeId, took: Duration) -> None:
+        """Note the round trip to the leader, which measures it."""
+        self.reign.trips = {leader: took} if took else {}
+        if took:
+            self.out.emit(RoundTripsTold(((leader, took),)))
 
     def name_heir(self, heir: NodeId | None) -> None:
         if heir is not None and heir != self.reign.heir:

@@ -87,6 +87,11 @@ class Lookout:
         """Whether the chosen one was heard lately."""
         return self.seen is not None and now - self.seen.heard_at < self._patience
 
+    def is_missed(self, now: Instant) -> bool:
+        """Whether a leader that was heard here has been silent for a guard, though it was asked again and again."""
+        seen = self.seen
+        return seen is not None and seen.acting and seen.source is None and now >= seen.heard_at + self._guard
+
     def vote(self, now: Instant) -> Vote | None:
         """Return what this voter says of the chosen one; None if it does not hear it, and was not told lately."""
         if self.seen is None or (self.seen.source is not None and not self.is_fresh(now)):

@@ -275,6 +275,7 @@ class Elector:
     def on_told(self, source: NodeId, sight: Sight, now: Instant) -> None:
         """Follow a leader that another voter hears, or wait for its claim, although it is not heard here."""
         past = sight.epoch < self.voter.promise.epoch or self.naming.is_past(sight.epoch, sight.leader)
+        past = past or (not sight.acting and self.naming.is_withdrawn(sight.epoch, sight.leader))
         if past or self.status is Status.LEADING or not self.lookout.is_news(sight, self.chosen, now):
             return
         if self.chosen is None:
@@ -356,6 +357,8 @@ class Elector:
         promised = self.voter.promise.epoch
         if self.naming.is_past(beat.epoch, sender):
             return
+        if not beat.acting and self.naming.is_withdrawn(beat.epoch, sender, beat.number):
+            return
         if beat.epoch < promised:
             if mine:
                 self.wait_until(now + self.config.guard)
@@ -408,7 +411,7 @@ class Elector:
         """Follow and acknowledge a heartbeat of the chosen leader, in the present epoch."""
         self._see(Sight(leader, beat.epoch, beat.acting, now))
         asked = msg.charter_of(beat) != self.voter.stamp or beat.asks(self.me, self.voters)
-        standing = self.scores.told(self.epoch, self.stands) if beat.scores else None
+        standing = None if beat.trips is None else self.scores.told(self.epoch, self.stands)
         self.grants.acknowledge(leader, beat, now, asked=asked, standing=standing)
         if beat.acting:
             self._follow(Term(beat.epoch, leader))
@@ -466,7 +469,7 @@ class Elector:
             return
         if ack.granted:
             if ack.epoch == self.epoch:
-                self.reign.on_ack(sender, ack.number)
+                self.reign.on_ack(sender, ack.number, now)
                 if ack.standing is not None:
                     self.reign.rivals.told(sender, ack.standing)
                 self.on_answer(now)
@@ -525,6 +528,6 @@ class Elector:
 
     def _withdraw(self) -> None:
         """Free the voters that have granted this claim, as it comes to nothing."""
-        if self.config.connected:
-            self.out.multicast(msg.Resigned(self.epoch))
+        if self.config.connected and self.reign.last_number:  # Else nobody has heard of any claim.
+            self.out.multicast(msg.Resigned(self.epoch, None, self.reign.last_number))
         self.reign.end()

@@ -7,7 +7,7 @@ Extension: resignation with margin, rounds and cool-down, and hand-over without 
 
 from typing import Any, ClassVar
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.commands import ChangeVoters, LeaveGroup, PassOn, Resign
 from doyen.core.effects import RecordDurable
 from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
@@ -51,6 +51,9 @@ class Pole(Chartered, Election):
         """Return when the lease of the present reign ends, by which a watchdog outside must act."""
         lease = self.reign.lease
         return None if lease is None else int(lease.until)
+
+    def round_trip(self, node: NodeId) -> Duration | None:
+        return self.reign.trips.get(node)
 
     def will(self) -> msg.Resigned | None:
         """Return the resignation that ends the term led now, for when this process is known to be dead."""
@@ -120,6 +123,7 @@ class Pole(Chartered, Election):
                     self.name_heir(self.reign.rivals.best)
                 if self.is_leader and self.reign.rivals.is_due(now) and self._compare(now):
                     return
+                self.reign.rivals.refresh(now)
                 self.reign.beat(self.is_established, now, all_answer=False)
                 self.keeper.repeat()
                 self.on_answer(now)
@@ -252,10 +256,16 @@ class Pole(Chartered, Election):
         self._succeed(heir, epoch + 1, now)
 
     def _on_resigned(self, sender: NodeId, message: msg.Resigned, now: Instant) -> None:
-        is_free = self.voter.release(sender, message.epoch)
-        self.naming.end(message.epoch, sender)
-        led = self.term is not None and self.term == Term(message.epoch, sender)
-        if self.chosen == sender and (message.epoch >= self.epoch or led):
+        if message.withdrawn:
+            is_free = self.voter.let_go(sender, message.epoch, message.withdrawn)
+            self.naming.withdraw(message.epoch, sender, message.withdrawn)
+            acts = self.lookout.seen is not None and self.lookout.seen.acting  # That claim is an earlier one.
+            over = message.epoch >= self.epoch and not acts
+        else:
+            is_free = self.voter.release(sender, message.epoch)
+            self.naming.end(message.epoch, sender)
+            over = message.epoch >= self.epoch or self.term == Term(message.epoch, sender)
+        if self.chosen == sender and over:
             self.absent = sender
             self.naming.lose("resigned")
             self._succeed(message.to, max(message.epoch, self.epoch) + 1, now)
@@ -301,7 +311,8 @@ class Pole(Chartered, Election):
             if reason == "silent" and self.config.connected and self.ask_leader(now):
                 return
             self.vain += self.lookout.seen is None
-            self.absent = self.chosen if reason == "gone" else None
+            missed = self.config.connected and self.lookout.is_missed(now)
+            self.absent = self.chosen if missed or reason == "gone" else None
             self.lookout.give_up(now, gone=reason == "gone")
             self.naming.lose(reason)
             self.new_election(now)

@@ -18,11 +18,14 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
-from doyen.core.clock import Duration, Instant
+from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import Count, Name, NodeId, TermNumber
 from doyen.core.leadership import BATON_MAX
 from doyen.core.rank import OracleStanding
 from doyen.election.pole.electorate import Electorate
+
+TRIP_STEP: Final[Duration] = ms(0.1)  # How exact a round trip is in a heartbeat,
+TRIP_MAX: Final = 65_535  # and the longest that it has, in these steps.
 
 # ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -61,7 +64,9 @@ class Heartbeat(Struct, frozen=True, gc=False, array_like=True, tag="H"):
     charter_serial: Count = 0
     heir: Count = 0  # Who would be next: which of the electorate's names in order, from 1 on; 0: the sender cannot say.
     asked: Count = 0  # Who answers: bit i for the i-th of the electorate's names in order; 0: everybody.
-    scores: bool = False  # Asks for the standing of whoever answers.
+    # Asks for the standing of whoever answers, if it is there.  The sender's round trips in tenths of a millisecond, in
+    # the order of the names; 0: it knows none.
+    trips: tuple[Annotated[int, Meta(ge=0, le=TRIP_MAX)], ...] | None = None
 
     def asks(self, me: NodeId, names: frozenset[NodeId]) -> bool:
         """Whether this voter shall answer, if those are the electorate's names for its sender, too."""
@@ -92,10 +97,14 @@ class Pending(Struct, frozen=True, gc=False, array_like=True, tag="W"):
 
 
 class Resigned(Struct, frozen=True, gc=False, array_like=True, tag="R"):
-    """Says that the sender, which led in this epoch or claimed it, neither acts nor will act in it."""
+    """Says that the sender, which led in this epoch, neither acts nor will act in it or an earlier one.
+
+    Or it withdraws a claim of this epoch: that alone, for the sender may claim the same epoch again, or a lower one.
+    """
 
     epoch: TermNumber
     to: NodeId | None = None  # The heir, if there is one.
+    withdrawn: Count = 0  # The number of the withdrawn claim's last heartbeat; 0: the sender led.
 
 
 class ScoreQuery(Struct, frozen=True, gc=False, array_like=True, tag="Q"):

@@ -12,7 +12,8 @@ class Naming:
         self._out = out
         self.term: Term | None = None
         self._last: Term | None = None
-        self._ended: dict[NodeId, int] = {}  # The last epoch in which a leader or claimant says that it does not act.
+        self._ended: dict[NodeId, int] = {}  # The last epoch in which a leader says that it acts no more.
+        self._withdrawn: dict[NodeId, tuple[int, int]] = {}  # The last claim withdrawn, and its last heartbeat.
 
     @property
     def last(self) -> int:
@@ -25,6 +26,14 @@ class Naming:
 
     def end(self, epoch: int, leader: NodeId) -> None:
         self._ended[leader] = max(epoch, self._ended.get(leader, 0))
+
+    def withdraw(self, epoch: int, claimant: NodeId, number: int) -> None:
+        self._withdrawn[claimant] = (epoch, number)
+
+    def is_withdrawn(self, epoch: int, claimant: NodeId, number: int = 0) -> bool:
+        """Whether a claim is over, by the number of its heartbeat; without one, by its epoch."""
+        withdrawn, last = self._withdrawn.get(claimant, (0, 0))
+        return epoch <= withdrawn and number <= last
 
     def name(self, term: Term) -> None:
         if self.term != term:

@@ -40,6 +40,8 @@ class Voter:
         self._took: deque[Duration] = deque(maxlen=WRITES_KEPT)
         self.now: Instant = 0  # The instant of the present step.
         self.bound_until: Instant = 0
+        self._woken_until: Instant = 0  # Until then it may be bound by an answer of an earlier incarnation.
+        self._answered = 0  # The greatest number of the heartbeats that this one answered since its last grant.
 
     @property
     def bound_to(self) -> NodeId | None:
@@ -56,7 +58,8 @@ class Voter:
         before = self.promise
         if leader is None:
             self.promise = replace(before, epoch=epoch)
-        else:
+        elif not self.has_granted(epoch, leader):
+            self._answered = 0
             self.promise = VoterRecord(epoch, epoch, leader, before.charter)
         if self.promise != before:
             if self._durable:
@@ -98,7 +101,11 @@ class Voter:
         If it led itself, it leads no more, but what it began, such as a command under a watchdog, has until the lease
         ends (decision 94).
         """
-        self.bound_until = now if self.bound_to is None else now + guard
+        self.bound_until = self._woken_until = now if self.bound_to is None else now + guard
+
+    def answer(self, number: int, until: Instant) -> None:
+        """Note that the heartbeat of that number is answered, which binds the voter until then."""
+        self.bound_until, self._answered = until, max(number, self._answered)
 
     def free_at(self, leader: NodeId) -> Instant:
         """Return when the voter may answer this leader; itself only later if an earlier incarnation led just now."""
@@ -122,6 +129,15 @@ class Voter:
             return False
         self.bound_until = 0
         return True
+
+    def let_go(self, claimant: NodeId, epoch: int, number: int) -> bool:
+        """Free the voter, as that node withdraws its claim of this epoch; return whether it was bound by that.
+
+        The node may have claimed the epoch again: whoever has answered a later heartbeat than the last one of the
+        withdrawn claim stays bound, or may have done so before it was started anew (decision 33).
+        """
+        later = self._answered > number or self.now < self._woken_until
+        return self.has_granted(epoch, claimant) and not later and self.release(claimant, epoch)
 
 
 class Grants:
@@ -187,5 +203,5 @@ class Grants:
         if not voter.is_written:
             self.keep(leader, beat)
             return
-        voter.bound_until = now + self._guard
+        voter.answer(beat.number, now + self._guard)
         self._out.send(leader, HeartbeatAck(beat.epoch, beat.number, True, *voter.stamp, standing))

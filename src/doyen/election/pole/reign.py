@@ -16,9 +16,17 @@ from typing import Final
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.rank import RoundTripsTold
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.electorate import Electorate
-from doyen.election.pole.messages import AnswersAreMissed, Heartbeat, HeartbeatIsSent, PromiseEnds
+from doyen.election.pole.messages import (
+    TRIP_MAX,
+    TRIP_STEP,
+    AnswersAreMissed,
+    Heartbeat,
+    HeartbeatIsSent,
+    PromiseEnds,
+)
 from doyen.election.pole.promise import Voter
 from doyen.election.pole.resignation import Rivals
 
@@ -85,6 +93,10 @@ class Beats:
     def sent_at(self, number: int) -> Instant | None:
         return self._sent_at.get(number)
 
+    def forget(self) -> None:
+        """Count no late answer any more: the voters that gave it may be free by now."""
+        self._sent_at.clear()
+
 
 class Turns:
     """Chooses who answers a heartbeat: a majority, those first that answered the longest ago.
@@ -124,6 +136,7 @@ class Reign:
         self.since: Instant = 0
         self.rivals = Rivals(config, out)
         self.heir: NodeId | None = None  # Who would lead next, as the leader says.
+        self.trips: dict[NodeId, Duration] = {}  # Smoothed round trips: to the voters, or to the leader as it says.
 
     def use(self, electorate: Electorate) -> None:
         """Ask these voters' majority from now on, for a claim, and for each that comes."""
@@ -169,13 +182,19 @@ class Reign:
     def begin(self, now: Instant) -> None:
         """Make the claim the lease, as it has its majority."""
         if self.lease is None:
-            self.since, self.rivals = now, Rivals(self._config, self._out, now)
+            self.since, self.rivals, self.trips = now, Rivals(self._config, self._out, now), {}
         self.lease = self.claim
 
     def end(self) -> None:
         """End claim and lease alike."""
         self.claim = self.lease = None
+        self._beats.forget()
         self.tenure += 1
+
+    @property
+    def last_number(self) -> int:
+        """Return the number of the last heartbeat."""
+        return self._beats.number
 
     def beat(self, acting: bool, now: Instant, *, all_answer: bool = True) -> None:
         """Send a heartbeat, unless it would leave later than it says, as the disk writes."""
@@ -183,11 +202,11 @@ class Reign:
             return
         names = sorted(self._electorate.names)
         heir = 1 + names.index(self.heir) if acting and self.heir in self._electorate.names else 0
-        scores = acting and self.rivals.is_asking
-        asked = 0 if all_answer or scores else self._asked(names)
+        trips = self._told_trips(names) if acting and self.rivals.is_asking else None
+        asked = 0 if all_answer or trips is not None else self._asked(names)
         number = self._beats.send(now)
-        self._out.multicast(Heartbeat(self.epoch, number, acting, *self._voter.stamp, heir, asked, scores))
-        self.rivals.is_asking &= not scores
+        self._out.multicast(Heartbeat(self.epoch, number, acting, *self._voter.stamp, heir, asked, trips))
+        self.rivals.is_asking &= trips is None
         if self._voter.holds(self.epoch, self._me):
             self._answered(self._me, now)
         if acting and self._config.connected:
@@ -203,17 +222,28 @@ class Reign:
         asked = self._turns.next(lease)
         return sum(1 << i for i, name in enumerate(names) if name in asked)
 
+    def _told_trips(self, names: list[NodeId]) -> tuple[int, ...]:
+        """Return this leader's round trips as a heartbeat has them, and tell them here as well."""
+        if not self.trips:
+            return ()
+        self._out.emit(RoundTripsTold(tuple(sorted(self.trips.items()))))
+        return tuple(min(-(-self.trips.get(name, 0) // TRIP_STEP), TRIP_MAX) for name in names)
+
     def is_missed(self, number: int) -> bool:
         """Whether that was the last heartbeat, and no majority has answered it."""
         sent_at = self._beats.sent_at(number)
         last = number == self._beats.number and sent_at is not None
         return last and self.lease is not None and not self.lease.is_renewed(sent_at or 0)
 
-    def on_ack(self, voter: NodeId, number: int) -> None:
-        """Count an ack of the heartbeat of that number."""
+    def on_ack(self, voter: NodeId, number: int, now: Instant) -> None:
+        """Count an ack of the heartbeat of that number, and what it says of the round trip."""
         sent_at = self._beats.sent_at(number)
-        if sent_at is not None:
-            self._answered(voter, sent_at)
+        if sent_at is None:
+            return
+        if self.lease is not None and self.lease is self.claim and self.lease.last_answered(voter) >= 0:
+            took = now - sent_at  # The first ack is the grant, which may wait for a disk.
+            self.trips[voter] = took + 7 * (self.trips.get(voter, took) - took) // 8
+        self._answered(voter, sent_at)
 
     def _answered(self, voter: NodeId, sent_at: Instant) -> None:
         self._turns.answered(voter)

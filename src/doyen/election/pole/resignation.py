@@ -5,6 +5,8 @@ and a leader does not resign before it has led for a cool-down: so a node whose 
 once per cool-down.  Handing over takes no election: the heir is named, and claims the next epoch.
 """
 
+from typing import Final
+
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
@@ -12,6 +14,8 @@ from doyen.core.order import order
 from doyen.core.rank import OracleStanding
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.messages import ScoreQuery
+
+ASKED_LEASES: Final = 3  # The longest time between two questions for scores, in leases.
 
 
 class Rivals:
@@ -24,14 +28,20 @@ class Rivals:
         self._challenger: NodeId | None = None
         self._heir: NodeId | None = None  # Who takes over once it says that it reaches a majority.
         self._rounds = 0
-        self.compared_at = now
-        self.is_asking = config.resign_interval < FOREVER  # The next heartbeat asks for the scores.
+        self.compared_at = self._asked_at = now
+        self.is_asking = config.connected or config.resign_interval < FOREVER  # The next heartbeat asks for the scores.
 
-    def ask(self) -> int:
+    def ask(self, now: Instant) -> int:
         self.number += 1
+        self._asked_at = now
         self._replies.clear()
         self.is_asking = True
         return self.number
+
+    def refresh(self, now: Instant) -> None:
+        """Ask for the scores where they are compared rarely or never, as the leader says who would be next."""
+        if self._config.connected and now - self._asked_at >= ASKED_LEASES * self._config.lease:
+            self.ask(now)
 
     def is_due(self, now: Instant) -> bool:
         """Whether the standings are compared, as a heartbeat is sent that can ask for new ones."""
@@ -48,7 +58,7 @@ class Rivals:
         self._heir = winner if led_for >= self._config.cool_down else None
         if self._heir is not None and not self._config.connected:
             return self._heir
-        number = self.ask()
+        number = self.ask(now)
         if self._heir is not None:
             self._out.send(self._heir, ScoreQuery(number, True))
         return None

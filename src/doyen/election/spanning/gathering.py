@@ -120,7 +120,7 @@ class Gathering:
     # Reporting.
 
     def is_complete(self, now: Instant) -> bool:
-        """Whether everybody that is waited for has reported; co-parents are notified as soon as all children have."""
+        """Return whether all that are waited for have reported; co-parents are notified once all children have."""
         if self.pending or self.missing:
             return False
         if not self.co_parents_notified:

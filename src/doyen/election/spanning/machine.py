@@ -43,7 +43,6 @@ from doyen.election.spanning.gathering import Gathering
 from doyen.election.spanning.links import Links, view_of
 from doyen.election.spanning.messages import (
     DEPTH_MAX,
-    SEQUENCE_MAX,
     Candidate,
     ElectionId,
     Phase,
@@ -53,7 +52,8 @@ from doyen.election.spanning.messages import (
 )
 from doyen.election.spanning.patience import Patience
 from doyen.election.spanning.quality import Quality
-from doyen.election.spanning.returning import verdict
+from doyen.election.spanning.returning import Enquiry
+from doyen.election.spanning.sequence import Sequence
 from doyen.errors import LocalProtocolError
 
 
@@ -78,16 +78,15 @@ class Spanning(Election):
     ) -> None:
         self.me, self.config, self.out = me, config, out
         self._incarnation, self._returns = incarnation, returning
-        self._keeps = restored is not None
         self.quality = Quality(standing, measure)
         self.links = Links(me, neighbours, out)
         self.patience = Patience(config)
-        self.answers: dict[NodeId, msg.State | None] = {}  # While returning, by neighbour; None: not yet.
+        self.enquiry = Enquiry()  # While returning.
         self.gathering: Gathering | None = None  # While electing.
         self.phase = Phase.IDLE
         self.election: ElectionId | None = None  # The newest that this node joined, or whose leader it names.
         self.leader: Candidate | None = None
-        self.sequence_max = restored or 0  # The highest seen anywhere.
+        self.sequence = Sequence(out, restored)
         self.deadline_at: Instant = 0  # When a pulse gives up the present election, return or reset.
 
     @property
@@ -218,11 +217,11 @@ class Spanning(Election):
     # [MADM Alg. 11, 12] Joining an election.
 
     def _begin(self, now: Instant) -> None:
-        if self.sequence_max >= SEQUENCE_MAX:
+        if self.sequence.is_used_up:
             self._become_resetting(now)
         else:
             self.patience.initiate(now)
-            self._become_gathering(ElectionId(self.sequence_max + 1, self.me, self._incarnation), None, 0, now)
+            self._become_gathering(ElectionId(self.sequence.highest + 1, self.me, self._incarnation), None, 0, now)
 
     def _become_gathering(self, election: ElectionId, parent: NodeId | None, depth: int, now: Instant) -> None:
         """Lose the leader; the quality is frozen from here on."""
@@ -230,7 +229,7 @@ class Spanning(Election):
         self.patience.join(now)
         self.election = election
         self.links.notified(now)
-        self._note_sequence(election.sequence)
+        self.sequence.note(election.sequence)
         self.phase = Phase.GATHERING
         self.gathering = self._gather(election, parent, depth)
         self.gathering.begin(now)
@@ -247,13 +246,6 @@ class Spanning(Election):
         if election.initiator != self.me:
             self.out.set_timer(msg.ElectionRepeats(election), self.deadline_at)
         self._evaluate(now)
-
-    def _note_sequence(self, sequence: int, *, reset: bool = False) -> None:
-        """Nothing that tells of a sequence leaves before it is durable, so no two incarnations use one twice."""
-        if reset or sequence > self.sequence_max:
-            self.sequence_max = sequence
-            if self._keeps:
-                self.out.persist(sequence)
 
     def _on_eim(self, sender: NodeId, message: msg.Eim, now: Instant) -> None:
         election = message.election
@@ -299,7 +291,7 @@ class Spanning(Election):
         elif g is not None and election == g.election and g.took_part and g.mine.beats(winner):
             self._begin(now)  # This node took part, and was not counted (decision 41).
         else:
-            self._note_sequence(election.sequence)
+            self.sequence.note(election.sequence)
             self.links.send_all(message, but=sender)
             self._become_settled(election, winner, now)
 
@@ -309,7 +301,7 @@ class Spanning(Election):
         if election != self.election:
             self.links.notified(now)
         self.election, self.leader, self.gathering = election, winner, None
-        self._note_sequence(election.sequence)
+        self.sequence.note(election.sequence)
         self.phase = Phase.IDLE
         self.links.distance = 0
         self.out.emit(LeaderElected(Term(election.sequence, winner.node)))
@@ -324,7 +316,7 @@ class Spanning(Election):
     def _gain(self, peer: NodeId, now: Instant) -> None:
         self.links.gain(peer)
         if self.phase is Phase.RETURNING:
-            self.answers.setdefault(peer, None)
+            self.enquiry.ask(peer)
             self.out.send(peer, msg.Enquire(None))
             self._await_return(now + self.config.answer_wait)
         elif self.phase is not Phase.RESETTING:
@@ -335,8 +327,7 @@ class Spanning(Election):
         self.patience.forget(peer)
         g = self.gathering
         if self.phase is Phase.RETURNING:
-            self.answers.pop(peer, None)
-            if self.answers and all(self.answers.values()):
+            if self.enquiry.drop(peer):
                 self._finish_return(now)  # Else it waits on: there may be others.
         elif not self.links.peers:  # A region of one leads itself.
             if self.phase is not Phase.RESETTING and self.status is not Status.LEADER:
@@ -362,11 +353,10 @@ class Spanning(Election):
     def _on_state(self, sender: NodeId, state: msg.State, now: Instant) -> None:
         self.links.hear(sender, state, now)
         if state.election is not None:
-            self._note_sequence(state.election.sequence)
+            self.sequence.note(state.election.sequence)
         g, theirs = self.gathering, view_of(state.election, state.leader)
         if self.phase is Phase.RETURNING:
-            self.answers[sender] = state
-            if all(self.answers.values()):
+            if self.enquiry.hear(sender, state):
                 self._finish_return(now)
         elif state.progress == "returning":
             pass
@@ -415,7 +405,7 @@ class Spanning(Election):
 
     def _become_returning(self, now: Instant) -> None:
         self.phase = Phase.RETURNING
-        self.answers = dict.fromkeys(self.links.peers)
+        self.enquiry.begin(self.links.peers)
         self.links.send_all(msg.Enquire(None))
         wait = self.config.answer_wait if self.links.peers else self.config.link_wait  # Decision 43.
         self._await_return(now + wait)
@@ -428,8 +418,7 @@ class Spanning(Election):
 
     def _finish_return(self, now: Instant) -> None:
         """Join, look on, adopt or initiate: all neighbours have answered, or never will."""
-        found = verdict(self.me, self.links.peers, self.answers)
-        self.answers = {}
+        found = self.enquiry.end(self.me, self.links.peers)
         if found is None:
             self._begin(now)
             return
@@ -466,9 +455,9 @@ class Spanning(Election):
         """Make sense of whatever memory holds, and give up what waits in vain."""
         self.links.repair(now)
         self.patience.repair(now)
-        self._note_sequence(0)
+        self.sequence.note(0)
         if self.election is not None:
-            self._note_sequence(self.election.sequence)
+            self.sequence.note(self.election.sequence)
         late = not now <= self.deadline_at <= now + self.config.declaration_wait
         g = self.gathering
         if self.electing != (g is not None) or (g is not None and g.election != self.election):
@@ -491,7 +480,7 @@ class Spanning(Election):
         self._forget_leader("election")
         self.links.send_all(msg.Reset())
         self.phase, self.election, self.gathering = Phase.RESETTING, None, None
-        self._note_sequence(0, reset=True)
+        self.sequence.reset()
         self.deadline_at = now + self.config.reset_wait
         self.out.set_timer(msg.ResetEnds(False), self.deadline_at)
 

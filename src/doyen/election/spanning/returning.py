@@ -1,6 +1,6 @@
-"""Decides what a node that returns makes of its neighbours' answers.  [MADM §6.2.2]"""
+"""Asks the neighbours of a node that returns, and decides what it makes of their answers.  [MADM §6.2.2]"""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -16,6 +16,38 @@ class Verdict(Struct, frozen=True):
     leader: Candidate | None  # Declared already: the node adopts it, even if it is worse than the node itself.
     parent: NodeId | None  # Else: a neighbour that has yet to report; None: all have, and the node looks on.
     apart: list[NodeId]  # Neighbours that know only an older election.
+
+
+class Enquiry:
+    """The question of a returning node to its neighbours, and their answers."""
+
+    def __init__(self) -> None:
+        self.answers: dict[NodeId, State | None] = {}  # By neighbour; None: not yet.
+
+    def begin(self, peers: Iterable[NodeId]) -> None:
+        self.answers = dict.fromkeys(peers)
+
+    def ask(self, peer: NodeId) -> None:
+        """Wait for the answer of one more."""
+        self.answers.setdefault(peer, None)
+
+    def drop(self, peer: NodeId) -> bool:
+        """Forget a neighbour that is gone; return whether there are others, and all have answered."""
+        self.answers.pop(peer, None)
+        return bool(self.answers) and self._is_complete()
+
+    def hear(self, peer: NodeId, state: State) -> bool:
+        """Note an answer; return whether all have answered."""
+        self.answers[peer] = state
+        return self._is_complete()
+
+    def end(self, me: NodeId, links: Container[NodeId]) -> Verdict | None:
+        """Forget the answers; return what they come to."""
+        answers, self.answers = self.answers, {}
+        return verdict(me, links, answers)
+
+    def _is_complete(self) -> bool:
+        return all(self.answers.values())
 
 
 def verdict(me: NodeId, links: Container[NodeId], answers: Mapping[NodeId, State | None]) -> Verdict | None:

@@ -31,7 +31,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.kinds import Membership
 from doyen.core.machine import Hears, hears
 from doyen.core.seeds import OwnAddressChanged, SeedsChanged
-from doyen.core.view import Member, MembershipView, Status, ViewChanged, ViewEditor
+from doyen.core.view import Member, MembershipView, MemberWanted, Status, ViewChanged, ViewEditor
 from doyen.membership.fading import CountsAreHalved, Fading
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.messages import Beat, Beats, PeriodBegins
@@ -155,6 +155,11 @@ class Heartbeat(Membership):
             self._put(self.node, self.incarnation, Status.ALIVE, self._address)
             self._report()
 
+    def on_member_wanted(self, fact: MemberWanted, now: Instant) -> None:
+        """Exchange counters with a node that leads and is not present here."""
+        if not self._left and fact.node != self.node and fact.node not in self._fresh:
+            self._send(fact.node, reply=True)
+
     def on_timer(self, timer: Any, now: Instant) -> None:
         if self._left:
             return
@@ -185,6 +190,7 @@ class Heartbeat(Membership):
     HEARS: ClassVar[Hears] = (
         hears(SeedsChanged, on_seeds_changed)
         | hears(OwnAddressChanged, on_own_address_changed)
+        | hears(MemberWanted, on_member_wanted)
         | hears(LeaveGroup, lambda self, command, now: self.leave(now))
     )
 

@@ -281,7 +281,7 @@ class Arbitration(Membership):
             place.become_active(pair, now, out)
 
     def may_ack(self, pair: Pair) -> bool:
-        """Whether to ack a request of the other: after this side's own lease has expired, never again.  [ARB Rule 1]"""
+        """Return whether to ack a request of the other: never once this side's own lease has expired.  [ARB Rule 1]"""
         return pair.suspected_at is None
 
     def _on_lease_ack(self, sender: NodeId, message: msg.LeaseAck, now: Instant) -> None:

@@ -107,7 +107,7 @@ class Pair:
 
     @property
     def certain(self) -> bool:
-        """Whether the other would arbitrate, and leave if it lost; only then does a victory count (decision 50)."""
+        """Return whether the other would arbitrate, and leave if it lost; only then a victory counts (decision 50)."""
         return self.stage is Stage.ACTIVE and not self.release
 
     @property

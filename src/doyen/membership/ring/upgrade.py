@@ -116,7 +116,7 @@ class Upgrades:
         return settled
 
     def _is_settled(self, proposal: Proposal, now: Instant) -> bool:
-        """Whether all have answered; unless as printed, whether the votes still to come cannot change the outcome.
+        """Return whether all have answered; unless as printed, also whether no vote to come can change the outcome.
 
         A member that died stays in a group until it is upgraded, and never answers: a proposer that waited for all
         votes would need T_a for each upgrade after a failure, collide with its neighbours' and begin anew.

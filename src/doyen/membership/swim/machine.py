@@ -34,7 +34,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.seeds import OwnAddressChanged, SeedsChanged
-from doyen.core.view import Member, MembershipView, Status, ViewChanged
+from doyen.core.view import Member, MembershipView, MemberWanted, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
 from doyen.membership.swim.config import SwimConfig
@@ -70,8 +70,10 @@ from doyen.membership.swim.messages import (
     VerdictIsDue,
     Word,
 )
+from doyen.membership.swim.news import News
 from doyen.membership.swim.probe import Prober, RoundRobin, Targets
 from doyen.membership.swim.roster import Acquaintances, Roster, is_dead
+from doyen.membership.swim.seeds import Seeds
 from doyen.membership.swim.suspicion import Suspicion, Suspicions
 from doyen.membership.swim.watch import Beats, Watched
 
@@ -118,13 +120,12 @@ class Swim(Membership):
         self._prober.trips.members_max = round_trips_max
         self._beats, self._watched = Beats(config, roster, self._post, out, rng), Watched(out)
         self._suspicions = Suspicions(config)
-        others = [seed for seed in seeds if seed != address]
-        self._address_of_seed: dict[Address, NodeId | None] = dict.fromkeys(others)
-        self._sync = AntiEntropy(config, roster, self._post, out, rng, others, self._in_reach)
+        self._seeds = Seeds(roster, node, seeds)
+        self._sync = AntiEntropy(config, roster, self._post, out, rng, self._seeds.addresses, self._seeds.in_reach)
+        self._news = News(config, roster, self._post, out, rng)
         self._changed: list[NodeId] = []  # By the present step.
         self._greeted_at: Instant = -FOREVER
         self._reaps = Deadline()  # When the next absent member is forgotten.
-        self._news_are_timed = False
         self._left = False
 
     # Inputs.
@@ -192,8 +193,7 @@ class Swim(Membership):
         elif kind is SuspectIsPinged:
             self._recheck(timer, now)
         elif kind is NewsAreSent:
-            self._news_are_timed = False
-            self._send_news(now)
+            self._news.on_due(now)
         elif kind is BeatsAreSent:
             self._beats.on_due(now)
         elif kind is BeatIsMissed:
@@ -225,12 +225,8 @@ class Swim(Membership):
 
     def on_seeds_changed(self, fact: SeedsChanged, now: Instant) -> None:
         """Try these seeds from now on, and at once if this node is alone."""
-        others = [seed for seed in fact.seeds if seed != self._roster.view[self.node].address]
-        self._address_of_seed = dict.fromkeys(others)
-        for member in self._roster.view.members.values():
-            if member.address in self._address_of_seed and member.address is not None:
-                self._address_of_seed[member.address] = member.node
-        self._sync.use_seeds(others, at_once=not self._left)
+        self._seeds.use(fact.seeds)
+        self._sync.use_seeds(self._seeds.addresses, at_once=not self._left)
 
     def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
         """Gossip the new address, as a new incarnation: an update of the old one outranks nothing."""
@@ -244,6 +240,12 @@ class Swim(Membership):
 
     def on_leader_lost(self, fact: LeaderLost, now: Instant) -> None:
         self._beats.on_lost(fact.term)
+
+    def on_member_wanted(self, fact: MemberWanted, now: Instant) -> None:
+        """Compare lists with a node that leads and is not present here, and with a member, who may know it."""
+        if not self._is_present(fact.node) and self._greet(fact.node, now):
+            for member in self._roster.random_present(self._rng, 1, frozenset()):
+                self._sync.offer(member)
 
     def leave(self, now: Instant) -> None:
         """Notify as many members as an update is repeated to; from then on only answer those that have not heard."""
@@ -260,6 +262,7 @@ class Swim(Membership):
         hears(LinkBroken, on_link_broken)
         | hears(LeaderElected, on_leader_elected)
         | hears(LeaderLost, on_leader_lost)
+        | hears(MemberWanted, on_member_wanted)
         | hears(SeedsChanged, on_seeds_changed)
         | hears(OwnAddressChanged, on_own_address_changed)
         | hears(LeaveGroup, lambda self, command, now: self.leave(now))
@@ -352,11 +355,13 @@ class Swim(Membership):
         assert own is not None
         self._post.rumours.put(own)
 
-    def _greet(self, stranger: NodeId, now: Instant) -> None:
-        """Compare lists with an unknown sender, but not with many at once."""
-        if not self._left and now - self._greeted_at >= self.config.ack_timeout:
-            self._greeted_at = now
-            self._sync.offer(stranger)
+    def _greet(self, stranger: NodeId, now: Instant) -> bool:
+        """Compare lists with an unknown sender, but not with many at once; return whether it was time to."""
+        if self._left or now - self._greeted_at < self.config.ack_timeout:
+            return False
+        self._greeted_at = now
+        self._sync.offer(stranger)
+        return True
 
     # What is found out.
 
@@ -429,8 +434,7 @@ class Swim(Membership):
             self._out.emit(MemberSuspected(node, by))
         elif not present:
             self._reap_soon(now)
-        if member.address in self._address_of_seed and member.address is not None:
-            self._address_of_seed[member.address] = node
+        self._seeds.note(member)
         if rumour:
             told = roster.update(node, by)
             assert told is not None
@@ -445,20 +449,8 @@ class Swim(Membership):
         changed = tuple(dict.fromkeys(self._changed))
         self._changed.clear()
         self._out.emit(ViewChanged(self._roster.view, changed))
-        self._send_news(now)
-
-    def _send_news(self, now: Instant) -> None:
-        """Send what is new to a few members, at once and then at intervals until it was repeated often enough."""
-        config, rumours = self.config, self._post.rumours
-        if not config.gossip_interval or self._news_are_timed or self._left or not rumours:
-            return
-        others = self._roster.random_present(self._rng, config.gossip_count, frozenset())
-        for other in others:
-            if rumours:
-                self._post.send(other, Gossip)
-        if others and rumours:
-            self._news_are_timed = True
-            self._out.set_timer(NewsAreSent(), now + config.gossip_interval)
+        if not self._left:
+            self._news.send(now)
 
     # Housekeeping.
 
@@ -494,10 +486,3 @@ class Swim(Membership):
             address = view[to].address
             return to if address is None else address
         return to
-
-    def _in_reach(self, seed: Address) -> bool:
-        node = self._address_of_seed.get(seed)
-        if node is None or node not in self._roster.view:
-            return False
-        member = self._roster.view[node]
-        return member.present and member.address == seed

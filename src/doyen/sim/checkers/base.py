@@ -85,7 +85,7 @@ class Checker:
 
 
 def is_exact(world: World) -> bool:
-    """Whether nothing is lost, late, slow or written slowly, and clocks agree: then stated times are to the point."""
+    """Return whether nothing is lost, late or slow, also on disks, and clocks agree: then stated times are exact."""
     network, delay = world.network.config, world.network.config.delay
     exact = delay.model == "constant" and not delay.link_spread and delay.mean <= DELAYS[world.config.preset]
     exact = exact and world.network.topology.complete and not world.sim.disk_delay and not world.has_own_clocks

@@ -125,7 +125,7 @@ class PartsAgree(_OnceLinksRest):
                 self.fail(f"{since_s:.3f} s after the links changed: {reason}")
 
     def _is_close(self, region: list[SimNode]) -> bool:
-        """Whether one relay is enough among them, as pings have it, and nothing crosses their border, one way only."""
+        """Return whether one relay is enough among them, as for pings, and no link crosses their border one way."""
         links, reaches = self.world.links(), self.world.network.reaches
         near = {node: set(links.linked(node, region)) for node in region}
         outside = [node for node in links.nodes if node not in near]

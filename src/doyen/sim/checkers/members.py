@@ -1,13 +1,14 @@
-"""A checker of any membership: the dead stay dead."""
+"""Checkers of any membership: the dead stay dead, and a leader is one of the members."""
 
 from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import ViewChanged
 from doyen.membership.medley.machine import Medley
 from doyen.membership.swim.machine import Swim
-from doyen.sim.checkers.base import Checker, NodeStart, start_of
+from doyen.sim.checkers.base import Checker, NodeStart, is_exact, start_of
 from doyen.sim.node import SimNode
 from doyen.sim.world import World
 
@@ -54,4 +55,56 @@ class TheDeadStayDead(Checker):
                 gone.pop(name, None)
 
 
-CHECKERS: Final = (TheDeadStayDead,)
+class TheLeaderIsAMember(Checker):
+    name = "stranger"
+    rule = (
+        "where an election lives on a list of members: nobody names a leader whom its own list does not hold present "
+        "for longer than the stated worst case of a failover, where nothing is lost, late or slow; else of settling"
+    )
+
+    def attach(self) -> None:
+        worst = self.world.config.worst_case(self.world.kind)
+        self._within = worst.failover if is_exact(self.world) else worst.settling
+        self._since: dict[int, Instant] = {}  # By node: since when it names a leader whom its list does not hold.
+        self._stirred_at: dict[int, Instant] = {}  # By node: when it was last started, stopped or slowed.
+        self.sim.watchers.append(self._on_fact)
+        self.sim.deed_watchers.append(self._on_deed)
+
+    @classmethod
+    def applies(cls, world: World) -> bool:
+        return world.kind.needs.members and world.config.membership_kind() is not None
+
+    def _on_deed(self, deed: str, node: SimNode) -> None:
+        self._stirred_at[node.index] = self.sim.now
+        self._since.pop(node.index, None)
+
+    def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
+        if node.host is not None and isinstance(fact, ViewChanged | LeaderElected | LeaderLost):
+            self._note(node)
+
+    def _note(self, node: SimNode) -> None:
+        """Note whether the leader that a node names is on its list, and look again once the bound is over."""
+        self.looked += 1
+        leader, view = self._stranger(node), self.world.stack(node).view
+        if leader is None or view is None:
+            self._since.pop(node.index, None)
+        elif node.index not in self._since:
+            since = self._since[node.index] = self.sim.now
+            self.sim.look(since + self._within, lambda: self._look(node, since))
+
+    def _stranger(self, node: SimNode) -> NodeId | None:
+        view = self.world.stack(node).view
+        for leader in self.world.named_by(node):
+            if leader != node.name and not (view is not None and leader in view and view[leader].present):
+                return leader
+        return None
+
+    def _look(self, node: SimNode, since: Instant) -> None:
+        self._note(node)  # The election's last fact may not have been told when the list's was.
+        calm = node.state == "up" and self._stirred_at.get(node.index, 0) <= since
+        if calm and self._since.get(node.index) == since:
+            within = (self.sim.now - since) / 1e9
+            self.fail(f"{node.name} has named {self._stranger(node)} for {within:.3f} s, who is not on its list")
+
+
+CHECKERS: Final = (TheDeadStayDead, TheLeaderIsAMember)

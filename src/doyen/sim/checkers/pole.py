@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from doyen.core.clock import Instant
-from doyen.core.ids import NodeId
+from doyen.core.ids import NodeId, Term
 from doyen.core.leadership import BatonPassed, ChangeEnded, LeaderElected, LeaderLost, VotersChanged
 from doyen.election.pole.config import PoleConfig
 from doyen.election.pole.messages import ElectionBegun, EpochPromised, HeartbeatAck, Propose, QuorumProposed, Selected
@@ -129,10 +129,14 @@ class BatonsArrive(_ByScore):
 
 class VotersStay(_ByScore):
     name = "voters"
-    rule = "pole: a leader goes by voters at least as new as those that were last changed for certain"
+    rule = (
+        "pole: a leader goes by voters at least as new as those that were last changed for certain, and does not lead "
+        "on when it is none of them"
+    )
 
     def attach(self) -> None:
         self._least = 0
+        self._within = 2 * self.world.table.guard  # One to commit that it is removed, or to lose its lease; one spare.
         self.sim.watchers.append(self._on_fact)
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
@@ -145,6 +149,17 @@ class VotersStay(_ByScore):
             self.looked += 1
             if number < self._least:
                 self.fail(f"{node.name} leads by electorate {number}, but {self._least} was in force")
+        elif isinstance(fact, VotersChanged) and self._is_removed(node):
+            term = self.world.machine(node).term
+            self.sim.look(self.sim.now + self._within, lambda: self._look(node, term))
+
+    def _is_removed(self, node: SimNode) -> bool:
+        return node.name not in self.world.machine(node).electorate.names and self.world.acts(node)
+
+    def _look(self, node: SimNode, term: Term | None) -> None:
+        self.looked += 1
+        if node.state == "up" and self._is_removed(node) and self.world.machine(node).term == term:
+            self.fail(f"{node.name} leads on in {term}, {self._within / 1e9:.3f} s after it was removed")
 
 
 CHECKERS: Final = (PromisesHold, SelectionsAreSound, BatonsArrive, VotersStay)

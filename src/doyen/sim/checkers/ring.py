@@ -45,7 +45,7 @@ class RingWatch(Watch):
         machine = self.machine(node.name)
         match deed:
             case "start" if machine is not None:
-                # Whoever comes back says by that, too, that its earlier incarnation is over.
+                # A member that comes back says by that, too, that its earlier incarnation is over.
                 self.left_aloud.add((node.name, self.incarnations.get(node.name, 0)))
                 self.incarnations[node.name] = machine.seat.incarnation
             case "crash":

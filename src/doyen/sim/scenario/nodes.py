@@ -38,6 +38,7 @@ def world_of(scenario: Scenario, seed: int, *, trace: Trace | None = None, tampe
         bounded_clocks=_clocks_are_bounded(scenario),
         timely=_is_timely(scenario),
         sound_memory=not scenario.churn.corrupts(),
+        seed_count=group.seed_count,
         tamper=nodes.finish,
     )
     for index in range(group.nodes):

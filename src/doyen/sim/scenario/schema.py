@@ -37,6 +37,9 @@ class Group(Config, frozen=True, kw_only=True):
     rank: Annotated[Rank, Doc("What makes a node the better leader; of equals, the greater name is.")] = "address"
     load_max: Annotated[Scale, Doc("rank load: each node's load is drawn from [0, load_max).")] = 1.0
     observer_count: Annotated[Count, Doc("How many nodes, the last ones, may not lead: they only follow.")] = 0
+    seed_count: Annotated[
+        Count, Doc("How many nodes, the first ones, are the seeds of all; 0: every node is a seed of every other.")
+    ] = 0
     start_spread: Annotated[Pause, Doc("Nodes start at random within this time; 0: all together.")] = 0
     durable_terms: Annotated[
         bool, Doc("Each node keeps the number of its last reign on its disk, and starts above it again.")

@@ -68,7 +68,7 @@ _OURS: Final = str(Path(doyen.__file__).parent)
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is of the standard library or of doyen."""
+    """Return whether a file is of the standard library or of doyen."""
     known = _library.get(file)
     if known is None:
         standard = file.startswith(_STDLIB) and "site-packages" not in file

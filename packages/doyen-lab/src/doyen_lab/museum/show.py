@@ -15,7 +15,7 @@ Harm = Literal["two at once", "nobody", "changes"]
 
 
 class Stage(Protocol):
-    """What a scenario may do, to the processes of a rule and to doyen alike."""
+    """The faults and questions of a scenario, the same for the processes of a rule and for doyen."""
 
     def lead(self, within: str = "60s") -> str: ...
     def run_for(self, duration: str | float) -> None: ...
@@ -43,7 +43,7 @@ class Exhibit(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What a run showed."""
+    """The result of a run."""
 
     two_at_once_s: float
     nobody_s: float  # The longest time, once somebody had led.

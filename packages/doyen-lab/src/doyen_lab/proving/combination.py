@@ -40,12 +40,12 @@ class Combination(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def strong(self) -> bool:
-        """Whether two never act at once; otherwise there is one leader per connected region."""
+        """Return whether two never act at once; otherwise there is one leader per connected region."""
         return self.promise.strong
 
     @property
     def timed(self) -> bool:
-        """Whether two never act at once while the machine keeps to its time bounds, and nobody is stopped.
+        """Return whether two never act at once while the machine keeps to its time bounds, and nobody is stopped.
 
         Such a group is a ring: its first member begins alone, the others join it, and it collapses rather than split.
         """
@@ -53,12 +53,12 @@ class Combination(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def multicast(self) -> bool:
-        """Whether members find each other by multicast: there is neither a membership nor a list of voters."""
+        """Return whether members find each other by multicast: there is neither a membership nor a list of voters."""
         return self.config(["n0"]).membership_kind() is None and not self.kind.needs.voters
 
     @property
     def numbers_agree(self) -> bool:
-        """Whether all name the same term; in announce-listen its number is a label, and may differ for a while."""
+        """Return whether all name the same term; in announce-listen its number is a label and may differ."""
         return not self.multicast
 
     @property

@@ -1,7 +1,6 @@
 """A group of witnesses in namespaces on the switch; what is done to it is counted, and who could reach whom is kept."""
 
 import asyncio
-import errno
 import os
 import signal
 import socket
@@ -16,13 +15,15 @@ from typing import Any
 from doyen.core.clock import Duration, Instant, format_duration
 from doyen.errors import TransportError
 from doyen.sim.links import Links
-from doyen.testing.processes import Process, Processes
+from doyen.testing.processes import Processes
 from doyen_lab.graph import Edge
 from doyen_lab.iproute import within
 from doyen_lab.proving.combination import MULTICAST, PORT, Combination
-from doyen_lab.proving.evidence import Host, complaints, hosts_of
+from doyen_lab.proving.disks import SmallDisks
+from doyen_lab.proving.evidence import Host, hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record
 from doyen_lab.proving.judge import Truth
+from doyen_lab.proving.running import Running, lives_of, process_state
 from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
 from doyen_lab.switch import Link, Loopback, Switch
 
@@ -34,19 +35,6 @@ JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 class NotSettled(Exception):
     """A region did not get what its election promises within the stated time."""
-
-
-class Running:
-    """One process that was started, and where."""
-
-    def __init__(self, life: Life, index: int, process: Process, log: Path) -> None:
-        self.life, self.index, self.process, self.log = life, index, process, log
-        self.paused = False
-
-    @property
-    def failure(self) -> str:
-        """Return why it failed, in its own words."""
-        return self.life.failure or " ".join(complaints(self.log))[-300:]
 
 
 class Ground:
@@ -71,7 +59,7 @@ class Ground:
         self.faults: Counter[str] = Counter()
         self.takeovers_s: list[float] = []
         self.lateness: Duration = 0  # The machine's: how late this process's own timers were, at the worst.
-        self.state: dict[str, Path] = {}  # Where a label keeps its promises, if not in the usual folder.
+        self.disks = SmallDisks()  # Where a label keeps its promises, if not in the usual folder.
         self.keys: dict[str, Path] = {}
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
@@ -85,7 +73,6 @@ class Ground:
         self.processes = Processes(environment=self.environment)
         self.act_every_s, self.status_every_s = 0.02, 0.5
         self._ticker: asyncio.Task[None] | None = None
-        self._mounted: list[Path] = []
         self._pids: dict[int, list[int]] = {}
 
     async def __aenter__(self) -> "Ground":
@@ -105,8 +92,7 @@ class Ground:
                 await self._leave(label)
         finally:
             await self.processes.stop()
-        for path in self._mounted:
-            subprocess.run(["umount", "--lazy", str(path)], check=False)
+        self.disks.unmount()
 
     async def _measure_lateness(self) -> None:
         while True:
@@ -154,7 +140,7 @@ class Ground:
         elif not founds:
             told["seeds"] = [f"{node.ipv4}:{PORT}" for i, node in enumerate(self.place.nodes) if i != index]
         if durable:
-            told["state"] = str(state or self.state.get(label) or self.folder / "state" / label)
+            told["state"] = str(state or self.disks.paths.get(label) or self.folder / "state" / label)
         if self.records:
             self.recordings.append(self.folder / "recordings" / f"{label}.{number}")
             self.recordings[-1].parent.mkdir(exist_ok=True)
@@ -346,24 +332,11 @@ class Ground:
     def small_disks(self) -> None:
         """Put everybody's state on a file system of its own, of 64 KiB."""
         self.durable = True
-        for label in self.labels:
-            path = self.state[label] = self.folder / "disk" / label
-            path.mkdir(parents=True)
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "doyen-lab", str(path)], check=True)
-            self._mounted.append(path)
+        self.disks.mount(self.labels, self.folder)
 
     def fill_disk(self, label: str) -> None:
-        with open(self.state[label] / "rubbish", "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(1024))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
+        self.disks.fill(label)
         self.faults["disks filled"] += 1
-
-    def free_disk(self, label: str) -> None:
-        (self.state[label] / "rubbish").unlink()
 
     # What is true.
 
@@ -391,7 +364,7 @@ class Ground:
         return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
 
     def _is_clear(self) -> bool:
-        """Whether those who run fall into regions: two reach each other both ways if, and only if, they are in one.
+        """Return whether those who run fall into regions: two reach each other both ways only within one.
 
         Where announcements are not answered, a link that carries one way only is one more.
         """
@@ -404,7 +377,7 @@ class Ground:
         )
 
     def _reaches(self, a: Running, b: Running) -> bool:
-        """Whether a is heard by b."""
+        """Return whether a is heard by b."""
         if a.index == b.index:
             return True
         return not self.apart & {a.life.label, b.life.label} and self.place.reaches(a.index, b.index)
@@ -454,7 +427,7 @@ class Ground:
         return leader if all(agreed) else None
 
     def has_settled(self, region: Iterable[str]) -> bool:
-        """Whether a region has a leader whom all name; in a ring all must be members, too."""
+        """Return whether a region has a leader whom all name; in a ring all must be members, too."""
         inside = [running.life for running in self.running.values() if str(running.life) in region]
         all_in = not self.combination.timed or all(life.present >= len(inside) for life in inside)
         return all_in and self.leader_of(region) is not None
@@ -527,12 +500,3 @@ class Ground:
             for life in inside
         ]
         return "no leader: " + "; ".join(words)
-
-
-def lives_of(group: Iterable[Running]) -> frozenset[str]:
-    return frozenset(str(running.life) for running in group)
-
-
-def process_state(pid: int) -> str:
-    """Return the state of a process as the kernel has it: R, S, T (stopped), Z, …"""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

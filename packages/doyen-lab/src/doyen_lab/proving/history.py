@@ -82,7 +82,7 @@ class Life:
                 self.failure = record.reason
 
     def acts(self, now: Instant) -> bool:
-        """Whether this process still acts as leader."""
+        """Return whether this process still acts as leader."""
         return not self.has_stopped and now - self.acted_at < ACTING
 
     def stretches(self) -> list[Stretch]:

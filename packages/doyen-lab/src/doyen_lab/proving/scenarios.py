@@ -284,7 +284,7 @@ async def full_disk(ground: Ground) -> None:
     ground.faults["promises refused by the disk"] += "No space left" in why
     ground.heal()
     await ground.settled()
-    ground.free_disk(leader)
+    ground.disks.free(leader)
     await ground.start(leader)
     await ground.settled()
     await hold()

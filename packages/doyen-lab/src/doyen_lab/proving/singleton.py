@@ -230,7 +230,7 @@ async def prove_singleton(
 
 
 def is_wanted(kills: int, faults: Counter[str], only: Sequence[str]) -> bool:
-    """Whether a further fault is wanted: until there were `kills` kills, and each fault once."""
+    """Return whether a further fault is wanted: until there were `kills` kills, and each fault once."""
     killed = sum(faults[fault] for fault in KILLS)
     return any(not faults[fault] for fault in only) or (killed < kills and any(fault in KILLS for fault in only))
 

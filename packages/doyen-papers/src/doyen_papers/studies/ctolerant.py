@@ -337,7 +337,7 @@ class Experiment:
         return not self.unacked or self.sim.now >= self.settled_at + ACKS_WITHIN
 
     def _is_counting(self) -> bool:
-        """Whether an initiator still has answers to wait for: another leader may follow."""
+        """Return whether an initiator still has answers to wait for: another leader may follow."""
         live = (node for node in self.initiators if node.host is not None)
         return any(self._machine(node).initiator.role is not Role.IDLE for node in live)
 

@@ -186,7 +186,7 @@ class Group:
         return view
 
     def agreed(self, nodes: Sequence[SimNode] | None = None) -> bool:
-        """Whether all of these nodes hold exactly each other for alive."""
+        """Return whether all of these nodes hold exactly each other for alive."""
         nodes = self.live() if nodes is None else nodes
         names = {node.name for node in nodes}
         return all(

@@ -332,6 +332,7 @@ class _Experiment:
             pings: Any = host.add(
                 PINGS,
                 lambda port: PingPong(me, PingPongConfig(), port, node.rng(PINGS), voters=servers, rate=lambda: mine),
+                follows=(),  # As the paper has it: the heartbeats of the election measure nothing.
             ).machine
             vectors = pings.vectors
         scorer = Scorer(

@@ -1,4 +1,4 @@
-"""What each extension of section 5.7 buys, beside the algorithm without it: simulated by the machines.  [LE §5.7]
+"""Simulates each extension of section 5.7 beside the algorithm without it, by the machines.  [LE §5.7]
 
 The chapter only proposes them.  What it hopes of each is judged; what each costs is shown.
 """

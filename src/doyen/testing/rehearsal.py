@@ -1,0 +1,56 @@
+"""Takeovers of a group that runs, simulated with its own settings: what `doyen drill` predicts."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Literal
+
+from msgspec.structs import replace
+
+from doyen.core.ids import NodeId
+from doyen.core.link import LinkBroken
+from doyen.node.config import NodeConfig
+from doyen.sim.world import DISK
+from doyen.testing.cluster import Cluster
+
+How = Literal["resign", "kill", "freeze"]
+
+SETTLED_S = 20.0  # Time after the first election, in which the group comes to rest,
+SPREAD_S = 6.0  # and more of it at random, so that leaders are lost at any phase of heartbeats.
+
+
+def rehearse(
+    config: NodeConfig, members: Sequence[str], how: How, *, kind: str, delay_s: float, count: int
+) -> Iterator[float]:
+    """Yield how long each simulated takeover took, in seconds, until another member acted as leader.
+
+    `config` is a running node's; `kind` is the election that is rehearsed.
+    """
+    plain = replace(config, election=kind, elections=(), seeds=(), expect=0, state=DISK if config.state else "")
+    for seed in range(1, count + 1):
+        yield _takeover(plain, members, how, delay_s, seed)
+
+
+def _takeover(config: NodeConfig, members: Sequence[str], how: How, delay_s: float, seed: int) -> float:
+    cluster = Cluster(members, delay=delay_s, seed=seed, like=config)
+    cluster.run_until_leader(within="10min")
+    cluster.run_for(SETTLED_S + SPREAD_S * Random(seed).random())
+    lost = cluster.run_until_leader(within="10min")
+    match how:
+        case "resign":
+            cluster.resign(lost)
+        case "freeze":
+            cluster.pause(lost)
+        case "kill":
+            _kill(cluster, lost, config.link)
+    rest = [name for name in cluster.names if name != lost]
+    return cluster.run_until(lambda: any(map(cluster.is_leader, rest)), within="10min")
+
+
+def _kill(cluster: Cluster, lost: str, linked: bool) -> None:
+    """End a process; whoever holds a connection to it learns so from the kernel, a delay later."""
+    node = cluster.sim.by_name[NodeId(lost)]
+    incarnation = node.incarnation
+    cluster.crash(lost)
+    if linked:
+        for name in cluster.up():
+            cluster.sim.tell(cluster.sim.by_name[NodeId(name)], LinkBroken(NodeId(lost), incarnation, gone=True))
