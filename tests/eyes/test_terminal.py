@@ -77,6 +77,7 @@ def test_without_textual_one_line_says_what_to_install() -> None:
     assert ended.stderr == ("doyen: doyen top draws with Textual, which is not installed: pip install 'doyen[top]'\n")
 
 
+@pytest.mark.live
 def test_top_shows_the_leader_scrolls_and_asks_before_it_resigns() -> None:
     pytest.importorskip("textual", reason="Textual is not installed: pip install 'doyen[top]'")
     from textual.widgets import Static
@@ -102,7 +103,7 @@ def test_top_shows_the_leader_scrolls_and_asks_before_it_resigns() -> None:
             def shows(part: str, words: str) -> bool:
                 return words in str(app.screen_stack[0].query_one(f"#{part}", Static).render())
 
-            async with app.run_test(size=(100, 40)) as pilot, asyncio.timeout(30):
+            async with app.run_test(size=(100, 40)) as pilot, asyncio.timeout(60):
 
                 async def until(part: str, words: str) -> None:
                     while not shows(part, words):

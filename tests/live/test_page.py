@@ -146,8 +146,9 @@ def test_two_sides_of_a_partition_are_seen_as_two() -> None:
                     arg=[node.name for node in far],
                     timeout=30_000,
                 )
-                failed = await page.eval_on_selector_all("#matrix .failed", "all => all.map(one => one.dataset.why)")
-                assert len(failed) == 4  # Two of this side hold two of the other to have failed.
+                await page.wait_for_function(  # Two of this side hold two of the other to have failed.
+                    "() => document.querySelectorAll('#matrix tr:not(.stale) .failed').length === 4", timeout=30_000
+                )
             cut([found])
             await until(lambda: len({node.leader and node.leader.name for node in found}) == 1)
             for page in pages:
