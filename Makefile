@@ -5,7 +5,7 @@ ARGS ?=
 # Hundreds of short processes are started: each would compile what it imports where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: up setup test lint lock docs deploy-tools lab soak engines bench-sim bench-kill bench-zookeeper bench-serf bench-peers bench-partial bench-figures browser pictures papers papers-live clean
+.PHONY: up setup test lint lock docs deploy-tools lab soak mutants engines bench-sim bench-kill bench-zookeeper bench-serf bench-peers bench-partial bench-figures browser pictures papers papers-live clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -37,6 +37,9 @@ engines:  ## The stores that tests of fences and engines use: PostgreSQL, Redis,
 
 soak: .venv/.all  ## Many seeds: takes its time.
 	.venv/bin/pytest -m soak $(ARGS)
+
+mutants: .venv/.mutants  ## Small changes to protocol code, each against the tests that run its line; goes on where it stopped.
+	nice -n 15 $(PY) scripts/mutants.py $(ARGS)
 
 bench-sim: .venv/.all  ## The simulator beside SimPy.
 	.venv/bin/doyen bench sim $(ARGS)
@@ -95,6 +98,10 @@ papers-live: .venv/.all  ## What needs real processes, a real ZooKeeper and root
 
 .venv/.site: .venv/.up
 	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[site]'
+	@touch $@
+
+.venv/.mutants: .venv/.all
+	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	@touch $@
 
 .venv/.all: .venv/bin/python pyproject.toml packages/doyen-papers/pyproject.toml packages/doyen-lab/pyproject.toml scripts/setup.sh scripts/deploy-tools.sh

@@ -111,7 +111,7 @@ def test_the_wheel_is_of_another_version(before: Path) -> None:
 
 
 def test_both_builds_share_members_and_leaders(before: Path, tmp_path: Path) -> None:
-    """`gossip` with a key and `quorum` without one, side by side: joined, agreed, the leaders killed, agreed again."""
+    """`gossip` and `quorum` side by side, with a key: joined, agreed, the leaders killed, agreed again."""
     gossips = {"ant": "old", "bee": "new", "cat": "old", "dog": "new"}
     voters = {"one": "old", "two": "new", "three": "old"}
     keys = tmp_path / "group.keys"
@@ -123,6 +123,7 @@ def test_both_builds_share_members_and_leaders(before: Path, tmp_path: Path) -> 
         at = dict(zip((*gossips, *voters), free_addresses(7), strict=True))
         common = ["--group", "gossip", "--election", "hybrid", "--membership", "swim", "--key-file", str(keys)]
         voting = ["--group", "quorum", "--election", "pole", "--voters", ",".join(voters), "--newcomer"]
+        voting += ["--key-file", str(keys)]
         voting += ["--state", str(tmp_path / "state"), *(flag for name in voters for flag in ("--seed", at[name]))]
         try:
             for name, build in gossips.items():
@@ -162,3 +163,33 @@ def test_both_builds_share_members_and_leaders(before: Path, tmp_path: Path) -> 
             await group.end()
 
     asyncio.run(main())
+
+
+def test_without_a_key_the_earlier_build_is_not_heard_and_the_log_says_what_to_do(
+    before: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It cannot echo (decision 84); each build leads its own, and the earlier one names itself."""
+
+    async def main() -> str:
+        group = Group(before, tmp_path)
+        at = dict(zip(("ant", "bee"), free_addresses(2), strict=True))
+        seeds = [flag for address in at.values() for flag in ("--seed", address)]
+        said = ""
+        try:
+            for name, build in (("ant", "old"), ("bee", "new")):
+                flags = ["--group", "gossip", "--election", "hybrid", "--membership", "swim", "--bind", at[name]]
+                await group.start(name, build, *flags, *seeds)
+
+            def is_complained_of() -> bool:
+                nonlocal said
+                said += capfd.readouterr().err
+                return f"datagram from {at['ant']}: deaf: its source goes on sending and does not echo" in said
+
+            await group.until(is_complained_of, "a line about the earlier build")
+            assert group.status("bee").get("members", {}).get("alive", 1) == 1
+        finally:
+            await group.end()
+        return said
+
+    said = asyncio.run(main())
+    assert "runs doyen 0.1" in said and "upgrade it, or give the group a key first" in said

@@ -1,6 +1,8 @@
 """Sends prepared datagrams with `sendmmsg` at a rate, for a time: `python flooder.py HOST PORT RATE SECONDS FILE`.
 
-FILE has the datagrams, each after its length in two bytes.  Prints how many were sent, and in how many seconds.
+FILE has the datagrams, each after its length in two bytes.  Where an echo is asked for in the clear, it is given first:
+the flood is heard.  Prints how many were sent, in how many seconds, the seconds of processor that took, and whether an
+echo was asked for.
 """
 
 import ctypes
@@ -42,13 +44,29 @@ def main() -> None:
     send = ctypes.CDLL(None, use_errno=True).sendmmsg
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
         door.connect((host, port))
-        began, sent = time.monotonic(), 0
+        echoed = echo(door, packets[0])
+        began, sent, busy = time.monotonic(), 0, time.process_time()
         while (passed := time.monotonic() - began) < seconds:
             if sent > passed * rate:
                 time.sleep(0.0005)
                 continue
             sent += max(0, send(door.fileno(), batches[sent // BATCH % len(batches)], BATCH, 0))
-    print(sent, time.monotonic() - began)
+    print(sent, time.monotonic() - began, time.process_time() - busy, int(echoed))
+
+
+def echo(door: socket.socket, packet: bytes) -> bool:
+    """Say something, and echo the token that is asked for; return whether one was."""
+    door.settimeout(0.25)
+    for _ in range(8):
+        door.send(packet)
+        try:
+            question = door.recv(2048)
+        except TimeoutError:
+            continue
+        if len(question) == 17 and question[:1] == b"\xc1":
+            door.send(b"\xc1" + bytes(8) + question[1:9])
+            return True
+    return False
 
 
 main()

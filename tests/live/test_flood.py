@@ -1,6 +1,8 @@
 """A flood against the leader: it stays, and `/leader` answers within a second, while it lasts and after it.
 
-The figure is 50,000 datagrams a second from one sender, of any kind; what the kernel drops is reported.
+The figure is 50,000 datagrams a second from one sender, of any kind, that has echoed where that is asked for; what the
+kernel drops is reported.  A machine whose processors are wanted elsewhere does not let the sender reach it: then the
+test says which rate it was, and with which share of a processor.  Below 10,000 it shows nothing, and fails.
 """
 
 import json
@@ -23,7 +25,7 @@ from doyen.net.keys import key_id, new_key, write_keys
 
 pytestmark = [pytest.mark.live]
 DOYEN = [sys.executable, "-m", "doyen"]
-RATE, COUNT = 50_000, 20_000
+RATE, RATE_MIN, COUNT = 50_000, 10_000, 20_000
 GROUP = "flood"
 
 
@@ -119,7 +121,7 @@ def test_a_leader_under_a_flood_stays_and_answers(
                 assert named == leader
                 time.sleep(0.05)
             assert sender.stdout is not None
-            sent, took = map(float, sender.stdout.read().split())
+            sent, took, sender_busy, echoed = map(float, sender.stdout.read().split())
         busy, began = cpu_s(running.all[leader].pid), time.monotonic()
         for _ in range(20):
             named, took_s = asked(http[leader])
@@ -127,10 +129,14 @@ def test_a_leader_under_a_flood_stays_and_answers(
             assert named == leader
             time.sleep(0.05)
         busy = (cpu_s(running.all[leader].pid) - busy) / (time.monotonic() - began)
+        rate, share = sent / took, sender_busy / took
+        missed = f" ({RATE:,} not reached: the sender had {share:.0%} of a processor)" * (rate < 0.98 * RATE)
         tell(
-            f"flood, {kind.__name__}{', key' * sealed}: {sent / took:,.0f} datagrams/s for {took:.1f} s, "
+            f"flood, {kind.__name__}{', key' * sealed}: {rate:,.0f} datagrams/s{missed} for {took:.1f} s, "
             f"{(drops(ports[leader]) - dropped) / sent:.0%} dropped by the kernel; "
             f"/leader within {slowest * 1000:.0f} ms; {busy:.0%} of a core in the seconds after it"
         )
         assert slowest < 1.0
+        assert rate >= RATE_MIN, "too few to show anything"
+        assert bool(echoed) is not sealed, "in the clear the flood is heard, with a key it is not"
         assert lost(running) == losses, running.told()[-3000:]

@@ -770,6 +770,14 @@ def test_few_members_are_exchanged_at_once_and_the_better_known_comes_back(out: 
     assert {u.node: u.incarnation for u in sent.message.updates} == {A: 1, C: 4, D: 1, E: 1}
 
 
+def test_a_branch_that_is_alike_does_not_hide_the_next_one(out: RecordingOut) -> None:
+    machine = member(out)
+    ((one, total), *_) = root(machine)
+    machine.on_message(B, Digest(((one, total), (one, total + 1))), 0)
+    (sent,) = out.take()
+    assert isinstance(sent, Send) and sent.message.branches == (one,)
+
+
 def test_many_members_are_compared_branch_by_branch(out: RecordingOut) -> None:
     known = Acquaintances(Member(node=NodeId(f"n{i:03}"), incarnation=1) for i in range(400))  # type: ignore[arg-type]
     machine = Swim(A, PLAIN, out, FixedChance(), known=known)

@@ -27,8 +27,9 @@ from doyen.membership.swim.config import SwimConfig
 from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, Gossip, Ping, Update, Word
 from doyen.net.driver import Driver
+from doyen.net.handshake import MARK
 from doyen.net.keys import Keyring
-from doyen.net.sealed import MARK, Seal
+from doyen.net.sealed import Seal
 from doyen.net.udp import UdpConfig
 
 KEY, FOREIGN = Keyring([bytes(range(32))]), Keyring([bytes(range(1, 33))])

@@ -23,6 +23,7 @@ from doyen.errors import ConfigError, RemoteProtocolError
 from doyen.net import aead, keys
 from doyen.net import sealed as sealed_module
 from doyen.net.aead import NONCE_BYTES
+from doyen.net.handshake import ANSWERS_PER_S, MARK, TOKEN_S
 from doyen.net.keys import (
     CLEAR,
     Keyring,
@@ -37,14 +38,11 @@ from doyen.net.keys import (
 )
 from doyen.net.keywatch import watch_key_file
 from doyen.net.sealed import (
-    ANSWERS_PER_S,
     FOR_ONE,
     HANDSHAKE_BYTES,
     HEADER_BYTES,
-    MARK,
     NUMBER_BYTES,
     OVERHEAD,
-    TOKEN_S,
     WINDOW,
     Seal,
     Unproven,

@@ -218,3 +218,48 @@ def test_a_peer_that_can_never_be_reached_is_refused_before_the_start(peer: Addr
         UdpConfig().check_peer(peer)
     assert str(raised.value).startswith(complaint)
     UdpConfig().check_peer(Address("127.0.0.1", 7600))
+
+
+def test_a_node_bound_to_all_of_ipv6_speaks_ipv4_too_and_knows_each_address_by_one_text() -> None:
+    heard: list[tuple[bytes, Address]] = []
+
+    async def main() -> tuple[Address, Address]:
+        both = UdpTransport(UdpConfig(bind=Address("::", 0)))
+        four, six = (UdpTransport(UdpConfig(bind=Address(host, 0))) for host in ("127.0.0.1", "::1"))
+        back: list[tuple[bytes, Address]] = []
+        await both.open(lambda data, source: heard.append((data, source)))
+        for one in (four, six):
+            await one.open(lambda data, source: back.append((data, source)))
+            one.send(b"hello", Address(one.address.host, both.address.port))
+        async with asyncio.timeout(10):
+            while len(heard) < 2:
+                await asyncio.sleep(0.005)
+            for data, source in heard:
+                both.send(data + b" too", source)
+            while len(back) < 2:
+                await asyncio.sleep(0.005)
+        assert {data for data, _ in back} == {b"hello too"}
+        places = four.address, six.address
+        for one in (both, four, six):
+            one.close()
+        return places
+
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6 on loopback")
+    places = asyncio.run(main())
+    assert {source for _, source in heard} == {*places}
+
+
+def test_only_a_node_that_speaks_both_takes_seeds_of_either_ip_version() -> None:
+    four, six = Address("10.0.0.1", 7600), Address("2001:db8::1", 7600)
+    both = UdpConfig(bind=Address("::", 0))
+    both.check_peer(four)
+    both.check_peer(six)
+    for bind, wrong in (("0.0.0.0", six), ("127.0.0.1", six), ("::1", four)):
+        with pytest.raises(ConfigError, match="different IP versions"):
+            UdpConfig(bind=Address(bind, 0)).check_peer(wrong)
+    with pytest.raises(ConfigError, match="different IP versions"):
+        UdpConfig(bind=Address("::", 0), multicast=Address("ff02::1:5", 7600)).check_peer(four)

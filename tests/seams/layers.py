@@ -98,13 +98,15 @@ LAYERS = {
     "doyen.__main__": Layer("doyen.cli"),
     # Drop-ins for other packages; nothing of doyen imports them.
     "doyen.contrib": Layer(
-        "doyen doyen.errors doyen.node",
-        "apscheduler argparse asyncio celery django logging os starlette sys threading",
-        "environment",
+        "doyen doyen.errors doyen.net doyen.node",
+        "apscheduler argparse asyncio atexit celery concurrent datetime django logging msgspec os pathlib socket "
+        "starlette sys threading time tooz uuid",
+        "clock environment",
     ),
     # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
     "doyen.engines": Layer(
-        "doyen.core doyen.election doyen.errors", "http importlib kazoo logging msgspec psycopg redis ssl urllib"
+        "doyen.core doyen.election doyen.errors doyen.score",
+        "http importlib kazoo logging msgspec psycopg redis ssl urllib",
     ),
     "doyen.fence": Layer(
         "doyen.core doyen.engines doyen.errors",
@@ -177,6 +179,10 @@ FILES = {
     "doyen/election/directory/files.py": Extra(
         Layer(outside="os pathlib", world="files"), "the election's other half: a directory that all members reach"
     ),
+    "doyen/cli/steer.py": Extra(Layer("doyen.engines doyen.score"), "it puts the leader of a store elsewhere"),
+    "doyen/cli/sim/on_dask.py": Extra(
+        Layer(outside="dask distributed logging urllib"), "somebody else's workers, for sweeps"
+    ),
     "doyen/election/engine/kind.py": Extra(Layer("doyen.engines"), "the election's other half: a store"),
     "doyen/node/outside.py": Extra(Layer(outside="queue"), "requests wait for the thread that does them"),
     "doyen/net/will.py": Extra(
@@ -214,6 +220,9 @@ FILES = {
         Layer(outside="signal subprocess", world="clock"), "it starts, kills and stops members, and dates it"
     ),
     "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
+    "doyen_lab/steered.py": Extra(
+        Layer(outside="http threading"), "clients of etcd, each a thread in the namespace of its server"
+    ),
     "doyen_lab/servers.py": Extra(
         Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"
     ),

@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "Explain why this one leads, and what the election promises.",
     "resign": "Make the leader hand over.",
     "voters": "Show who votes in a quorum election, or replace a voter.",
+    "steer": "Put the leader of a store where it serves best.",
     "drill": "Rehearse the loss of the leader: predicted, measured, bound.",
     "pass-on": "Hand a few bytes to the next leader.",
     "leave": "Make a node leave its group and end.",

@@ -1,7 +1,7 @@
 """Addresses: where each member was last heard, in which incarnation, and where a message for all goes."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from doyen.core.clock import Duration, Instant, seconds
@@ -17,7 +17,8 @@ class AddressBook:
     """The addresses that one node knows.  Strangers can write into it, so everything in it is bounded."""
 
     def __init__(self, me: NodeId, seeds: Iterable[Address] = ()) -> None:
-        self.seeds = tuple(seeds)
+        self.seeds = tuple(seeds)  # Also those that others have named;
+        self.given: Collection[Address] = frozenset(self.seeds)  # the operator's own, and of this machine.
         self._me = me
         self._addresses: OrderedDict[NodeId, Address] = OrderedDict()  # The longest unheard of first.
         self._absent: dict[NodeId, Address] = {}  # Of members that a view holds failed; it may err.

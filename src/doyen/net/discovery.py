@@ -30,6 +30,7 @@ from doyen.core.ids import Address, has_port, parse_address
 from doyen.core.seeds import PeerHeard, SeedsChanged
 from doyen.errors import ConfigError
 from doyen.net.driver import Driver
+from doyen.net.own_address import family_of
 
 log = logging.getLogger("doyen")
 
@@ -69,7 +70,8 @@ class Discovery:
         self.driver, self.config = driver, config
         self._default_port, self._group_port = default_port, group_port
         self._lookup = lookup or resolve
-        self._family = socket.AF_INET6 if ":" in driver.transport.config.bind.host else socket.AF_INET
+        udp = driver.transport.config
+        self._family = socket.AF_UNSPEC if udp.speaks_both else family_of(udp.bind.host)
         self._given: tuple[str, ...] = ()
         self._listed: tuple[str, ...] = ()
         self._found: dict[str, tuple[Address, ...]] = {}  # By name as written.
@@ -248,6 +250,7 @@ class Discovery:
             if name not in self._watched:
                 self._ask(name, self.config.retry_first)
         addresses |= dict.fromkeys(self._here)
+        self.driver.addresses.given = frozenset(addresses)
         addresses |= self._heard
         told = tuple(address for address in addresses if self._usable(address))
         if told != self._told and self.driver.running:

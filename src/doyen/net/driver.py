@@ -32,10 +32,12 @@ from doyen.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from doyen.net.address_book import AddressBook
 from doyen.net.alike import CHANNEL as ALIKE
 from doyen.net.alike import Alike, MemberDiffers, Runs
+from doyen.net.echoes import Echoes
+from doyen.net.handshake import MARK
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.namesakes import CHANNEL as NAMESAKE
 from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
-from doyen.net.sealed import MARK, OVERHEAD, Seal, Unproven
+from doyen.net.sealed import OVERHEAD, Seal, Unproven
 from doyen.net.storage import Storage
 from doyen.net.udp import UdpTransport
 
@@ -86,6 +88,7 @@ class Driver:
         peers: Iterable[Address] = (),
         storage: Storage | None = None,
         seal: Seal | None = None,
+        asks_for_echoes: bool = False,
         observer: Observer | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
         clock: Callable[[], Instant] = boot_time_ns,
@@ -105,6 +108,10 @@ class Driver:
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
         self._alike = Alike(Random(incarnation))
+        self._echoes: Echoes | None = None
+        if asks_for_echoes:
+            rng = Random(f"{node} {incarnation}")
+            self._echoes = Echoes(self.addresses, lambda: self.clock() / 1e9, rng, transport.send)
         codec.speak(NAMESAKE, Namesake)
         codec.speak(ALIKE, Runs)
         self._answers: dict[str, Answering] = {}  # By channel: those who answer besides the machines.
@@ -236,6 +243,8 @@ class Driver:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
         if isinstance(fact, ViewChanged):
             self.addresses.learn(fact)
+            if self._echoes_in_clear is not None:
+                self._echoes_in_clear.on_named(filter(None, map(self.addresses.of, fact.changed)))
         self._notify(port.channel, fact, now)
 
     def _notify(self, channel: str, fact: Any, now: Instant) -> None:
@@ -256,8 +265,22 @@ class Driver:
         if address is None:
             self.refused["no address"] += 1
         elif data is not None:
-            whom = None if isinstance(to, Address) else to
-            self.transport.send(data if self.seal is None else self.seal.seal(data, address, whom), address)
+            self._send_to(data, address, None if isinstance(to, Address) else to)
+
+    def _send_to(self, data: bytes, address: Address, node: NodeId | None) -> None:
+        """Send a datagram, sealed where there is a key; in the clear only where it may go."""
+        echoes = self._echoes_in_clear
+        if echoes is None:
+            data = data if self.seal is None else self.seal.seal(data, address, node)
+        elif not echoes.lets_out(address, data):
+            self.refused["unechoed"] += 1
+            return
+        self.transport.send(data, address)
+
+    @property
+    def _echoes_in_clear(self) -> Echoes | None:
+        """Return who may be sent to, where this node speaks in the clear and asks for echoes."""
+        return self._echoes if self.seal is None or self.seal.keyring.speaks_clear else None
 
     def _reach(self, node: NodeId) -> Address | None:
         """Return where a member is reached, also one of a view that machines act on before it is observed here."""
@@ -283,13 +306,16 @@ class Driver:
         data = self._encode(port, message)
         if data is None:
             return
-        if self.seal is not None:
+        echoes = self._echoes_in_clear
+        if echoes is not None:
+            echoes.note_to_all(data)
+        elif self.seal is not None:
             data = self.seal.seal(data, None)
         if self.transport.config.multicast is not None:
             self.transport.multicast(data)
         else:
             for address in self.addresses.fan_out():
-                if address != self.transport.address:
+                if address != self.transport.address and (echoes is None or echoes.lets_out(address)):
                     self.transport.send(data, address)
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
@@ -352,7 +378,10 @@ class Driver:
             self._step(self._tap.on_datagram, envelope, bare)
 
     def _open_datagram(self, data: bytes, source: Address) -> bytes | None:
-        """Return what the codec can read; None for what is between the seals alone, which is answered."""
+        """Return what the codec can read; None for a handshake, which is answered."""
+        hears_clear = self.seal is None or self.seal.keyring.hears_clear
+        if hears_clear and self._echoes is not None and not self._echoes.hears(data, source):
+            return None
         if self.seal is None:
             if data[:1] == MARK and len(data) > OVERHEAD:
                 raise UnknownKey(data[1 : 1 + ID_BYTES])
@@ -414,7 +443,7 @@ class Driver:
     def _say(self, channel: str, message: Any, to: NodeId, at: Address) -> None:
         """Send a message of the driver's own."""
         data = self.codec.encode(self.host.node, self.incarnation, channel, message)
-        self.transport.send(data if self.seal is None else self.seal.seal(data, at, to), at)
+        self._send_to(data, at, to)
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:

@@ -196,14 +196,13 @@ class LeaderLink:
 
     async def _listen(self) -> None:
         address = self.driver.transport.address
+        where: dict[str, Any] = {"host": address.host, "port": address.port, "reuse_address": True}
         try:
+            if self.driver.transport.config.speaks_both:  # asyncio's own socket would take IPv6 only.
+                place = (address.host, address.port)
+                where = {"sock": socket.create_server(place, family=socket.AF_INET6, dualstack_ipv6=True)}
             self.server = await asyncio.get_running_loop().create_server(
-                lambda: Link(self, None),
-                address.host,
-                address.port,
-                backlog=128,
-                reuse_address=True,
-                start_serving=False,
+                lambda: Link(self, None), **where, backlog=128, start_serving=False
             )
             await self.server.start_serving()  # Apart, so that a start that is cancelled here leaves nothing open.
         except OSError as error:

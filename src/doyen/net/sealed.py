@@ -35,38 +35,34 @@ from typing import Final, NamedTuple
 import msgspec
 
 from doyen.core.codec import DIGEST_BYTES, with_digest, without_digest
-from doyen.core.hashes import blake2b
 from doyen.core.ids import Address, NodeId
 from doyen.errors import RemoteProtocolError
+from doyen.net.handshake import (
+    ASKING_BYTES,
+    MARK,
+    NONE,
+    TOKEN_BYTES,
+    Pace,
+    Said,
+    Tokens,
+)
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, TAG_BYTES, Keyring, UnknownKey
 
-MARK: Final = b"\xc1"  # The one byte that msgpack never uses.
 BOOT_BYTES: Final = 12  # Of a million processes, two draw the same once in 10^17 groups.
 NUMBER_BYTES: Final = 6  # Enough for a million datagrams a second for four years.
 FOR_ONE: Final = 1 << 8 * NUMBER_BYTES - 1  # Of the number: sealed for one member.
-TOKEN_BYTES: Final = 8
 HEADER_BYTES: Final = len(MARK) + ID_BYTES + BOOT_BYTES + NUMBER_BYTES
 OVERHEAD: Final = HEADER_BYTES + TAG_BYTES  # 39: a datagram of 1400 bytes still fits an Ethernet frame over IPv6.
-_ASKING_BYTES: Final = len(MARK) + 2 * TOKEN_BYTES
-HANDSHAKE_BYTES: Final = OVERHEAD + _ASKING_BYTES
+HANDSHAKE_BYTES: Final = OVERHEAD + ASKING_BYTES
 
 WINDOW: Final = 1024  # Numbers below the highest that may still come, once each.
 BOOTS_MAX: Final = 4096  # Lives remembered; the one longest unheard of must prove itself again.
-TOKEN_S: Final = 30.0  # A token is good for this time, and for as long again.
-ANSWERS_PER_S: Final = 500.0  # Handshakes sent to all together; as many may leave at once.
-ASK_EVERY_S: Final = 0.2  # The least time between two questions to one boot at one host, or two answers to it.
-AGAIN_S: Final = 2.0  # What is older is not said again.
-AGAIN_MAX: Final = 64  # Addresses for which the last datagram is kept.
-_NONE: Final = bytes(TOKEN_BYTES)
 _SIX: Final = b"\x96"  # A msgpack array of six: version, group, …
 _FIVE: Final = b"\x95"  # The same without the group.
 _PADDED: Final = b"\x94"  # Then a length, that many bytes, and a digest or zeroes.
 _PADDED_MAX: Final = 255
 _NO_DIGEST: Final = bytes(DIGEST_BYTES)
 _PADDING: Final = bytes(NONCE_BYTES - BOOT_BYTES - NUMBER_BYTES)
-
-_Said = tuple[float, bytes, NodeId | None]  # When, what, and to whom alone.
-_NEVER_SAID: Final[_Said] = (-AGAIN_S, b"", None)
 
 
 class Opened(NamedTuple):
@@ -94,16 +90,13 @@ class Seal:
         self._named = msgspec.msgpack.encode(group)
         self._clock = clock
         self._boots: OrderedDict[bytes, Window] = OrderedDict()  # Those proven, the longest unheard first.
-        self._paced: OrderedDict[tuple[bytes, str, bool], float] = OrderedDict()  # By boot, host, and who asked whom.
-        self._allowance, self._allowed_at = ANSWERS_PER_S, clock()
-        self._said_to: OrderedDict[Address, _Said] = OrderedDict()
-        self._said_to_all = _NEVER_SAID
+        self._pace, self._said = Pace(clock(), BOOTS_MAX), Said()
         self.proven_count = self.handshake_count = 0
         self._begin_boot()
 
     def _begin_boot(self) -> None:
         self._pid = os.getpid()
-        self.boot, self._number, self._secret = os.urandom(BOOT_BYTES), 0, os.urandom(32)
+        self.boot, self._number, self._tokens = os.urandom(BOOT_BYTES), 0, Tokens()
 
     # Out.
 
@@ -114,13 +107,7 @@ class Seal:
         """
         if self.keyring.speaks_clear:
             return data
-        if to is None:
-            self._said_to_all = (self._clock(), data, None)
-        else:
-            self._said_to[to] = (self._clock(), data, node)
-            self._said_to.move_to_end(to)
-            if len(self._said_to) > AGAIN_MAX:
-                self._said_to.popitem(last=False)
+        self._said.note(to, data, node, self._clock())
         return self._seal(data, node)
 
     def seal_for_later(self, data: bytes, node: NodeId) -> bytes:
@@ -198,37 +185,25 @@ class Seal:
         now = self._clock()
         if not self._may_answer(boot, source, now, asking=True):
             return None
-        return self._handshake(self._token(boot, now), _NONE)
+        return self._handshake(self._tokens.token(boot, now), NONE)
 
     def _may_answer(self, boot: bytes, source: Address, now: float, *, asking: bool) -> bool:
-        key = (boot, source.host, asking)
-        if now - self._paced.get(key, -ASK_EVERY_S) < ASK_EVERY_S:
-            return False
-        self._allowance = min(ANSWERS_PER_S, self._allowance + (now - self._allowed_at) * ANSWERS_PER_S)
-        self._allowed_at = now
-        if self._allowance < 1:
-            return False
-        self._allowance -= 1
-        self._paced[key] = now
-        self._paced.move_to_end(key)
-        if len(self._paced) > BOOTS_MAX:
-            self._paced.popitem(last=False)
-        return True
+        return self._pace.allows((boot, source.host, asking), now)
 
     def _on_handshake(self, plain: bytes, boot: bytes, number: int, source: Address) -> tuple[bytes, ...]:
         """Take a handshake, and return the packets that answer it."""
-        if len(plain) != _ASKING_BYTES:
+        if len(plain) != ASKING_BYTES:
             raise RemoteProtocolError("handshake", f"has {len(plain)} bytes")
         token, echo = plain[1 : 1 + TOKEN_BYTES], plain[1 + TOKEN_BYTES :]
         now = self._clock()
-        if echo == _NONE:
-            if token != _NONE and self._may_answer(boot, source, now, asking=False):
-                return (self._handshake(self._token(boot, now), token),)
+        if echo == NONE:
+            if token != NONE and self._may_answer(boot, source, now, asking=False):
+                return (self._handshake(self._tokens.token(boot, now), token),)
             return ()
-        if echo not in (self._token(boot, now), self._token(boot, now - TOKEN_S)):
+        if not self._tokens.knows(echo, boot, now):
             raise RemoteProtocolError("handshake", "echoes a token that is not ours, or too old")
         self._prove(boot, number)
-        return (self._handshake(_NONE, token),) if token != _NONE else self._repeated(source, now)
+        return (self._handshake(NONE, token),) if token != NONE else self._repeated(source, now)
 
     def _prove(self, boot: bytes, number: int) -> None:
         if boot in self._boots:
@@ -244,12 +219,7 @@ class Seal:
 
     def _repeated(self, to: Address, now: float) -> tuple[bytes, ...]:
         """Return what was last sent there, sealed anew: the other end believes us now, but had dropped it."""
-        said = (self._said_to_all, self._said_to.get(to, _NEVER_SAID))
-        return tuple(self._seal(data, node) for at, data, node in said if data and now - at <= AGAIN_S)
-
-    def _token(self, boot: bytes, now: float) -> bytes:
-        slot = int(now // TOKEN_S).to_bytes(8, "big", signed=True)
-        return blake2b(boot + slot, key=self._secret, digest_size=TOKEN_BYTES).digest()
+        return tuple(self._seal(data, node) for data, node in self._said.again(to, now))
 
 
 def packed(data: bytes, named: bytes) -> bytes:
@@ -261,9 +231,9 @@ def packed(data: bytes, named: bytes) -> bytes:
     rest = data[2 + len(named) :]
     if data[:1] == _SIX and data[2 : len(data) - len(rest)] == named:
         data = _FIVE + data[1:2] + rest
-    if len(data) >= _ASKING_BYTES and (not digest or len(data) > _PADDED_MAX):
+    if len(data) >= ASKING_BYTES and (not digest or len(data) > _PADDED_MAX):
         return data
-    return (_PADDED + bytes([len(data)]) + data + digest).ljust(_ASKING_BYTES, b"\0")
+    return (_PADDED + bytes([len(data)]) + data + digest).ljust(ASKING_BYTES, b"\0")
 
 
 def unpacked(plain: bytes, named: bytes) -> bytes:

@@ -4,6 +4,9 @@ One socket speaks and hears unicast; its address is the node's.  A second one, w
 only hears: several processes of one machine share its port.  Everything is sent from the first, so that a
 receiver learns from the source address alone where to answer.
 
+A node that is bound to `[::]` and does not multicast speaks IPv6 and IPv4: an IPv4 address is the same text everywhere,
+and only the socket knows it as a mapped one.
+
 Addresses are numeric.  A name would be looked up at every datagram, and all would wait for it; so what is no
 address of this transport's IP version is refused before a socket sees it, wherever it came from.
 
@@ -33,6 +36,7 @@ from doyen.net.own_address import family_of, is_wildcard, own_address
 _READ_MAX = 65_536
 _BUFFER_BYTES = 1 << 20  # A burst from a large group waits here while Python is busy.
 _IP_MULTICAST_ALL, _IPV6_MULTICAST_ALL = 49, 29  # Linux: whether a socket hears groups that others have joined.
+_MAPPED: Final = "::ffff:"  # How an IPv6 socket writes an IPv4 address.
 _AT_ONCE_MAX = 256  # Datagrams heard before anything else gets its turn (decision 54).
 
 Heard = Callable[[bytes, Address], None]
@@ -71,6 +75,11 @@ class UdpConfig(Config, frozen=True, kw_only=True):
         if self.multicast.port == 0:
             raise ConfigError(f"{self.multicast} needs a port: the same on every member", field="multicast")
 
+    @property
+    def speaks_both(self) -> bool:
+        """Whether this node reaches IPv4 and IPv6 addresses."""
+        return self.bind.host == "::" and self.multicast is None
+
     def multicast_from(self) -> str:
         """Return the address of this machine that multicasts are sent from, and heard at."""
         if self.multicast is None or not is_wildcard(self.bind.host):
@@ -80,7 +89,8 @@ class UdpConfig(Config, frozen=True, kw_only=True):
 
     def check_peer(self, peer: Address, field: str = "seed") -> None:
         """Raise `ConfigError` for an address that this transport could never send to."""
-        if _numeric(peer, field).version != ipaddress.ip_address(self.bind.host).version:
+        version = _numeric(peer, field).version
+        if version != ipaddress.ip_address(self.bind.host).version and not self.speaks_both:
             raise ConfigError(
                 f"{peer} and bind {self.bind.host} are of different IP versions: give two alike", field=field
             )
@@ -121,6 +131,8 @@ class UdpTransport:
             raise
 
     def send(self, data: bytes, to: Address) -> None:
+        if self.config.speaks_both and ":" not in to.host:
+            to = Address(_MAPPED + to.host, to.port)
         self._send(data, _sockaddr(self._family, to))
 
     def multicast(self, data: bytes) -> None:
@@ -152,7 +164,7 @@ class _Ear(asyncio.DatagramProtocol):
         self._heard, self._owner, self._socket = heard, owner, made
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
-        self._heard(data, Address(addr[0], addr[1]))
+        self._heard(data, _source(addr))
         for _ in range(_AT_ONCE_MAX):
             if not self._owner.is_open:
                 return  # Closed by what it heard.
@@ -163,11 +175,17 @@ class _Ear(asyncio.DatagramProtocol):
             except OSError as error:
                 self.error_received(error)
                 return
-            self._heard(data, Address(addr[0], addr[1]))
+            self._heard(data, _source(addr))
 
     def error_received(self, exc: Exception) -> None:
         # No route, too large, …: to a datagram protocol that is loss; its own timers find out who is gone.
         self._owner.refused_count += 1
+
+
+def _source(addr: tuple[Any, ...]) -> Address:
+    """Return where a datagram came from; IPv4 as such, whatever the socket."""
+    host: str = addr[0]
+    return Address(host[len(_MAPPED) :] if host.startswith(_MAPPED) and "." in host else host, addr[1])
 
 
 @contextmanager
@@ -188,6 +206,8 @@ def _unicast_socket(config: UdpConfig) -> socket.socket:
     ours = config.multicast_from()
     index = 0 if config.multicast is None else _interface_index(config, ours)
     with _opened(family, f"cannot listen on {config.bind}") as made:
+        if config.speaks_both:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # Whatever the system's default is.
         ports = [config.bind.port, *filter(None, (config.else_port,)), 0] if config.else_any else [config.bind.port]
         for port in ports:
             try:

@@ -105,6 +105,7 @@ class Agent:
             peers=self.seeds,
             storage=storage,
             seal=seal,
+            asks_for_echoes=True,
             observer=self._on_fact,
             on_failure=on_failure,
             clock=premises.clock,
@@ -126,7 +127,7 @@ class Agent:
             self.address = await own_address_of(self)
             self._register()
             seeds = tuple(dict.fromkeys((*self.seeds, *self._neighbours(earlier=True))))
-            driver.addresses.seeds = seeds
+            driver.addresses.seeds, driver.addresses.given = seeds, frozenset(seeds)
             self.recorder = recorder = recorder_of(driver, self.config, self.address, seeds)
             self.stack = Stack(
                 self.config,

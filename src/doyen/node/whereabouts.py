@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,9 +37,10 @@ async def own_address_of(agent: "Agent") -> Address:
         if is_loopback(ours):
             log.warning("%s: no interface but loopback is up: multicast only reaches this machine", agent.name)
         return Address(ours, heard.port)
-    family = family_of(heard.host)
     seeds = [*config.seed_addresses(), *listed_seeds(config)]
-    towards = [seed.host for seed in seeds if seed.is_numeric and family_of(seed.host) == family]
+    towards = [seed.host for seed in seeds if seed.is_numeric]
+    family = _family(agent, towards)
+    towards = [host for host in towards if family_of(host) == family]
     if not towards and seeds and len(own_addresses(family)) > 1:
         towards = await _looked_up(seeds[0], family)
     ours = own_address(family, towards)
@@ -63,11 +65,23 @@ def follow_own_address(agent: "Agent") -> None:
     if is_loopback(agent.address.host) and not towards:
         return  # All others are on this machine.
     multicast = bool(agent.config.multicast)
-    found = own_address(family_of(bound.host), towards, interface=agent.config.interface, multicast=multicast)
+    family = _family(agent, towards)
+    towards = [host for host in towards if family_of(host) == family]
+    found = own_address(family, towards, interface=agent.config.interface, multicast=multicast)
     if not is_loopback(found) and found != agent.address.host:
         log.info("%s: its address was %s and is %s now", agent.name, agent.address.host, found)
         agent.address = Address(found, bound.port)
         driver.tell(OwnAddressChanged(agent.address))
+
+
+def _family(agent: "Agent", towards: Sequence[str]) -> socket.AddressFamily:
+    """Return the IP version in which a node says where it is: where it speaks both, that of the others."""
+    ours = family_of(agent.driver.transport.address.host)
+    if not agent.udp.speaks_both:
+        return ours
+    if towards:
+        return family_of(towards[0])
+    return ours if own_addresses(ours) else socket.AF_INET
 
 
 async def _looked_up(seed: Address, family: socket.AddressFamily) -> list[str]:

@@ -1,6 +1,6 @@
 """`doyen sim run`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from doyen.cli.output import print_json, progress, show
 from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
 from doyen.node.layers import node_options, plain
-from doyen.sim.runs import RUNS_MAX, figure, run_many, run_seed
+from doyen.sim.runs import RUNS_MAX, Spread, figure, run_many, run_seed
 from doyen.sim.scenario import Result, Scenario, replay_line, simulate
 from doyen.sim.scenario.defaults import completed, with_node
 from doyen.sim.scenario.run import configured_faults
@@ -50,6 +50,8 @@ SHOWN_FAILURES = 5
 @click.option("--seed", type=int, help="Short for --run-seed.")
 @click.option("--runs", type=int, default=1, show_default=True, help="How many runs; each has a seed of its own.")
 @click.option("--jobs", type=int, default=0, help="Processes; 0: one per core.  Changes nothing but the time.")
+@click.option("--on", metavar="ENGINE", help="Run on Dask's workers: dask (of this machine), or dask://HOST:PORT.")
+@click.option("--keep", type=click.Path(dir_okay=False), help="Add a line that replays each failed run to this file.")
 @click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a run as a file to look at.")
 @plot_flag("how soon the runs agreed for good; with --runs")
@@ -63,6 +65,8 @@ def command(
     seed: int | None,
     runs: int,
     jobs: int,
+    on: str | None,
+    keep: str | None,
     trace_path: str | None,
     html: Path | None,
     plot: Path | None,
@@ -89,13 +93,27 @@ def command(
         with trace_to(trace_path) as trace:
             result = simulate(scenario, trace=trace)
         _film(scenario, result, html)
+        with _kept(keep, scenario) as see:
+            see([result])
         report(scenario, result, as_json)
         return failed(scenario, [result])
     if trace_path is not None:
         with trace_to(trace_path) as trace:
             simulate(scenario, run_seed(scenario.run.seed, 0), trace=trace)
-    with progress(f"{scenario.group.nodes} nodes", runs) as advance:
-        results = run_many(partial(simulate, scenario), runs, scenario.run.seed, jobs=jobs, progress=advance)
+    with (
+        _kept(keep, scenario) as see,
+        _spread(on, jobs) as spread,
+        progress(f"{scenario.group.nodes} nodes", runs) as advance,
+    ):
+        results = run_many(
+            partial(simulate, scenario),
+            runs,
+            scenario.run.seed,
+            jobs=jobs,
+            spread=spread,
+            progress=advance,
+            see=see,
+        )
     summary = summarise(scenario, results)
     _draw(scenario, results, plot)
     _film(scenario, next((result for result in results if result.violations), results[0]), html)
@@ -130,6 +148,35 @@ def _film(scenario: Scenario, result: Result, path: Path | None) -> None:
     simulate(scenario, result.seed, watch=lambda world: made.append(Simulated(world)))
     violations = [(found.at, f"{found.check} violated: {found.text}") for found in result.violations]
     write(made[0].incident(f"seed {result.seed}: {_headline(scenario, result)}", violations), path, "--html")
+
+
+@contextmanager
+def _spread(on: str | None, jobs: int) -> Iterator[Spread | None]:
+    """Return the workers elsewhere, if there are to be any."""
+    if on is None:
+        yield None
+        return
+    from doyen.cli.sim.on_dask import dask  # Few have it.
+
+    with dask(on, jobs) as spread:
+        yield spread
+
+
+@contextmanager
+def _kept(path: str | None, scenario: Scenario) -> Iterator[Callable[[list[Result]], None]]:
+    """Return what writes a line for each run that failed, at once: a sweep that is stopped keeps what it found."""
+    with ExitStack() as stack:
+        try:
+            lines = None if path is None else stack.enter_context(Path(path).open("a", encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"--keep {path}: {error.strerror or error}") from None
+
+        def see(results: list[Result]) -> None:
+            for result in results if lines is not None else ():
+                if result.violations:
+                    print(replay_line(scenario, result.seed), file=lines, flush=True)
+
+        yield see
 
 
 def _checked(file: Path, table: Any, as_json: bool) -> int:

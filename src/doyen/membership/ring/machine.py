@@ -23,6 +23,7 @@ from doyen.core.effects import Out
 from doyen.core.ids import Address, NodeId
 from doyen.core.kinds import Membership
 from doyen.core.machine import Hears, hears
+from doyen.core.seeds import OwnAddressChanged
 from doyen.membership.ring import messages as msg
 from doyen.membership.ring.admission import Admission
 from doyen.membership.ring.arbitrator import Arbitrator
@@ -31,7 +32,7 @@ from doyen.membership.ring.geometry import Name, Roster, Seat, Seats, to
 from doyen.membership.ring.join import SECOND_LEASES, Joiner
 from doyen.membership.ring.lease import Leases
 from doyen.membership.ring.messages import Dropped, NewsKind, Why
-from doyen.membership.ring.neighbourhood import PROBE_LEASES, Founding, Neighbourhood
+from doyen.membership.ring.neighbourhood import PROBE_LEASES, Founding, Neighbourhood, founding
 from doyen.membership.ring.pair import Electorate, Pair, Stage
 from doyen.membership.ring.request import Requests
 from doyen.membership.ring.spread import Spread
@@ -234,8 +235,29 @@ class Arbitration(Membership):
         self._left_for_good = True
         self._joiner.stop(self._out)
 
-    HEARS: ClassVar[Hears] = hears(msg.ReignBegan, on_reign_began) | hears(
-        LeaveGroup, lambda self, command, now: self.leave(now)
+    def on_own_address_changed(self, fact: OwnAddressChanged, now: Instant) -> None:
+        """Leave, and come back at the new address: a seat has one, and others would look for it at the old one.
+
+        Where this node may not come back it stays; members that hear it know where it is.
+        """
+        place, out, address = self._place, self._out, str(fact.address)
+        if self._left_for_good or not self.config.rejoin or place.seat.address in ("", address):
+            return
+        if not self.is_member:
+            place.take_new_identity(out, address)
+            self._joiner.fail(now, out)
+        elif any(seat.name != place.seat.name for seat in self.roster):
+            self._depart("moved", now, announced=self.config.announced)  # Of its own accord, as by command.
+            self._come_back(now, address)
+        else:  # Nobody knows the ring but this node.
+            place.take_new_identity(out, address)
+            self.roster.add(place.seat)
+            place.found(founding([place.seat], self.config.neighbours), 0, now, out)
+
+    HEARS: ClassVar[Hears] = (
+        hears(msg.ReignBegan, on_reign_began)
+        | hears(OwnAddressChanged, on_own_address_changed)
+        | hears(LeaveGroup, lambda self, command, now: self.leave(now))
     )
 
     # Leases.
@@ -436,13 +458,17 @@ class Arbitration(Membership):
             return
         # As printed it goes silently.  Said aloud, those left behind need no majority over it: a partition splits.
         self._depart(why, now, detail, group, announced=self._announces_force)
-        joiner = self._joiner
         if self.config.rejoin and not self._left_for_good:
-            joiner.contacts = list(dict.fromkeys([*joiner.contacts, *(to(seat) for seat in self.roster)]))
-            self._place.take_new_identity(self._out)
-            joiner.begin(now, self._out, wait=int((1 + self._rng.random()) * self.config.recent))
+            self._come_back(now)
         else:
             self._left_for_good = self._forced_for_good = True
+
+    def _come_back(self, now: Instant, address: str | None = None) -> None:
+        """Begin to join as the next incarnation, elsewhere if an address is given."""
+        joiner = self._joiner
+        joiner.contacts = list(dict.fromkeys([*joiner.contacts, *(to(seat) for seat in self.roster)]))
+        self._place.take_new_identity(self._out, address)
+        joiner.begin(now, self._out, wait=int((1 + self._rng.random()) * self.config.recent))
 
     def _depart(self, why: Why, now: Instant, detail: str = "", group: Seats = frozenset(), *, announced: bool) -> None:
         self._place.is_member = False

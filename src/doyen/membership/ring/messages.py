@@ -238,7 +238,7 @@ class ReconciliationRepeats(Struct, frozen=True, gc=False):
 # Facts.
 
 Dropped = Literal["dormant", "released", "left", "uncertain"]
-Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asked", "asleep", "refused", "join"]
+Why = Literal["outvoted", "no majority", "upgrade", "minority", "told", "asked", "asleep", "refused", "join", "moved"]
 
 
 class Suspected(Struct, frozen=True, gc=False):

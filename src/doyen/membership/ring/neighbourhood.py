@@ -113,15 +113,18 @@ class Neighbourhood:
         self._admission.reset()
         self.learn_list(sorted(everybody), (), now, out, whole=False)
 
-    def take_new_identity(self, out: Out) -> None:
-        """Become another incarnation: what the last one promised is void; the memory of an arbitrator is kept."""
+    def take_new_identity(self, out: Out, address: str | None = None) -> None:
+        """Become another incarnation, elsewhere if an address is given.
+
+        What the last one promised is void; the memory of an arbitrator is kept.
+        """
         old = self.seat
         if self._config.announced and not self.is_member:
             for pair in self.pairs.values():
                 out.send(pair.to, msg.Leave(old))
         self.pairs.clear()
         self._spread.roster.remove(old, left=True)
-        self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address)
+        self.seat = Seat(old.point, old.node, old.incarnation + 1, old.address if address is None else address)
 
     # What this member learns.
 

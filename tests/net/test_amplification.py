@@ -1,0 +1,247 @@
+"""A group sends nobody more than it got: every kind of message, from and about addresses that have not echoed."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from strangers import Besieged
+
+from doyen.core.ids import Address, Incarnation, NodeId
+from doyen.errors import RemoteProtocolError
+from doyen.net.address_book import AddressBook
+from doyen.net.echoes import AGAIN_BYTES, DEAF_AFTER, ECHOED_FOR_S, ECHOED_MAX, NAMED_EVERY_S, YOUNG_S, Echoes
+from doyen.net.handshake import ASKING_BYTES, MARK, NONE, TOKEN_S
+from doyen.net.keys import new_key, write_keys
+
+VOTERS = tuple(f"n{i}" for i in range(5))
+STACKS: dict[str, dict[str, Any]] = {
+    "gossip": {"election": "gossip", "membership": "swim"},
+    "fast": {"election": "fast", "membership": "none", "seeds": 5},
+    "heartbeat": {"election": "gossip", "membership": "heartbeat"},
+    "medley": {"election": "gossip", "membership": "medley"},
+    "ring": {"election": "by-key", "membership": "ring", "seeds": 1},
+    "spanning": {"election": "spanning", "membership": "swim"},
+    "quorum": {"election": "quorum", "voters": VOTERS, "state": "/made-up", "newcomer": True},
+    "multicast": {"election": "fast", "membership": "none", "multicast": "239.1.2.3:7000"},
+}
+OLD_S = YOUNG_S + 10
+LISTS = ("notes/s",)  # They ask for something of every member: the answer grows with the group.
+
+
+def measured(group: Besieged, *, long: bool) -> dict[str, tuple[float, str]]:
+    """Return the largest ratio of each sort, and the message that got it."""
+    worst = dict.fromkeys(("unechoed", "named", "exchange", "list"), (0.0, ""))
+    for (channel, tag), opened in sorted(group.kinds().items()):
+        what = f"{channel}/{tag}"
+        spent, back, _ = group.ask(opened, of="n1", echoes=False, seconds=30 if long else 1)
+        worst["unechoed"] = max(worst["unechoed"], (back / spent, what))
+        spent, back, _ = group.ask(opened, of="n1", echoes=True, seconds=1)
+        sort = "list" if what in LISTS else "exchange"
+        worst[sort] = max(worst[sort], (back / spent, what))
+        if long:  # Until everybody has forgotten those whom it named.
+            group.cluster.run_for(30)
+            worst["named"] = max(worst["named"], (group.out.get(group.named, 0) / spent, what))
+    assert group.strangers_count > 10
+    return worst
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_kind_of_message_in_the_clear(stack: str, tell: Callable[[str], None]) -> None:
+    with Besieged(5, **STACKS[stack]) as group:
+        group.cluster.run_for(OLD_S)
+        assert [name for name, node in group.nodes.items() if node.is_leader], "a group that works is measured"
+        worst = measured(group, long=False)
+        tell(f"amplification in the clear, {stack}: " + ", ".join(f"{w} {r:.2f} ({m})" for w, (r, m) in worst.items()))
+        assert 0 < worst["unechoed"][0] <= 1, worst
+        assert 0 < worst["exchange"][0] <= 3, worst
+        assert worst["list"][0] <= 0.7 * len(group.names), worst
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_kind_of_message_for_long_with_third_parties(stack: str, tell: Callable[[str], None]) -> None:
+    """The stranger echoes from its own address, and names another in every place of a message."""
+    with Besieged(5, **STACKS[stack]) as group:
+        group.cluster.run_for(OLD_S)
+        worst = measured(group, long=True)
+        tell(f"amplification, 30 s, {stack}: " + ", ".join(f"{what} {r:.2f} ({m})" for what, (r, m) in worst.items()))
+        assert worst["unechoed"][0] <= 1, worst
+        assert worst["named"][0] <= 1, worst
+
+
+def test_with_a_key_a_stranger_gets_nothing_for_the_clear_and_less_than_it_spends_for_recordings(
+    tmp_path: Any,
+) -> None:
+    write_keys(tmp_path / "key", [new_key()])
+    with Besieged(4, election="gossip", membership="swim", key_file=str(tmp_path / "key")) as group:
+        group.cluster.run_for(OLD_S)
+        recorded = sorted({len(data): data for data in group.crossed}.items())
+        group.cluster.crash("n3")
+        group.cluster.restart("n3")  # It believes nobody yet, and asks.
+        group.cluster.run_for("0.1s")
+        asked = 0
+        for _, data in recorded:
+            spent, back = group.repeat(data, of="n3", seconds=1)
+            asked += back
+            assert back <= spent
+        clear, back = group.repeat(b"\x96\x01\xa4test" + bytes(60), of="n1", seconds=1)
+        assert asked > 0 and clear > 0 and back == 0
+
+
+# One node's part of it.
+
+
+class Node:
+    def __init__(self, seeds: tuple[Address, ...] = (), seed: int = 1) -> None:
+        self.now = 1000.0
+        self.sent: list[tuple[bytes, Address]] = []
+        self.refused: list[str] = []
+        self.book = AddressBook(NodeId("me"), seeds)
+        self.echoes = Echoes(self.book, lambda: self.now, Random(seed), lambda data, to: self.sent.append((data, to)))
+
+    def hears(self, data: bytes, source: Address) -> bool:
+        try:
+            return self.echoes.hears(data, source)
+        except RemoteProtocolError as error:
+            self.refused.append(error.reason)
+            return False
+
+    def told(self) -> list[tuple[bytes, Address]]:
+        told, self.sent = self.sent, []
+        return told
+
+
+A, B, SEED = Address("10.0.0.1", 1), Address("10.0.0.2", 2), Address("10.0.0.3", 3)
+DATA = b"d" * 40
+
+
+def prove(node: Node, address: Address) -> None:
+    """Let an address echo."""
+    assert not node.hears(DATA, address)
+    ((question, to),) = node.told()
+    assert to == address and len(question) == ASKING_BYTES
+    assert not node.hears(MARK + NONE + question[1:9], address)
+    node.told()
+
+
+def test_two_nodes_hear_each_other_after_one_exchange_and_what_was_dropped_is_said_again() -> None:
+    a, b = Node(seeds=(B,)), Node()
+    assert a.echoes.lets_out(B, DATA), "a seed may be called"
+    assert not b.hears(DATA, A)
+    ((question, _),) = b.told()
+    assert not a.hears(question, B)
+    ((answer, _),) = a.told()
+    assert not b.hears(answer, A)
+    ((echo, _),) = b.told()
+    assert not a.hears(echo, B)
+    assert a.told() == [(DATA, B)]
+    assert b.hears(DATA, A) and b.echoes.lets_out(A) and a.hears(DATA, B)
+
+
+def test_what_is_for_an_address_that_has_not_echoed_waits_for_its_echo() -> None:
+    node = Node()
+    assert not node.echoes.lets_out(A, DATA) and node.told() == []
+    assert not node.hears(DATA, A)
+    ((question, _),) = node.told()
+    node.hears(MARK + b"theirown" + question[1:9], A)
+    assert node.told() == [(MARK + NONE + b"theirown", A), (DATA, A)]
+
+
+def test_a_token_is_of_one_address_and_grows_old() -> None:
+    node = Node()
+    node.hears(DATA, A)
+    ((question, _),) = node.told()
+    echo = MARK + NONE + question[1:9]
+    assert not node.hears(echo, B) and node.refused[-1] == "handshake"
+    node.now += 2 * TOKEN_S
+    assert not node.hears(echo, A) and node.refused[-1] == "handshake"
+    assert not node.echoes.has_echoed(A) and not node.echoes.has_echoed(B) and node.told() == []
+
+
+def test_little_is_said_again_but_to_seeds() -> None:
+    for address, again in ((A, False), (SEED, True)):
+        node = Node(seeds=(SEED,))
+        node.echoes.lets_out(address, bytes(AGAIN_BYTES + 1))
+        node.hears(DATA, address)
+        question = node.told()[0][0]
+        node.hears(MARK + NONE + question[1:9], address)
+        assert bool(node.told()) is again
+
+
+def test_a_source_is_answered_at_a_pace_and_never_for_less_than_an_answer_has() -> None:
+    node = Node()
+    assert not node.hears(bytes(ASKING_BYTES - 1), A) and node.told() == []
+    for _ in range(1000):
+        node.now += 0.001
+        assert not node.hears(DATA, A)
+    assert len(node.told()) == 5
+    for i in range(10_000):
+        assert not node.hears(DATA, Address("10.1.0.1", 1 + i))
+    assert len(node.told()) <= 500
+
+
+def test_a_question_is_answered_at_a_pace() -> None:
+    node = Node()
+    for _ in range(100):
+        node.now += 0.01
+        node.hears(MARK + b"question" + NONE, A)
+    assert len(node.told()) in (5, 6)
+
+
+def test_who_goes_on_sending_and_does_not_echo_is_noticed() -> None:
+    node = Node()
+    for _ in range(DEAF_AFTER):
+        assert "deaf" not in node.refused
+        node.now += 1
+        node.hears(DATA, A)
+    assert node.refused[-1] == "deaf"
+    question = node.told()[-1][0]
+    node.hears(MARK + NONE + question[1:9], A)
+    assert node.hears(DATA, A)
+
+
+def test_an_address_that_was_silent_for_long_must_echo_again_and_memory_is_bounded() -> None:
+    node = Node()
+    prove(node, A)
+    node.now += ECHOED_FOR_S - 1
+    assert node.hears(DATA, A)
+    node.now += ECHOED_FOR_S
+    assert not node.hears(DATA, A) and not node.echoes.lets_out(A)
+    node.told()
+    for i in range(ECHOED_MAX + 10):
+        node.now += 0.01
+        prove(node, Address("10.9.0.1", 1 + i))
+    assert not node.echoes.has_echoed(Address("10.9.0.1", 1)) and node.echoes.has_echoed(Address("10.9.0.1", 4000))
+
+
+def test_a_process_that_has_just_started_asks_those_whom_others_name_with_fewer_bytes_than_it_heard() -> None:
+    node = Node()
+    named = [Address("10.7.0.1", 1 + i) for i in range(100)]
+    node.echoes.on_named(named)
+    assert node.told() == [], "it has heard nothing yet"
+    prove(node, A)
+    for _ in range(10):
+        node.hears(DATA, A)
+    for _ in range(100):
+        node.now += 0.01
+        node.echoes.on_named(named)
+    asked = sum(len(data) for data, _ in node.told())
+    assert 0 < asked <= 10 * len(DATA)
+
+
+@pytest.mark.parametrize("members", [3, 100])
+def test_later_the_whole_group_asks_one_address_that_is_named_in_ten_seconds(members: int) -> None:
+    """However many are named: that is what somebody can make it send to them."""
+    asked = 0
+    for seed in range(members):
+        node = Node(seed=seed)
+        for i in range(members):
+            node.book.heard(NodeId(f"m{i}"), Incarnation(1), Address("10.8.0.1", 1 + i), 0)
+        node.now += YOUNG_S + 1
+        for _ in range(1000):
+            node.now += 0.1
+            node.echoes.on_named([A, B])
+        asked += len(node.told())
+    assert asked <= 2.5 * 100 / NAMED_EVERY_S
+    assert members == 3 or asked >= 2
