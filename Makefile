@@ -5,7 +5,7 @@ ARGS ?=
 # Hundreds of short processes are started: each would compile what it imports where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: up setup test lint lock docs deploy-tools lab soak mutants engines bench-sim bench-kill bench-zookeeper bench-serf bench-peers bench-partial bench-figures pictures papers papers-live clean
+.PHONY: up setup test lint lock docs deploy-tools lab soak mutants engines bench-sim bench-kill bench-zookeeper bench-serf bench-peers bench-partial bench-figures browser pictures papers papers-live clean
 
 up: .venv/.up  ## A local cluster on loopback that elects, loses its leader, and elects again.
 	@.venv/bin/doyen up $(ARGS)
@@ -36,6 +36,7 @@ engines:  ## The stores that tests of fences and engines use: PostgreSQL, Redis,
 	@bash scripts/peers.sh postgresql redis-server etcd-server etcd-client zookeeper default-jre-headless
 
 soak: .venv/.all  ## Many seeds: takes its time.
+	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[tla]'
 	.venv/bin/pytest -m soak $(ARGS)
 
 mutants: .venv/.mutants  ## Small changes to protocol code, each against the tests that run its line; goes on where it stopped.
@@ -70,8 +71,13 @@ bench-figures: .venv/.all  ## The same in 8 minutes, written into docs/explanati
 	.venv/bin/doyen bench peers $(FIGURES) $(ARGS) --json > build/peers.json || test -s build/peers.json
 	$(PY) scripts/peers_page.py build/peers.json
 
-pictures: .venv/.up  ## docs/pictures, drawn from a real run.
+browser: .venv/bin/python  ## Chromium (root) and axe-core, for tests and pictures of the page.
+	@bash scripts/browser.sh
+
+pictures: .venv/.all browser  ## docs/pictures, drawn from real runs.
 	$(PY) scripts/picture.py
+	$(PY) scripts/page_pictures.py
+	$(PY) scripts/incident_picture.py
 
 lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
 	.venv/bin/doyen lab run $(ARGS)

@@ -14,7 +14,9 @@ from doyen.election.announce.messages import (
     Announcement,
     AnnouncementRepeats,
     AskingEnds,
+    Behind,
     Bye,
+    LeaderIsCorrected,
     Query,
     QueryIsAnswered,
     SilenceIsNoticed,
@@ -36,9 +38,9 @@ class FixedChance(Random):
 
 
 def process(me: NodeId = B, *, out: RecordingOut, **given: Any) -> Announce:
-    standing, place = given.pop("standing", 0), given.pop("place", None)
+    standing, place, corrects = given.pop("standing", 0), given.pop("place", None), given.pop("corrects", False)
     config = AnnounceConfig(announce_interval=T_A, listen_timeout=T_L, suppress_interval=given.pop("t_s", T_S), **given)
-    return Announce(me, config, out, FixedChance(), standing=standing, place=place)
+    return Announce(me, config, out, FixedChance(), standing=standing, place=place, corrects=corrects)
 
 
 def elected(number: int, leader: NodeId) -> Emit:
@@ -179,6 +181,35 @@ def test_rank_decides_not_the_term(out: RecordingOut) -> None:
     assert out.take() == [elected(9, C), elected(9, D)]  # The number is the greatest seen: it never goes back.
     machine.on_timer(SilenceIsNoticed(), 30 + T_L)
     assert out.take()[0] == lost(9, D, "silent")  # Under the term that was told.
+
+
+def test_a_leader_that_lost_its_count_is_told_so_until_it_announces_a_later_term(out: RecordingOut) -> None:
+    machine = following(out, C, corrects=True)
+    machine.on_message(C, Announcement(9, 0), 20)
+    out.take()
+    machine.on_message(C, Announcement(1, 0), 30)  # Restarted, without its state.
+    (timer,) = [effect.timer for effect in out.take() if isinstance(effect, SetTimer)]
+    assert timer == LeaderIsCorrected(C)
+    machine.on_timer(timer, 30 + 2 * T_A)
+    assert out.take()[0] == Send(C, Behind(9))
+    machine.on_timer(timer, 30 + 4 * T_A)  # It was lost.
+    assert out.take()[0] == Send(C, Behind(9))
+    machine.on_message(C, Announcement(10, 0), 40 + 4 * T_A)
+    machine.on_timer(timer, 30 + 6 * T_A)
+    assert out.take() == [elected(10, C)]
+
+
+def test_a_leader_that_hears_that_it_is_behind_announces_a_later_term_at_once(out: RecordingOut) -> None:
+    machine = leading(out)
+    reign = AnnouncementRepeats(1)
+    machine.on_message(A, Behind(9), 20)
+    effects = out.take()
+    assert effects[:2] == [elected(10, B), Multicast(Announcement(10, 0))]
+    machine.on_timer(reign, 20 + T_A)  # The timer of before: there is one series of announcements.
+    assert out.take() == []
+    machine.on_message(A, Behind(9), 30)  # It is no news by now,
+    machine.on_message(A, Behind(2**50), 30)  # nor is a wild term.
+    assert out.take() == []
 
 
 def test_a_better_standing_beats_a_greater_name(out: RecordingOut) -> None:

@@ -18,8 +18,8 @@ def test_pages_have_snippets_for_stores() -> None:
 
 @pytest.mark.parametrize(
     "stem",
-    # A first election waits for a lease, three times: that page is for `make soak`.
-    [pytest.param(stem, marks=[pytest.mark.soak] * (stem == "engine")) for stem in PAGES],
+    # A first election waits for a lease, three times, and Celery starts slowly: those pages are for `make soak`.
+    [pytest.param(stem, marks=[pytest.mark.soak] * (stem in ("engine", "schedulers"))) for stem in PAGES],
 )
 def test_the_snippets_run_on_a_real_store(stem: str, server_of: ServerOf, tmp_path: Path) -> None:
     for text in snippets(PAGES[stem], server_of):

@@ -24,7 +24,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.core.machine import Hears, hears
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.machine import Announce
-from doyen.election.announce.messages import Announcement, Bye, Query
+from doyen.election.announce.messages import Announcement, Behind, Bye, Query
 from doyen.errors import LocalProtocolError, RemoteProtocolError
 from doyen.net.address_book import PEERS_MAX
 from doyen.net.driver import Driver
@@ -98,7 +98,14 @@ def datagrams(rng: Random) -> Iterator[bytes]:
     encode = msgspec.msgpack.encode
     valid = [
         codec.encode(PEER, Incarnation(5), "election", message)
-        for message in (Announcement(3, 0), Announcement(2**53, 2**62), Announcement(1, 0.5), Query(1, 7), Bye(9))
+        for message in (
+            Announcement(3, 0),
+            Announcement(2**53, 2**62),
+            Announcement(1, 0.5),
+            Query(1, 7),
+            Bye(9),
+            Behind(9),
+        )
     ]
     whole = [VERSION, "group", "peer", 5, "election", ["A", 3, 0]]
     while True:

@@ -54,8 +54,10 @@ LAYERS = {
         "asyncio concurrent fcntl inspect logging msgspec nacl os pathlib resource signal socket sys threading time",
         "clock files",
     ),
+    # What people look at; a node loads it when somebody does.
+    "doyen.eyes": Layer("doyen.core doyen.errors", "msgspec pathlib", "files"),
     "doyen.node": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.score",
+        "doyen doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.score",
         "asyncio atexit grp h11 importlib inspect logging msgspec os pathlib pwd resource signal socket sys "
         "threading time urllib",
         "clock files",
@@ -67,16 +69,20 @@ LAYERS = {
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
+    "doyen.postmortem": Layer(
+        "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib", "files"
+    ),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
+    "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
-        typing="doyen.node",
+        typing="doyen.node doyen.postmortem",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.check doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.runner doyen.sim "
-        "doyen.testing",
+        "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
+        "doyen.postmortem doyen.runner doyen.sim doyen.testing",
         "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -93,13 +99,15 @@ LAYERS = {
     "doyen.__main__": Layer("doyen.cli"),
     # Drop-ins for other packages; nothing of doyen imports them.
     "doyen.contrib": Layer(
-        "doyen doyen.errors doyen.node",
-        "apscheduler argparse asyncio celery django logging os starlette sys threading",
-        "environment",
+        "doyen doyen.errors doyen.net doyen.node",
+        "apscheduler argparse asyncio atexit celery concurrent datetime django logging msgspec os pathlib socket "
+        "starlette sys threading time tooz uuid",
+        "clock environment",
     ),
     # Stores: where a leader's work arrives, and their clients.  Only what is used loads.
     "doyen.engines": Layer(
-        "doyen.core doyen.election doyen.errors", "http importlib kazoo logging msgspec psycopg redis ssl urllib"
+        "doyen.core doyen.election doyen.errors doyen.score",
+        "http importlib kazoo logging msgspec psycopg redis ssl urllib",
     ),
     "doyen.fence": Layer(
         "doyen.core doyen.engines doyen.errors",
@@ -124,7 +132,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.cli": Layer(
-        "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
+        "doyen.cli doyen.core doyen.errors doyen.eyes doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
@@ -137,7 +145,8 @@ LAYERS = {
         "clock console files",
     ),
     "doyen_lab.proving": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.sim doyen.testing doyen_lab",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.postmortem doyen.sim "
+        "doyen.testing doyen_lab",
         "asyncio msgspec os pathlib shutil signal socket subprocess sys tempfile time",
         "clock environment files",
     ),
@@ -153,7 +162,7 @@ LAYERS = {
     ),
     "doyen_lab.museum": Layer("doyen.core doyen.sim doyen.testing", "asyncio msgspec random", "chance"),
     "doyen_lab.cli": Layer(
-        "doyen.cli doyen.core doyen.election doyen.errors doyen.net doyen.score doyen.testing "
+        "doyen.cli doyen.core doyen.election doyen.errors doyen.eyes doyen.net doyen.score doyen.testing "
         "doyen_lab doyen_lab.contest doyen_lab.museum doyen_lab.proving doyen_lab.simulators doyen_papers.papers "
         "doyen_papers.studies",
         "asyncio click msgspec os pathlib signal sys",
@@ -170,6 +179,10 @@ FILES = {
     ),
     "doyen/election/directory/files.py": Extra(
         Layer(outside="os pathlib", world="files"), "the election's other half: a directory that all members reach"
+    ),
+    "doyen/cli/steer.py": Extra(Layer("doyen.engines doyen.score"), "it puts the leader of a store elsewhere"),
+    "doyen/cli/sim/on_dask.py": Extra(
+        Layer(outside="dask distributed logging urllib"), "somebody else's workers, for sweeps"
     ),
     "doyen/election/engine/kind.py": Extra(Layer("doyen.engines"), "the election's other half: a store"),
     "doyen/node/outside.py": Extra(Layer(outside="queue"), "requests wait for the thread that does them"),
@@ -188,6 +201,7 @@ FILES = {
     "doyen/node/registry.py": Extra(Layer(world="dynamic"), "kinds come by entry point, or as package.module:NAME"),
     "doyen/node/lines.py": Extra(Layer(world="environment"), "NO_COLOR and TERM say whether a terminal takes colour"),
     "doyen/node/speaker.py": Extra(Layer(world="console"), "it tells people on a terminal what happens"),
+    "doyen/eyes/top.py": Extra(Layer(outside="rich textual time", world="clock"), "it draws on a terminal, now"),
     "doyen/sim/runs.py": Extra(
         Layer(outside="concurrent multiprocessing os threading"), "seeds run side by side, one process per core"
     ),
@@ -207,6 +221,9 @@ FILES = {
         Layer(outside="signal subprocess", world="clock"), "it starts, kills and stops members, and dates it"
     ),
     "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
+    "doyen_lab/steered.py": Extra(
+        Layer(outside="http threading"), "clients of etcd, each a thread in the namespace of its server"
+    ),
     "doyen_lab/servers.py": Extra(
         Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"
     ),

@@ -92,6 +92,15 @@ FIRST_EVER: Final = aimed(
     {"do": "crash", "at": ms(6000), "who": ("leader",), "lasting": ms(2000)},
     length_s=16,
 )
+# A leader is cut off when it alone has its last baton; the next is cut off as soon as it acts; then the first is back.
+LEADS_AGAIN: Final = aimed(
+    0,
+    {"do": "baton", "at": ms(1500), "who": ("leader",)},
+    {"do": "partition", "at": ms(2000), "who": ("leader",), "lasting": ms(1500)},
+    {"do": "baton", "at": ms(2010), "who": ("leader",)},
+    {"do": "partition", "at": ms(2520), "every": ms(5), "until": ms(3400), "who": ("leader",), "lasting": ms(3000)},
+    length_s=14,
+)
 
 
 def test_the_file_is_what_is_run() -> None:
@@ -314,12 +323,12 @@ QUICK: dict[type[Any], tuple[Scenario, ...]] = {
     AskedIsAnswered: STORMS,
     StaysAfterRemovingItself: (CUT_IN_TWO,),
     NothingCommittedBeforeTheFirstBaton: (FIRST_EVER,),
+    ActsBeforeItHasCommittedAgain: (LEADS_AGAIN,),
 }
 SLOW: dict[type[Any], tuple[Scenario, ...]] = {  # Five to fifteen seeds each; the last two tens.
     RemovedVoterStillCounted: (CUT_IN_TWO,),
     WritesBeforeTheLastIsCommitted: (CUT_IN_TWO,),
     OldVotersForgottenDuringAChange: (CUT_IN_TWO,),
-    ActsBeforeItHasCommittedAgain: (LEFT_BEHIND,),
     BatonFromADeposedLeader: (LATE,),
     WillOfAnybody: STORMS,
     PendingIsAGrant: STORMS,

@@ -23,7 +23,7 @@ class Gateway:
 
     def txn(self, compare: list[Any], success: list[Any], failure: list[Any]) -> tuple[bool, list[Any]]:
         """Do a transaction; return whether its comparison held, and the responses."""
-        done = self._post("/v3/kv/txn", {"compare": compare, "success": success, "failure": failure})
+        done = self.ask("/v3/kv/txn", {"compare": compare, "success": success, "failure": failure})
         return bool(done.get("succeeded")), list(done.get("responses", ()))
 
     def close(self) -> None:
@@ -31,19 +31,33 @@ class Gateway:
             self._connection.close()
             self._connection = None
 
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
+    def ask(self, path: str, body: dict[str, Any]) -> Any:
+        """Return what a server answers to this call of its gateway.  Raises `TransportError`."""
         if self._url.user and not self._token:
             said = self._ask("/v3/auth/authenticate", {"name": self._url.user, "password": self._url.password})
             self._token = said["token"]
         return self._ask(path, body)
 
+    def text(self, path: str) -> str:
+        """Return a page of a server, such as its metrics."""
+        return self._exchange("GET", path, None).decode(errors="replace")
+
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
+        host, port = self._url.servers[self._next % len(self._url.servers)]
+        said = self._exchange("POST", path, json.dumps(body))
+        try:
+            return json.loads(said)
+        except ValueError:
+            self._turn_away()
+            raise TransportError(f"{self._url}: {host}:{port} {TOO_OLD}") from None
+
+    def _exchange(self, method: str, path: str, body: str | None) -> bytes:
         """Ask one server.  What was sent may have been done, whatever fails after: so nothing is sent twice."""
         connection = self._connected()
         host, port = self._url.servers[self._next % len(self._url.servers)]
         headers = {"Content-Type": "application/json"} | ({"Authorization": self._token} if self._token else {})
         try:
-            connection.request("POST", path, json.dumps(body), headers)
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             status, text = answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
@@ -52,17 +66,11 @@ class Gateway:
         if status == 404:
             self.close()
             raise TransportError(f"{self._url}: {host}:{port} {TOO_OLD}")
-        try:
-            said = json.loads(text)
-        except ValueError:
-            self._turn_away()
-            raise TransportError(f"{self._url}: {host}:{port} {TOO_OLD}") from None
         if status != 200:
             self._token = ""  # It may have expired.
             self._turn_away()  # Another may know a leader.
-            what = said.get("error") or said.get("message") if isinstance(said, dict) else ""
-            raise TransportError(f"{self._url}: {host}:{port} refuses: {what or status}")
-        return said
+            raise TransportError(f"{self._url}: {host}:{port} refuses: {_refusal(text) or status}")
+        return text
 
     def _connected(self) -> http.client.HTTPConnection:
         """Return a connection that is open; of several servers, the first that takes one."""
@@ -122,6 +130,15 @@ def read(response: Any) -> bytes | None:
     """Return the value of the key that a response of `get` has; None: there is none."""
     found = response.get("response_range", {}).get("kvs") or ()
     return b64decode(found[0].get("value", "")) if found else None
+
+
+def _refusal(text: bytes) -> str:
+    """Return why a server refuses, in its own words; nothing where it does not say."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return ""
+    return str(said.get("error") or said.get("message") or "") if isinstance(said, dict) else ""
 
 
 def _words(error: BaseException | None) -> str:

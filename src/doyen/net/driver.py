@@ -20,6 +20,8 @@ from itertools import count
 from random import Random
 from typing import Any, Protocol
 
+from msgspec import Raw
+
 from doyen.core.clock import FOREVER, NEVER, Instant
 from doyen.core.codec import Codec, Envelope, Header
 from doyen.core.host import Host, Port, Verbs, World
@@ -54,6 +56,7 @@ ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slep
 LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
+Answering = Callable[[NodeId, bytes, Instant], Iterable[Any]]  # (sender, its message as bytes, now) → what it is told
 
 
 def boot_time_ns() -> Instant:
@@ -111,6 +114,7 @@ class Driver:
             self._echoes = Echoes(self.addresses, lambda: self.clock() / 1e9, rng, transport.send)
         codec.speak(NAMESAKE, Namesake)
         codec.speak(ALIKE, Runs)
+        self._answers: dict[str, Answering] = {}  # By channel: those who answer besides the machines.
         self._timers: list[tuple[Instant, int, Port, Any]] = []
         self._sequence = count()
         self._alarm: asyncio.TimerHandle | None = None
@@ -154,6 +158,17 @@ class Driver:
     def differing(self) -> list[MemberDiffers]:
         """Return the members that run something else than this node."""
         return self._alike.differing(self.clock())
+
+    def answer(self, channel: str, answering: Answering) -> None:
+        """Let somebody besides the machines answer what comes on that channel; it is not part of a recording."""
+        self.codec.speak(channel, Raw)
+        self._answers[channel] = answering
+
+    def ask(self, channel: str, to: NodeId, message: Any) -> None:
+        """Send a message besides those of the machines, if that member can be reached."""
+        address = self.addresses.reach(to)
+        if address is not None and self._running:
+            self._say(channel, message, to, address)
 
     def restored(self, channel: str, kind: Any) -> Any:
         """Return what a machine persisted in an earlier incarnation, or None; for its constructor."""
@@ -354,6 +369,8 @@ class Driver:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
         elif envelope.channel == ALIKE:
             self._on_runs(envelope, source)
+        elif envelope.channel in self._answers:
+            self._on_question(envelope, source)
         elif self._tap is None:
             self._step(self.host.on_message, envelope.channel, sender, envelope.message)
         else:
@@ -414,6 +431,14 @@ class Driver:
             self._say(ALIKE, answer, sender, source)
         if found is not None:
             self._notify(ALIKE, found, now)
+
+    def _on_question(self, envelope: Envelope, source: Address) -> None:
+        sender, message = envelope.sender, bytes(envelope.message)
+        try:
+            for answer in self._answers[envelope.channel](sender, message, self.clock()):
+                self._say(envelope.channel, answer, sender, source)
+        except RemoteProtocolError as error:
+            self._refuse(error, source, sender)
 
     def _say(self, channel: str, message: Any, to: NodeId, at: Address) -> None:
         """Send a message of the driver's own."""

@@ -45,14 +45,17 @@ from doyen.node.stack import MEMBERSHIP, Site, Stack
 from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address_of
 
 if TYPE_CHECKING:
+    from doyen.net.recording.format import Reigning
     from doyen.net.recording.recorder import Recorder
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
+    from doyen.node.views import Views
 
 log = logging.getLogger("doyen")
 
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
+VIEWS: Final = "views"  # The channel on which members ask each other what they see.
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
 
 
@@ -90,6 +93,7 @@ class Agent:
         self.on_may_act: Callable[[str], None] | None = None  # Called with the election in which this node may act now.
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
+        self._views: Views | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = premises.storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -144,7 +148,7 @@ class Agent:
             for name, kind in self.config.election_kinds().items():
                 driver.declare(name, self.config.must_be_alike(kind))
             if recorder is not None:
-                recorder.begin(lambda: self.stack.view)
+                recorder.begin(lambda: self.stack.view, self._reigning)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
@@ -155,6 +159,7 @@ class Agent:
             if self._rating is not None:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
+            driver.answer(VIEWS, self._on_question)
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
         except BaseException:
@@ -276,6 +281,20 @@ class Agent:
             if remark.needs_a_person:
                 log.warning("%s: %s", self.name, remark.text)
 
+    def _reigning(self) -> "dict[str, Reigning]":
+        """Return the elections as a recording keeps them."""
+        from doyen.net.recording.format import Reigning  # Few record.
+
+        return {
+            name: Reigning(
+                leader=reign.leader,
+                term=0 if reign.term is None else reign.term.number,
+                mine=reign.mine is not None,
+                may_act=reign.gate is not None and reign.gate.open,
+            )
+            for name, reign in self.stack.reigns.items()
+        }
+
     def _seen(self) -> Seen:
         """Return what this node sees of the others, for its first act."""
         driver, config, view = self.driver, self.config, self.stack.view
@@ -304,6 +323,18 @@ class Agent:
             namesake=driver.has_namesake(),
             calls=bool(config.multicast),
         )
+
+    @property
+    def views(self) -> "Views":
+        """Return what other members see, as far as anybody here has asked them."""
+        if self._views is None:
+            from doyen.node.views import Views  # Only once somebody looks, here or elsewhere.
+
+            self._views = Views(self.stack)
+        return self._views
+
+    def _on_question(self, sender: NodeId, message: bytes, now: Instant) -> Sequence[Any]:
+        return self.views.on_message(sender, message, now)
 
     def awaited(self, reign: Reign) -> Gate | None:
         """Return the gate of an election while this node could not act in it; its `why` says for what it waits."""
@@ -345,6 +376,8 @@ class Agent:
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
         """Say it if this node begins to act alone, and notify the tasks that wait to act."""
+        if self.recorder is not None:
+            self.recorder.may_act(reign.name, now)
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)

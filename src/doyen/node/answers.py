@@ -65,6 +65,12 @@ class Index(Struct, frozen=True, kw_only=True):
     see: tuple[str, ...]
 
 
+class Done(Struct, frozen=True, kw_only=True):
+    """What became of an action."""
+
+    done: str
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """Why a request was not answered, and what to ask instead."""
 

@@ -28,6 +28,7 @@ class Attachments(Struct):
     link: Any = None
     discovery: Any = None
     http: Any = None
+    page: Any = None  # Once somebody has looked at it.
 
 
 def check(config: NodeConfig) -> None:

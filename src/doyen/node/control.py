@@ -7,8 +7,8 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `explain`, `resign`, `voters`, `drill`, `pass-on`, `leave`, `join` and `doctor` are
-its users.
+`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `drill`, `pass-on`, `leave`, `join` and
+`doctor` are its users.
 """
 
 import asyncio
@@ -139,6 +139,11 @@ class Control:
                 return self._status()
             case "join":
                 return {"seeds": self._join([str(seed) for seed in request.get("seeds", ())])}
+            case "page":
+                from doyen.node.page import page_of  # Only where somebody looks.
+
+                asked = {"election": [election], "number": [str(request.get("number", ""))]}
+                return page_of(node).answer(f"/page/{request.get('part')}", asked, may_act=True)
             case other:
                 raise LocalProtocolError(f"cannot do {other!r}")
 

@@ -1,4 +1,4 @@
-"""A node's small HTTP side, for load balancers, dashboards and Prometheus.  Read only.
+"""A node's small HTTP side, for load balancers, dashboards and Prometheus, and for people: its page (`page`).
 
     GET /leader[?election=NAME]   200 on the leader, 503 elsewhere; says who leads
     GET /members                  who is here
@@ -8,6 +8,7 @@
     GET /events                   server-sent events: elected, lost, member
     GET /metrics                  OpenMetrics for those that accept it, else Prometheus' text format
     GET /openapi.json             all of this, for programs
+    GET /                         the page, for a browser; POST /resign and /drain are for it, with the token only
 
 On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  By choice
 (`http_open`) the two probes are answered without it, and to any name: nothing in them is secret.  Everything is
@@ -16,29 +17,33 @@ Where all connections are taken the oldest makes room: whoever holds them idly k
 """
 
 import asyncio
-import ipaddress
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import h11
 import msgspec
 
 from doyen.core.clock import Instant, to_seconds
-from doyen.core.ids import Address, Term, parse_address
+from doyen.core.ids import Address, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.view import Member, ViewChanged
-from doyen.errors import ConfigError, TransportError
+from doyen.errors import TransportError
 from doyen.net.driver import Driver
 from doyen.net.own_address import is_loopback
 from doyen.net.udp import advice_on
-from doyen.node.answers import Health, HttpMember, Index, Leader, Live, Members, Problem, Ready
+from doyen.node.answers import Done, Health, HttpMember, Index, Leader, Live, Members, Problem, Ready
+from doyen.node.http_place import http_place as http_place
+from doyen.node.http_place import is_address
 from doyen.node.metrics import OPENMETRICS, Meter, accepted_type
 from doyen.node.registration import answers
 from doyen.node.shown import members
 from doyen.node.stack import Stack
+
+if TYPE_CHECKING:
+    from doyen.node.page import Page
 
 CONNECTIONS_MAX: Final = 64
 WATCHERS_MAX: Final = 32  # Of them, those that watch events.
@@ -46,6 +51,7 @@ REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 10.0  # For a request to be said, an answer to be taken, a connection to be idle.
 WAITING_BYTES_MAX: Final = 64 * 1024  # What a watcher has not read yet.
 PATHS: Final = ("/leader", "/members", "/health", "/livez", "/readyz", "/events", "/metrics", "/openapi.json")
+ACTIONS: Final = ("/resign", "/drain")  # By POST.
 PROBES: Final = ("/livez", "/readyz")  # The paths that `http_open` opens.
 HEARTBEAT_S: Final = 15.0  # A comment to watchers, so that the dead are noticed.
 
@@ -57,16 +63,25 @@ Answer = tuple[int, str, bytes]  # (status, content type, body)
 _EVENTS: Final[Answer] = (200, "text/event-stream", b"")  # The body is still to come.
 _REASONS: Final = {
     200: "OK",
+    202: "Accepted",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    409: "Conflict",
     413: "Content Too Large",
     431: "Request Header Fields Too Large",
     501: "Not Implemented",
     503: "Service Unavailable",
 }
+# Scripts, styles and data of this node only; no frame around it, no form that leaves it.
+_POLICY: Final = (
+    ("content-security-policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+)  # fmt: skip
 _NOT_HTTP: Final = "that is not HTTP"
 _TOO_LONG: Final = {413: "a body is not for us: ask by GET", 431: f"a request has {REQUEST_BYTES_MAX} bytes at most"}
 
@@ -85,6 +100,8 @@ class Http:
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # The oldest first.
         self._watchers: set[asyncio.StreamWriter] = set()
+        self._lane_watchers: set[asyncio.StreamWriter] = set()  # Those whose page is open.
+        self.owner: Any = None  # The `Node` that this is attached to, whose page is shown.
         self._heartbeat: asyncio.TimerHandle | None = None
         self._path: Path | None = None
 
@@ -171,7 +188,7 @@ class Http:
                         break
                     watches = await self._respond(connection, writer, request)
                 if watches:
-                    await self._watch(reader, writer)
+                    await self._watch(reader, writer, lanes=b"lanes" in request.target.partition(b"?")[2])
                     break
                 if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                     break
@@ -194,10 +211,16 @@ class Http:
         except ValueError:
             raise h11.RemoteProtocolError("the target is no path") from None
         path, headers = target.path.rstrip("/") or "/", dict(request.headers)
-        answer = self._refusal(request.method, path, headers)
-        if answer is None:
-            accept = headers.get(b"accept", b"").decode("ascii", "replace")
-            answer = self._answer(path, parse_qs(target.query), accept)
+        accept = headers.get(b"accept", b"").decode("ascii", "replace")
+        is_file = _is_file(path, accept)
+        answer = self._refusal(request.method, path, headers, is_file=is_file)
+        query = parse_qs(target.query)
+        if answer is None and request.method == b"POST":
+            confirmed = headers.get(b"doyen-confirm", b"").decode("utf-8", "replace")
+            status, text = await self._page().act(path, query, confirmed)
+            answer = _json(status, Done(done=text)) if status < 400 else (status, *_problem(text))
+        elif answer is None:
+            answer = self._file(path) if is_file else self._answer(path, query, accept)
         if answer is _EVENTS and request.method == b"GET":
             writer.write(_STREAM_HEAD)  # Without a length: it lasts as long as the connection.
             return True
@@ -205,18 +228,23 @@ class Http:
         await writer.drain()
         return False
 
-    def _refusal(self, method: bytes, path: str, headers: dict[bytes, bytes]) -> Answer | None:
-        """Return why a request is refused; None if it is answered."""
+    def _refusal(self, method: bytes, path: str, headers: dict[bytes, bytes], *, is_file: bool) -> Answer | None:
+        """Return why a request is refused; None if it is answered.  The page's files are no secret."""
         host = headers.get(b"host", b"").decode("ascii", "replace")
-        if method not in (b"GET", b"HEAD"):
+        acts = method == b"POST" and path in ACTIONS and self.owner is not None
+        if method not in (b"GET", b"HEAD") and not acts:
             return 405, *_problem("only GET and HEAD are served here")
+        if path in ACTIONS and not acts:
+            return 405, *_problem(f"{path} takes POST")
         if self._open_probes and path in PROBES:
             return None
         if self._only_probes:
             return 403, *_problem(f"without an --http-token only {' and '.join(PROBES)} are answered here")
-        if self._token and not self._knows_token(headers.get(b"authorization", b"")):
+        if acts and not self._token:
+            return 403, *_problem("actions need a token: start this node with an --http-token")
+        if self._token and not is_file and not self._knows_token(headers.get(b"authorization", b"")):
             return 401, *_problem("give the token: Authorization: Bearer TOKEN")
-        if not self._token and self._path is None and host and not _is_address(host):
+        if not self._token and self._path is None and host and not is_address(host):
             return 403, *_problem(f"ask for an address or localhost, not for {host[:100]!r}; or set an --http-token")
         return None
 
@@ -258,8 +286,29 @@ class Http:
                 return 200, "application/json", document() + b"\n"
             case "/":
                 return _json(200, Index(see=PATHS))
+            case _ if path.startswith("/page/") and self.owner is not None:
+                told = self._page().answer(path, query, may_act=bool(self._token))
+                return (404, *_problem("the page has no such part")) if told is None else _json(200, told)
             case _:
                 return 404, *_problem(f"see {', '.join(PATHS)}")
+
+    # The page.
+
+    def _file(self, path: str) -> Answer:
+        from doyen.node.page import file  # Few look at it.
+
+        return file(path) or (404, *_problem("the page has no such file"))
+
+    def _page(self) -> "Page":
+        from doyen.node.page import page_of
+
+        page = page_of(self.owner)
+        if self._tell_lanes not in page.tells:
+            page.tells.append(self._tell_lanes)
+        return page
+
+    def _tell_lanes(self, data: bytes) -> None:
+        self._tell(data, self._lane_watchers)
 
     def _has_joined(self) -> bool:
         """Whether this node takes part and has heard of its group, or leads it because nobody answers."""
@@ -308,8 +357,11 @@ class Http:
 
     # Events.
 
-    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _watch(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, lanes: bool) -> None:
         self._watchers.add(writer)
+        if lanes and self.owner is not None:
+            self._page()
+            self._lane_watchers.add(writer)
         try:
             for event, told in self._present():
                 writer.write(_event(event, told))
@@ -317,6 +369,7 @@ class Http:
                 pass
         finally:
             self._watchers.discard(writer)
+            self._lane_watchers.discard(writer)
 
     def _present(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the events that a new watcher gets; `present` says that everything sent before it is void."""
@@ -342,11 +395,12 @@ class Http:
     def _election(self, channel: str) -> str:
         return next((reign.name for reign in self.stack.reigns.values() if reign.channel == channel), channel)
 
-    def _tell(self, data: bytes) -> None:
-        for writer in list(self._watchers):
+    def _tell(self, data: bytes, watchers: set[asyncio.StreamWriter] | None = None) -> None:
+        for writer in list(self._watchers if watchers is None else watchers):
             if writer.transport.get_write_buffer_size() > WAITING_BYTES_MAX:
                 self.cut_off_count += 1
                 self._watchers.discard(writer)
+                self._lane_watchers.discard(writer)
                 writer.transport.abort()
             else:
                 writer.write(data)
@@ -356,37 +410,9 @@ class Http:
         self._heartbeat = asyncio.get_running_loop().call_later(HEARTBEAT_S, self._beat)
 
 
-def http_place(where: str, token: str, *, open_probes: bool = False) -> Address | Path:
-    """Return where to serve; a place that others reach needs a token of at least 16 bytes, or serves only probes."""
-    if where.startswith("unix:"):
-        path = Path(where.removeprefix("unix:"))
-        if not path.name or len(os.fsencode(path)) > 100 or not path.parent.is_dir():
-            raise ConfigError(f"{where!r} is no place for a socket: give unix:PATH in a folder there is", field="http")
-        return path
-    address = parse_address(where)
-    try:
-        reached = not is_loopback(address.host)
-    except ValueError:
-        raise ConfigError(
-            f"{address.host!r} is not a numeric address: give e.g. 127.0.0.1:7680", field="http"
-        ) from None
-    if reached and len(token) < 16 and (token or not open_probes):
-        raise ConfigError(
-            f"{address} can be reached by others, so it needs a token of at least 16 bytes (http_token); "
-            "or give a loopback address, or unix:PATH, or serve the probes only (http_open)",
-            field="http",
-        )
-    return address
-
-
-def _is_address(host: str) -> bool:
-    """Whether a Host header is an address: a name may be somebody else's, and point here (DNS rebinding)."""
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return name.lower() == "localhost"
-    return True
+def _is_file(path: str, accept: str) -> bool:
+    """Whether a file of the page is asked for: what it shows is asked for by its script, with the token."""
+    return (path == "/" and "text/html" in accept) or (path.startswith("/page/") and "." in path)
 
 
 async def _next_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
@@ -416,6 +442,8 @@ def _encoded(connection: h11.Connection, answer: Answer, *, close: bool, only_he
         headers.append(("www-authenticate", "Bearer"))
     if status == 405:
         headers.append(("allow", "GET, HEAD"))
+    if kind.startswith(("text/html", "text/javascript", "text/css", "image/")):
+        headers += _POLICY
     if close:
         headers.append(("connection", "close"))
     response = h11.Response(status_code=status, reason=_REASONS.get(status, ""), headers=headers)

@@ -110,6 +110,8 @@ class Node:
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
+            if agent.attached.http is not None:
+                agent.attached.http.owner = self
             if self._with_control and where.has_users:
                 await Control.attach(self)
             for name, reign in agent.stack.reigns.items():

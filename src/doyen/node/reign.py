@@ -29,6 +29,9 @@ class Entry(Struct, frozen=True):
     clock: Instant
     text: str
     kind: str = ""
+    leader: str | None = None  # Of a line that names or drops one.
+    term: int | None = None
+    why: str = ""
 
 
 class Reign:
@@ -107,6 +110,17 @@ class Reign:
         """Return whether the leader acts, or still waits for its first act; None: another leads, which alone knows."""
         return None if self.leader != self.me else self.is_leader(now)
 
+    def go_on(self, before: "Reign") -> None:
+        """Go on where the same election was left, on machines that were built anew."""
+        self.term, self.mine, self.since, self.since_wall = before.term, before.mine, before.since, before.since_wall
+        self.account, self.history, self.shortage, self.why = (
+            before.account,
+            before.history,
+            before.shortage,
+            before.why,
+        )
+        self.begun, self.elected, self.ended = before.begun, before.elected, before.ended
+
     # What the machine emits.
 
     def note(self, fact: Any, now: Instant) -> Remark | None:
@@ -148,7 +162,8 @@ class Reign:
             self.why = Reasons("named while it started")
         else:
             self.why = self.account.reasons(self.machine, term)
-        self.elected = self._add(now, f"{term.leader} leads, term {term.number}: {self.why}", "elected")
+        text = f"{term.leader} leads, term {term.number}: {self.why}"
+        self.elected = self._add(now, text, "elected", term, str(self.why))
 
     def _on_lost(self, fact: LeaderLost, now: Instant) -> None:
         term = fact.term
@@ -158,10 +173,12 @@ class Reign:
         if self.term is not None and self.term.leader == term.leader:
             self.term, self.since, self.lost_because = None, now, fact.reason
             self._lost_at = None if fact.reason == "outranked" else now  # A better one is named: nobody is missed.
-        self.ended = self._add(now, f"{term.leader} leads no more, term {term.number}: {fact.reason}", "lost")
+        text = f"{term.leader} leads no more, term {term.number}: {fact.reason}"
+        self.ended = self._add(now, text, "lost", term, fact.reason)
 
-    def _add(self, now: Instant, text: str, kind: str) -> Entry:
-        entry = Entry(self._wall(), now, text, kind)
+    def _add(self, now: Instant, text: str, kind: str, term: Term | None = None, why: str = "") -> Entry:
+        named = () if term is None else (term.leader, term.number, why)
+        entry = Entry(self._wall(), now, text, kind, *named)
         self.history.append(entry)
         return entry
 

@@ -8,7 +8,7 @@ from math import sqrt
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -53,18 +53,37 @@ def refuse_counts(runs: int, jobs: int) -> None:
         raise ConfigError(f"{jobs} is not a number of processes: give 0 (one per core) or more", field="jobs")
 
 
+class Spread(NamedTuple):
+    """Workers elsewhere: how many there are, and what yields the results of each chunk of seeds, in order."""
+
+    workers: int
+    parts: Callable[[Callable[[int], Any], Sequence[list[int]]], Iterator[list[Any]]]
+
+
 def run_many(
-    once: Callable[[int], R], runs: int, seed: int, *, jobs: int = 0, progress: Callable[[int], None] | None = None
+    once: Callable[[int], R],
+    runs: int,
+    seed: int,
+    *,
+    jobs: int = 0,
+    spread: Spread | None = None,
+    progress: Callable[[int], None] | None = None,
+    see: Callable[[list[R]], None] | None = None,
 ) -> list[R]:
-    """Return `once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one."""
+    """Return `once(run_seed)` for every run, in run order.  jobs 0: one process per core; 1: in this one.
+
+    `spread` runs them elsewhere; `see` gets results as soon as they are known.
+    """
     refuse_counts(runs, jobs)
-    jobs = min(jobs or os.cpu_count() or 1, runs)
+    jobs = min(jobs or os.cpu_count() or 1, runs) if spread is None else max(spread.workers, 1)
     seeds = [run_seed(seed, run) for run in range(runs)]
     size = max(1, min(CHUNK_MAX, runs // (4 * jobs) or 1))
     chunks = [seeds[i : i + size] for i in range(0, runs, size)]
     results: list[R] = []
-    for part in _parts(once, chunks, jobs):
+    for part in _parts(once, chunks, jobs) if spread is None else spread.parts(once, chunks):
         results += part
+        if see is not None:
+            see(part)
         if progress is not None:
             progress(len(part))
     return results
@@ -72,10 +91,10 @@ def run_many(
 
 def _parts(once: Callable[[int], R], chunks: Sequence[list[int]], jobs: int) -> Iterator[list[R]]:
     if jobs == 1:
-        yield from (_chunk(once, chunk) for chunk in chunks)
+        yield from (chunk(once, seeds) for seeds in chunks)
     else:
         with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
-            yield from pool.map(_chunk, [once] * len(chunks), chunks)
+            yield from pool.map(chunk, [once] * len(chunks), chunks)
 
 
 def _end_with_parent() -> None:
@@ -90,5 +109,6 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def _chunk(once: Callable[[int], R], seeds: list[int]) -> list[R]:
+def chunk(once: Callable[[int], R], seeds: list[int]) -> list[R]:
+    """Return the results of several runs: what one worker gets at a time."""
     return [once(seed) for seed in seeds]

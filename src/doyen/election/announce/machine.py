@@ -20,7 +20,8 @@ Deviation [LE Prog. 5.1, 5.2]: equality refreshes the listen timer (as printed o
 Deviation [LE §5.4.3]: in LE-M an announcement carries its wake-up instant as a value, and a process lifts its own
   above any it has heard, so that a late joiner or a slow clock cannot usurp a stable leader.
 Deviation: announcements carry a term.  Rank decides, not the term; a leader that hears an equal or a higher one
-  lifts its own above it at its next scheduled announcement (decision 3).
+  lifts its own above it at its next scheduled announcement (decision 3).  A leader that was restarted without its
+  state hears of none; who names it under a later term than it announces says so (`Behind`).
 Extension [LE §5.7]: Bye, Query, suppress-then-Query, k leaders, gradual ageing; all off by default.
 """
 
@@ -48,7 +49,7 @@ from doyen.errors import ConfigError, LocalProtocolError
 class Announce(Election):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
-    MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye
+    MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye | msg.Behind
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(
@@ -61,13 +62,14 @@ class Announce(Election):
         standing: Standing | None = 0,  # None: not eligible.
         place: RankedPlace | None = None,
         common_seed: int = 0,
+        corrects: bool = False,  # Whether a leader that has lost its count is told so; as published, nobody does.
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
         if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.
             raise ConfigError(f"{standing} is out of range: give a number within ±2^62", field="standing")
         self.me, self.config = me, config
         self.standing, self.place = standing, place
-        self._durable = restored is not None
+        self._durable, self._corrects = restored is not None, corrects
         self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
@@ -91,7 +93,7 @@ class Announce(Election):
         else:
             self._become_waiting(now, self.config.suppress_interval)
 
-    def on_message(self, sender: NodeId, message: Announcement | msg.Query | msg.Bye, now: Instant) -> None:
+    def on_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
         latest = self._latest
         if message is latest.said and sender is latest.node:
             # In a settled group nearly every input is a leader's next announcement, and in a simulation the same object
@@ -124,6 +126,8 @@ class Announce(Election):
                 self._out.multicast(self._mine)
             case msg.SilenceIsNoticed():
                 self._listen(now)
+            case msg.LeaderIsCorrected():
+                self._correct(timer, now)
             case _:
                 pass  # Set for a wait or a reign that is over.
 
@@ -359,6 +363,8 @@ class Announce(Election):
         self._enter((message.standing, sender))
         self._out.emit(LeaderElected(term))
         self._keep_listening()
+        if message.term < term.number:
+            self._correct_later(sender, now)
 
     def _renew(self, heard: "Heard", message: Announcement, now: Instant) -> None:
         """Take a higher term or another standing from a leader that is named already."""
@@ -367,6 +373,8 @@ class Announce(Election):
         sender, said, heard.said = heard.node, heard.said, message
         if message.term > self.term_number:
             self.term_number = message.term
+        if message.term < heard.told.number <= said.term:
+            self._correct_later(sender, now)
         if message.term > heard.told.number:
             heard.told = Term(message.term, sender)
             self._out.emit(LeaderElected(heard.told))
@@ -400,6 +408,18 @@ class Announce(Election):
         if now - before.at > spread or (message.standing, sender) >= (before.said.standing, before.node):
             self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
+    def _correct_later(self, leader: NodeId, now: Instant) -> None:
+        """Plan to tell a leader that it has lost its count, unless its announcements show a later term by then."""
+        if self._corrects:
+            wait = int((1 + self._rng.random()) * self.config.announce_interval)
+            self._out.set_timer(msg.LeaderIsCorrected(leader), now + wait)
+
+    def _correct(self, timer: msg.LeaderIsCorrected, now: Instant) -> None:
+        heard = self._heard.get(leader := NodeId(timer.leader))
+        if heard is not None and heard.said.term < heard.told.number:
+            self._out.send(leader, msg.Behind(heard.told.number))
+            self._correct_later(leader, now)
+
     def _note_term(self, term: int) -> None:
         """Note a term; a leader lifts its own above it, at its next scheduled announcement (decision 3)."""
         if self.term_number <= term <= self.term_number + TERM_LEAP_MAX:
@@ -420,7 +440,7 @@ class Announce(Election):
                     self._displace(self._leaders.claims[-1][1])
                 self._become_waiting(now, self.config.suppress_interval)
 
-    def _on_rare_message(self, sender: NodeId, message: Announcement | msg.Query | msg.Bye, now: Instant) -> None:
+    def _on_rare_message(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
         if sender == self.me or self.status is Status.ABSENT:
             return
         self._note_term(message.term)
@@ -431,6 +451,9 @@ class Announce(Election):
                 self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
             case msg.Query():
                 self._on_query(sender, message, now)
+            case msg.Behind() if self._mine is not None and self._mine.term <= message.term and self._lift:
+                self._reign_no += 1  # The next announcement is now, and others need not say it again.
+                self._announce(now)
             case _:
                 pass
 

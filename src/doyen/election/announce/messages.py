@@ -1,7 +1,7 @@
 """The messages, timers and states of announce-listen elections."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -35,6 +35,14 @@ class Bye(Struct, frozen=True, gc=False, array_like=True, tag="B"):
     term: TermSeen
 
 
+class Behind(Struct, frozen=True, gc=False, array_like=True, tag="N"):
+    """Says to a leader that the sender knows a later term than the one that it announces: it has lost its count."""
+
+    term: TermSeen
+
+
+Message: TypeAlias = Announcement | Query | Bye | Behind
+
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -60,6 +68,12 @@ class QueryIsAnswered(Struct, frozen=True, gc=False):
     """The leader answers a Query, unless it has announced itself since."""
 
     announce_no: int
+
+
+class LeaderIsCorrected(Struct, frozen=True, gc=False):
+    """The process sends `Behind` to a leader that still announces a term below the one that it is named under."""
+
+    leader: str
 
 
 class SilenceIsNoticed(Struct, frozen=True, gc=False):

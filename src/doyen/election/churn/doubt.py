@@ -21,20 +21,20 @@ from doyen.election.churn.messages import Record
 from doyen.election.churn.standpoint import Standpoint
 
 NEEDLESS_MAX: Final = 5
+PATIENCE_MAX: Final = 8  # Times final_timeout.
 FORGOTTEN_AFTER: Final = 60  # Times final_timeout, after which a needless term counts no more.
 
 
 class Doubt:
     """The doubt about the leader of one record, if there is one, and what earlier doubts were worth."""
 
-    __slots__ = ("_ends_at", "_heard_at", "_needless", "_needless_at", "_point", "_rng", "begun_at_term", "number")
+    __slots__ = ("_ends_at", "_needless", "_needless_at", "_point", "_rng", "begun_at_term", "number")
 
     def __init__(self, point: Standpoint, rng: Random) -> None:
         self._point, self._rng = point, rng
         self.number = 0  # The number of the present doubt; timers of earlier ones mean nothing.
         self.begun_at_term = 0  # The greatest term heard of when it began.
         self._ends_at: Instant = 0
-        self._heard_at: Instant = -1
         self._needless = 0  # Terms that ended though their leader lived,
         self._needless_at: Instant = 0  # and when the last one did.
 
@@ -51,7 +51,6 @@ class Doubt:
 
     def hear(self, now: Instant) -> None:
         """Note a message of the leader."""
-        self._heard_at = now
         self._ends_at = max(self._ends_at, now + self._silence(now))
 
     def is_over(self, now: Instant) -> bool:
@@ -87,3 +86,26 @@ class Doubt:
     def _count(self, now: Instant) -> int:
         is_fresh = now - self._needless_at < FORGOTTEN_AFTER * self._point.config.final_timeout
         return self._needless if is_fresh else 0
+
+
+class Patience:
+    """How long a final LEADER is waited for: longer after terms that brought none, and where elections took long."""
+
+    __slots__ = ("_final_number", "_final_timeout", "_since", "_took")
+
+    def __init__(self, final_timeout: Duration, final_number: int) -> None:
+        self._final_timeout = final_timeout
+        self._final_number = final_number  # The term of the last final LEADER.
+        self._since: Instant = 0
+        self._took: Duration = 0  # How long elections took of late, from the first message to the final LEADER.
+
+    def of(self, number: int, now: Instant) -> Duration:
+        """Return how long to wait for the final LEADER of a term of which this node has just heard."""
+        self._since = now
+        wait = max(self._final_timeout * max(1, number - self._final_number), 2 * self._took)
+        return min(wait, PATIENCE_MAX * self._final_timeout)
+
+    def note_final(self, number: int, now: Instant) -> None:
+        if number > self._final_number:
+            self._took = max(now - self._since, self._took // 2)
+        self._final_number = number

@@ -42,9 +42,10 @@ from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import MemberWanted, Status, ViewChanged
 from doyen.election.churn import messages as msg
+from doyen.election.churn.asking import Asking
 from doyen.election.churn.challengers import Challengers
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
-from doyen.election.churn.doubt import Doubt
+from doyen.election.churn.doubt import Doubt, Patience
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import ElectionId, Memory, Record
 from doyen.election.churn.standpoint import Health, Rank, Standpoint, hash_rank, suspicions
@@ -54,8 +55,6 @@ from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMu
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
-ASKED_BESIDE: Final = 2  # Members that are asked beside a tentative leader whether it is final.
-PATIENCE_MAX: Final = 8  # Times final_timeout, for which a final LEADER is waited for after terms that brought none.
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
@@ -95,9 +94,7 @@ class CTolerant(Election):
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
         self._confirmed: tuple[NodeId, msg.Confirm] | None = None  # The last confirmation heard.
-        self._awaited_since: Instant = 0
-        self._took: Duration = 0  # How long elections took of late, from the first message to the final LEADER.
-        self._final_number = self._kept  # The term of the last final LEADER.
+        self._patience = Patience(config.final_timeout, self._kept)
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubt = Doubt(self.point, rng)  # Of the leader, while the view does not hold it present.
         self._resignation = 0
@@ -106,13 +103,12 @@ class CTolerant(Election):
             config.better_by, config.better_for, max(config.better_for, config.final_timeout)
         )
         self._weigh_at = Deadline()
-        self._ask_no = 0
-        self._ask_wait: Duration = 0
+        self._asking = Asking(self.point, out, rng)
 
     # Inputs.
 
     def start(self, now: Instant) -> None:
-        self._ask_soon(now)
+        self._asking.soon(now)
         if self.config.bootstrap_after < FOREVER:
             self._out.set_timer(
                 msg.BootstrapBegins(), now + self.config.bootstrap_after + self._some(self.config.begin_spread)
@@ -167,7 +163,7 @@ class CTolerant(Election):
             case msg.DoubtRepeats():
                 self._on_doubt_repeats(timer, now)
             case msg.MemberIsAsked():
-                self._ask_member(timer, now)
+                self._asking.ask(timer, self._question(), now)
             case msg.CoolDownEnds():
                 if timer.resignation == self._resignation:
                     self.stand(now)
@@ -349,9 +345,8 @@ class CTolerant(Election):
         """Ask a leader that has been tentative for long, and others: perhaps its confirmation was lost here alone."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
-            others = [node for node in self.point.others() if node != held.leader]
-            for node in (held.leader, *self._rng.sample(others, min(ASKED_BESIDE, len(others)))):
-                self._out.send(node, self._question())
+            self._out.send(held.leader, self._question())
+            self._asking.ask_others(held.leader, self._question())
             self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:
@@ -385,9 +380,8 @@ class CTolerant(Election):
         self.held = record
         self._hear_of(record.election, now)
         if self.ends(record):
-            self._final_number = record.election.number
+            self._patience.note_final(record.election.number, now)
             if self._awaited is not None and self._awaited.number <= record.election.number:
-                self._took = max(now - self._awaited_since, self._took // 2)
                 self._awaited = None
         else:
             if self._awaited is None:
@@ -407,7 +401,7 @@ class CTolerant(Election):
         self._out.emit(msg.LeaderHeld(record))
         self._begin_at = None
         self.initiator.on_record(record, now)
-        self._ask_soon(now)
+        self._asking.soon(now)
         self._weigh(now)
 
     def _lose(self, reason: str) -> None:
@@ -430,11 +424,9 @@ class CTolerant(Election):
         self._await_final(election, now)
 
     def _await_final(self, election: ElectionId, now: Instant) -> None:
-        self._awaited, self._awaited_since = election, now
+        self._awaited = election
         if self.initiator.role is Role.IDLE or election != self.initiator.election:
-            longest = PATIENCE_MAX * self.config.final_timeout
-            patience = self.config.final_timeout * max(1, election.number - self._final_number)
-            patience = min(max(patience, 2 * self._took), longest)
+            patience = self._patience.of(election.number, now)
             self._out.set_timer(msg.NextTermBegins(election), now + patience + self._some(patience // 2))
 
     def _give_up_awaited(self, now: Instant) -> None:
@@ -444,7 +436,7 @@ class CTolerant(Election):
         """
         if self.final and self._is_led():
             self._awaited = None
-            self._ask_soon(now)
+            self._asking.soon(now)
         else:
             self.initiate(now)
 
@@ -522,26 +514,8 @@ class CTolerant(Election):
         if again_at is not None:
             self._weigh_at.move(again_at, msg.ScoresAreWeighed(), self._out)
 
-    # Asking.
-
     def _question(self, echo: bool = False) -> msg.Ask:
         return msg.Ask(echo=echo) if self.held is None else msg.Ask(self.held.election, self.held.sequence, echo)
-
-    def _ask_soon(self, now: Instant) -> None:
-        """Ask soon after news, which so spread fast, and then ever more slowly."""
-        if self.config.ask_interval < FOREVER:
-            self._ask_no += 1
-            self._ask_wait = min(2 * self.point.timeout, self.config.ask_interval)
-            self._out.set_timer(msg.MemberIsAsked(self._ask_no), now + self._some(self._ask_wait))
-
-    def _ask_member(self, timer: msg.MemberIsAsked, now: Instant) -> None:
-        if timer.ask_no != self._ask_no:
-            return
-        others = self.point.others()
-        if others:
-            self._out.send(self._rng.choice(others), self._question())
-        self._ask_wait = min(2 * self._ask_wait, self.config.ask_interval)
-        self._out.set_timer(timer, now + self._ask_wait // 2 + self._some(self._ask_wait))
 
     # Small things.
 

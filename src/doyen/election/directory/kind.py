@@ -6,10 +6,9 @@ from typing import Any
 from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
-from doyen.core.ids import Term
 from doyen.core.kinds import PRESET, Place, Time, presets
 from doyen.core.outside import OtherHalf
-from doyen.core.reasons import Account, Reasons, Remark, first
+from doyen.election import claims
 from doyen.election.directory.config import DirectoryConfig
 
 
@@ -35,27 +34,10 @@ preset = presets(
 )
 
 
-class Claimed(Account):
+class Claimed(claims.Claimed):
     """The leader claimed its epoch in the directory."""
 
-    def note(self, fact: Any) -> Remark | None:
-        from doyen.election.directory.messages import DirectoryAnswers, DirectoryFails, EpochClaimed, OddFiles
-
-        match fact:
-            case EpochClaimed():
-                self.candidates = tuple(fact.outvied)
-                return Remark("chosen", f"epoch {fact.epoch} claimed")
-            case DirectoryFails() | OddFiles():
-                return Remark("shortage", str(fact), needs_a_person=True)
-            case DirectoryAnswers():
-                return Remark("begun", "the directory can be used again")
-        return None
-
-    def reasons(self, machine: Any, term: Term) -> Reasons:
-        if term.leader != machine.me:
-            return Reasons(f"{term.leader} holds epoch {term.number} in the directory")
-        others = dict.fromkeys(self.candidates, "less, or later")
-        return Reasons(f"this member claimed epoch {term.number} in the directory", first(others))
+    place = "the directory"
 
 
 def build(place: Place) -> Callable[[Out], Any]:

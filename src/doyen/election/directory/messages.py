@@ -6,7 +6,6 @@ Every request ends with a look: what was found is newer than the instant at whic
 Members send each other nothing; clocks of two hosts are never compared.
 """
 
-from enum import Enum
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +14,13 @@ from doyen.core.clock import Duration
 from doyen.core.ids import Incarnation, NodeId, TermNumber
 from doyen.core.outside import Request
 from doyen.core.rank import Finite
+from doyen.election.claims import AnswerIsLate as AnswerIsLate
+from doyen.election.claims import Complaint, PlaceAnswers, PlaceFails
+from doyen.election.claims import EpochClaimed as EpochClaimed
+from doyen.election.claims import LeaseEnds as LeaseEnds
+from doyen.election.claims import LookIsDue as LookIsDue
+from doyen.election.claims import ScoreIsLate as ScoreIsLate
+from doyen.election.claims import Status as Status
 
 Phase: TypeAlias = Literal["claimed", "acting", "released"]
 
@@ -66,54 +72,18 @@ class Found(Struct, frozen=True):
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class LookIsDue(Struct, frozen=True, gc=False):
-    """The directory is asked again, unless it was since."""
-
-    number: int
-
-
-class AnswerIsLate(Struct, frozen=True, gc=False):
-    """The directory has not answered this request for a guard."""
-
-    number: int
-
-
-class ScoreIsLate(Struct, frozen=True, gc=False):
-    """The member stands with the score that it last had."""
-
-    epoch: int
-
-
-class LeaseEnds(Struct, frozen=True, gc=False):
-    """The lease is over, unless it was prolonged."""
-
-    number: int
-
-
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class EpochClaimed(Struct, frozen=True):
-    """This member has claimed an epoch, and waits until no earlier leader can act."""
-
-    epoch: int
-    outvied: tuple[NodeId, ...]  # The other candidates.
-
-
-class DirectoryFails(Struct, frozen=True):
+class DirectoryFails(PlaceFails, frozen=True):
     """The directory cannot be used, so this member neither leads nor claims until it can."""
 
-    text: str
 
-    def __str__(self) -> str:
-        return self.text
-
-
-class DirectoryAnswers(Struct, frozen=True):
+class DirectoryAnswers(PlaceAnswers, frozen=True):
     """The directory can be used again."""
 
 
-class OddFiles(Struct, frozen=True):
+class OddFiles(Complaint, frozen=True):
     """The directory holds files that are passed over."""
 
     names: tuple[str, ...]
@@ -121,14 +91,3 @@ class OddFiles(Struct, frozen=True):
     def __str__(self) -> str:
         names = ", ".join(self.names)
         return f"the directory holds what this election did not write, or cannot read: {names}; it is passed over"
-
-
-class Status(Enum):
-    """The state of a member."""
-
-    WATCHING = "watching"
-    STANDING = "standing"  # Nobody leads, and it waits for better candidates.
-    CLAIMING = "claiming"  # Its claim is on the way to the directory.
-    WAITING = "waiting"  # Its epoch is claimed, and an earlier leader may still act.
-    LEADING = "leading"
-    LEFT = "left"

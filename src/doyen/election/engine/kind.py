@@ -6,10 +6,9 @@ from typing import Any
 from doyen.core import kinds
 from doyen.core.clock import ms, seconds
 from doyen.core.effects import Out
-from doyen.core.ids import Term
 from doyen.core.kinds import PRESET, Place, Time, presets
 from doyen.core.outside import OtherHalf
-from doyen.core.reasons import Account, Reasons, Remark, first
+from doyen.election import claims
 from doyen.election.engine.config import EngineConfig
 
 
@@ -38,27 +37,10 @@ preset = presets(
 )
 
 
-class Claimed(Account):
+class Claimed(claims.Claimed):
     """The leader claimed its epoch in the store."""
 
-    def note(self, fact: Any) -> Remark | None:
-        from doyen.election.engine.messages import EpochClaimed, StoreAnswers, StoreFails
-
-        match fact:
-            case EpochClaimed():
-                self.candidates = tuple(fact.outvied)
-                return Remark("chosen", f"epoch {fact.epoch} claimed")
-            case StoreFails():
-                return Remark("shortage", str(fact), needs_a_person=True)
-            case StoreAnswers():
-                return Remark("begun", "the store can be used again")
-        return None
-
-    def reasons(self, machine: Any, term: Term) -> Reasons:
-        if term.leader != machine.me:
-            return Reasons(f"{term.leader} holds epoch {term.number} in the store")
-        others = dict.fromkeys(self.candidates, "less, or later")
-        return Reasons(f"this member claimed epoch {term.number} in the store", first(others))
+    place = "the store"
 
 
 def build(place: Place) -> Callable[[Out], Any]:

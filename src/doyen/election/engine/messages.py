@@ -6,7 +6,6 @@ candidate ──Stands──▶ all       nobody leads, and this is its score
 leader ──Vacated──▶ all         it has stopped acting in this epoch: a resignation, or its will
 """
 
-from enum import Enum
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +14,13 @@ from doyen.core.clock import Duration
 from doyen.core.ids import Incarnation, Name, NodeId, TermNumber
 from doyen.core.outside import Request
 from doyen.core.rank import Finite
+from doyen.election.claims import AnswerIsLate as AnswerIsLate
+from doyen.election.claims import EpochClaimed as EpochClaimed
+from doyen.election.claims import LeaseEnds as LeaseEnds
+from doyen.election.claims import LookIsDue as LookIsDue
+from doyen.election.claims import PlaceAnswers, PlaceFails
+from doyen.election.claims import ScoreIsLate as ScoreIsLate
+from doyen.election.claims import Status as Status
 
 Phase: TypeAlias = Literal["claimed", "acting", "released"]
 
@@ -79,24 +85,6 @@ class Vacated(Struct, frozen=True, gc=False, array_like=True, tag="V"):
 # ── Timers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class LookIsDue(Struct, frozen=True, gc=False):
-    """The store is asked again, unless it was since."""
-
-    number: int
-
-
-class AnswerIsLate(Struct, frozen=True, gc=False):
-    """The store has not answered this request for a guard."""
-
-    number: int
-
-
-class ScoreIsLate(Struct, frozen=True, gc=False):
-    """The member stands with the score that it last had."""
-
-    epoch: int
-
-
 class ClaimIsDue(Struct, frozen=True, gc=False):
     """Candidates have waited for each other."""
 
@@ -110,41 +98,12 @@ class ActingBegins(Struct, frozen=True, gc=False):
     epoch: int
 
 
-class LeaseEnds(Struct, frozen=True, gc=False):
-    """The lease is over, unless it was prolonged."""
-
-    number: int
-
-
 # ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class EpochClaimed(Struct, frozen=True):
-    """This member has claimed an epoch, and waits until no earlier leader can act."""
-
-    epoch: int
-    outvied: tuple[NodeId, ...]  # The other candidates.
-
-
-class StoreFails(Struct, frozen=True):
+class StoreFails(PlaceFails, frozen=True):
     """The store cannot be used, so this member neither leads nor claims until it can."""
 
-    text: str
 
-    def __str__(self) -> str:
-        return self.text
-
-
-class StoreAnswers(Struct, frozen=True):
+class StoreAnswers(PlaceAnswers, frozen=True):
     """The store can be used again."""
-
-
-class Status(Enum):
-    """The state of a member."""
-
-    WATCHING = "watching"
-    STANDING = "standing"  # Nobody leads, and it waits for better candidates.
-    CLAIMING = "claiming"  # Its claim is on the way to the store.
-    WAITING = "waiting"  # Its epoch is claimed, and an earlier leader may still act.
-    LEADING = "leading"
-    LEFT = "left"

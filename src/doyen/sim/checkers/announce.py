@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from doyen.core.clock import Instant
 from doyen.core.ids import NodeId
-from doyen.core.leadership import LeaderLost
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.rank import Standing
 from doyen.election.announce.config import AnnounceConfig
 from doyen.election.announce.kind import LE_M
@@ -98,4 +98,35 @@ class IncumbentsStay(_Announcing):
             self.fail(f"{node.name} claims {message.standing}, better than {heard}, which it had heard before it woke")
 
 
-CHECKERS: Final = (LeadersExisted, InnerConsistency, IncumbentsStay)
+class NobodyIsBehind(_Announcing):
+    name = "behind"
+    rule = (
+        "announce-listen: in the end, four announcements after all have settled, no leader acts under a term below one "
+        "that it is named under"
+    )
+
+    def attach(self) -> None:
+        self._number: dict[tuple[NodeStart, NodeId], int] = {}  # By start and leader: the term that was told last.
+        self.on_leadership(self._on_fact)
+
+    def _on_fact(self, node: SimNode, fact: Fact) -> None:
+        if isinstance(fact, LeaderElected):
+            self._number[start_of(node), fact.term.leader] = fact.term.number
+
+    def at_end(self, now: Instant, settled_at: Instant) -> None:
+        if now < settled_at + 4 * self.world.table.announce_interval:
+            return
+        for region in self.world.regions():
+            acting = {node.name: node for node in region if self.world.acts(node)}
+            for node in region:
+                for leader in self.world.named_by(node):
+                    if leader in acting:
+                        own, named = (
+                            self._number[start_of(acting[leader]), leader],
+                            self._number[start_of(node), leader],
+                        )
+                        if own < named:
+                            self.fail(f"{node.name} names {leader} under term {named}, and it acts under {own}")
+
+
+CHECKERS: Final = (LeadersExisted, InnerConsistency, IncumbentsStay, NobodyIsBehind)

@@ -24,6 +24,7 @@ command = LazyGroup(
         "zookeeper": "Sixteen processes beside a real 16-server ZooKeeper ensemble, on one lossy mesh.  Needs root.",
         "serf": "Sixteen processes beside sixteen real serf agents: how soon a death is known.  Needs root.",
         "engines": "Elections that a store decides, beside the store's own recipe: takeovers and requests.",
+        "steer": "A real etcd at Deployment 1's round trips, before and after `doyen steer etcd`.  Needs root.",
         "peers": "Leaders lost and replaced beside ZooKeeper, etcd, serf and swim-protocol, and the cost.  Needs root.",
     },
     help="Measure doyen on this machine.",

@@ -1,0 +1,36 @@
+"""`doyen top`: who leads, what happened, and who sees whom, in a terminal."""
+
+import sys
+from typing import Any
+
+import click
+
+from doyen.cli.local import which_election
+from doyen.errors import ConfigError
+from doyen.node.control import ask, find_node
+
+
+@click.command("top", help="Watch who leads, what happened and who sees whom, in this terminal.  Needs doyen[top].")
+@click.option("--group", default=None, envvar="DOYEN_GROUP", help="The group; not needed if only one runs here.")
+@click.option("--name", default=None, help="The node to ask, where several of the group run here.")
+@which_election
+def command(group: str | None, name: str | None, election: str) -> None:
+    try:
+        from doyen.eyes.top import Top
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("textual", "rich"):
+            raise
+        raise ConfigError("doyen top draws with Textual, which is not installed: pip install 'doyen[top]'") from None
+    if not sys.stdout.isatty():
+        raise ConfigError(
+            "doyen top needs a terminal: elsewhere doyen watch writes lines, and doyen members --json data"
+        )
+    path = find_node(group, name)
+
+    def asked(do: str, *, timeout_s: float = 5.0, **fields: Any) -> Any:
+        return ask(path, do, timeout_s=timeout_s, **fields)
+
+    asked(
+        "leader" if election else "status", election=election
+    )  # A wrong name ends the command before it takes the terminal.
+    Top(asked, election).run()
