@@ -36,6 +36,7 @@ engines:  ## The stores that tests of fences and engines use: PostgreSQL, Redis,
 	@bash scripts/peers.sh postgresql redis-server etcd-server etcd-client zookeeper default-jre-headless
 
 soak: .venv/.all  ## Many seeds: takes its time.
+	@.venv/bin/pip install --quiet --disable-pip-version-check -e '.[tla]'
 	.venv/bin/pytest -m soak $(ARGS)
 
 mutants: .venv/.mutants  ## Small changes to protocol code, each against the tests that run its line; goes on where it stopped.

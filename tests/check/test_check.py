@@ -85,6 +85,17 @@ def _small() -> dict[str, Any]:
     return dict(SMALL["pole"])
 
 
+@pytest.mark.parametrize("election", ["by-key", "hybrid"])
+def test_an_election_that_goes_by_a_membership_is_refused(election: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ring of one would pass, and say nothing of rings."""
+    from doyen.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["check", election, "--voters", "3"])
+    assert ended.value.code == 2
+    assert "goes by a membership" in capsys.readouterr().err
+
+
 VOTERS = ["--group", "g", "--voters", "a", "--voters", "b", "--voters", "c", "--state", "d", "--election", "quorum"]
 
 

@@ -73,6 +73,7 @@ LAYERS = {
         "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib", "files"
     ),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
+    "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
@@ -80,7 +81,7 @@ LAYERS = {
         typing="doyen.node doyen.postmortem",
     ),
     "doyen.cli": Layer(
-        "doyen doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
+        "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
         "doyen.postmortem doyen.runner doyen.sim doyen.testing",
         "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",

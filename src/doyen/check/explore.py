@@ -51,7 +51,7 @@ def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0)
             for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
                 found.transitions += 1
                 if violation is not None:  # The first has the fewest faults.
-                    found.violations.append((violation, [*begin, *_path(parents, choices, number), choice]))
+                    found.violations.append((violation, [*begin, *path_to(parents, choices, number), choice]))
                     found.exhausted = False
                     return found
                 others = seen.get(after)
@@ -67,7 +67,8 @@ def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0)
     return found
 
 
-def _path(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
+def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
+    """Return the choices that led to a state."""
     path = []
     while parents[number] >= 0:
         path.append(choices[number])
@@ -76,10 +77,10 @@ def _path(parents: "array[int]", choices: "array[int]", number: int) -> list[int
 
 
 def prelude(world: World) -> list[int]:
-    """Return the choices of a run without faults, in one order, until somebody leads and all is quiet."""
+    """Return the choices of a run without faults, in one order, until all name one that leads, and all is quiet."""
     state, count = world.first(), 0
     nothing = (0,) * (ALL + 1)
-    while not (state.reigns and state.turn == world.size):
+    while not (state.reigns and state.turn == world.size and world.is_named(state)):
         following = next(iter(world.after(state, nothing)), None)
         if following is None:
             return []  # Nobody comes to lead: begin at the start.

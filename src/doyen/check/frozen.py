@@ -62,7 +62,10 @@ class _Walk:
         if way is None:
             way = _WAYS[kind] = _way(found, kind)
         if way == "value":
-            made = _VALUES.get(found)
+            try:
+                made = _VALUES.get(found)
+            except TypeError:  # It holds something that can change, such as a dict.
+                return kind.__name__, *[self.of(getattr(found, name)) for name in found.__struct_fields__]
             if made is None:
                 fields = [self.of(getattr(found, name)) for name in found.__struct_fields__]
                 made = _VALUES[found] = (kind.__name__, *fields)

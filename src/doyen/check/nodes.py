@@ -202,6 +202,12 @@ class Nodes:
             found = self._leads[state, now] = bool(machine.leads(now))
         return found
 
+    def leader_of(self, state: int) -> NodeId | None:
+        """Return whom a node in that state names."""
+        machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+        found: NodeId | None = machine.named
+        return found
+
     def named(self, state: int) -> NodeId | None:
         """Return whom a node in that state names, if its election hears of a leader that is gone."""
         if state not in self._named:

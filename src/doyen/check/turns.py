@@ -29,7 +29,7 @@ class Faults(Struct, frozen=True, kw_only=True):
     holds: int = 0  # A message is held, so that any others overtake it; or a record takes as long as that.
     duplicates: int = 0  # A message comes a second time, at any time.
     cuts: int = 0  # A node is cut off from all others for a while.
-    breaks: int = 2  # A node is told, wrongly or not, that the process of its leader is gone.
+    breaks: int = 0  # A node is told, wrongly or not, that the process of its leader is gone.
 
 
 CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.

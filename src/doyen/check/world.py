@@ -13,6 +13,7 @@ from msgspec import Struct
 from doyen.check.nodes import Nodes
 from doyen.check.turns import CUTS, NEW, Event, Left, Node, Numbers, Turn, Turns, less
 from doyen.core.clock import Duration, Instant
+from doyen.core.ids import NodeId
 
 NOBODY = -1
 
@@ -57,7 +58,10 @@ class Clock(Struct, frozen=True):
 class World:
     """What can happen in any state, and what comes of it."""
 
-    def __init__(self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Instant, reigns_max: int) -> None:
+    def __init__(
+        self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Instant, reigns_max: int, fenced: bool = True
+    ) -> None:
+        self.fenced = fenced  # Whether no term may have two leaders, one after the other.
         self.nodes, self.turns, self.clocks = nodes, Turns(nodes), clocks
         self.horizon, self.reigns_max = horizon, reigns_max
         self.size = len(nodes.names)
@@ -68,6 +72,11 @@ class World:
             for cut in (NOBODY, *everybody)
         }
         self._nothing: tuple[Numbers, ...] = ((),) * self.size
+
+    def is_named(self, state: State) -> bool:
+        """Whether all nodes name one leader."""
+        named = {self.nodes.leader_of(node.state) for node in state.nodes}
+        return len(named) == 1 and None not in named
 
     def first(self) -> State:
         """Return the state in which all nodes have just started."""
@@ -86,12 +95,17 @@ class World:
         if index == self.size:
             yield from self._quiet(state, left)
             return
-        turn = self._turn(state, index, left)
-        now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]
-        for end, events in self.turns.ends(index, turn, now, reached, state.fresh):
+        for end, events in self.turn_ends(state, left):
             violation = self._violation(state, index, end)
             after = self._ended(state, index, end)._replace(turn=index + 1)
             yield events, after if violation else self._onward(after), end.left, violation
+
+    def turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
+        """Return all ends of the turn of whoever's turn it is."""
+        index = state.turn
+        turn = self._turn(state, index, left)
+        now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]
+        return self.turns.ends(index, turn, now, reached, state.fresh)
 
     def _turn(self, state: State, index: int, left: Left) -> Turn:
         node = state.nodes[index]
@@ -116,15 +130,16 @@ class World:
         )
 
     def _violation(self, state: State, index: int, turn: Turn) -> Violation | None:
-        name, term = self.nodes.names[index], state.term
-        for number in turn.led:
+        others = [other for bit, other in enumerate(self.nodes.names) if state.acted >> bit & 1 and bit != index]
+        return self.violation(self.nodes.names[index], state.term, turn.led, others if turn.acted else [])
+
+    def violation(self, name: NodeId, term: int, led: Numbers, acting: list[NodeId]) -> Violation | None:
+        """Return what is wrong where a node began to lead in those terms after that one, or acts beside others."""
+        for number in led if self.fenced else ():
             if number <= term:
                 return Violation("shared", f"{name} leads in term {number}, after somebody led in term {term}")
             term = number
-        others = [other for bit, other in enumerate(self.nodes.names) if state.acted >> bit & 1 and bit != index]
-        if turn.acted and others:
-            return Violation("alone", f"{name} and {others[0]} act at once")
-        return None
+        return Violation("alone", f"{name} and {acting[0]} act at once") if acting else None
 
     def _onward(self, state: State) -> State:
         """Begin the next round once all had their turns; without any message left, all is quiet."""
@@ -134,11 +149,15 @@ class World:
 
     def _begin(self, state: State) -> State:
         """Begin a round: see who acts."""
+        return state._replace(acted=self.acting(state.nodes, state.now))
+
+    def acting(self, nodes: tuple[Node, ...], now: Instant) -> int:
+        """Return who acts at that instant, as bits."""
         acted = 0
-        for index, node in enumerate(state.nodes):
-            if node.mine and self.nodes.leads(node.state, self.clocks[index].at(state.now)):
+        for index, node in enumerate(nodes):
+            if node.mine and self.nodes.leads(node.state, self.clocks[index].at(now)):
                 acted |= 1 << index
-        return state._replace(acted=acted)
+        return acted
 
     def _quiet(self, state: State, left: Left) -> Iterator[tuple[tuple[Event, ...], State, Left, Violation | None]]:
         due = [

@@ -44,12 +44,16 @@ def _faults(command: Any) -> Any:
 )
 @_faults
 @click.option(
-    "--faults", "in_all", type=click.IntRange(0, 20), default=2, show_default=True, help="Of any kinds, in one run."
+    "--faults",
+    "in_all",
+    type=click.IntRange(0, 99),
+    default=99,
+    help="Of any kinds, in one run; by default, all of them.",
 )
 @click.option(
     "--elections", type=click.IntRange(0, 9), default=2, show_default=True, help="After that of the first leader."
 )
-@click.option("--horizon", default="600ms", show_default=True, help="How much time passes in one run.")
+@click.option("--horizon", default="100ms", show_default=True, help="How much time passes in one run.")
 @click.option("--cold", is_flag=True, help="From the start of all nodes, not from the first leader on.")
 @click.option("--rates", default="", metavar="N,N,…", help="Of the nodes' clocks, in thousandths; else all alike.")
 @click.option(
@@ -137,6 +141,10 @@ def _promise(case: Case) -> Promise:
     kind = config.election_kind()
     if kind is None:
         raise ConfigError("ELECTION none elects nobody: give pole, or another election")
+    if kind.needs.members:
+        raise ConfigError(
+            f"ELECTION {kind.name} goes by a membership, whose members do not come together here yet: give pole"
+        )
     promise = kind.promise(config.table(kind.table), config.rank)
     if promise.sort == "weak":
         raise ConfigError(

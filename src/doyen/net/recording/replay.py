@@ -291,3 +291,9 @@ class Replaying:
         for after, order in self._nested:  # What the application did on hearing this.
             if after == seen:
                 self._order(order, now)
+
+
+def loaded(path: Path, build: Build) -> Host:
+    """Return the machines of a segment as they were when it began."""
+    with Reader(path) as reader:
+        return _World(path, reader, build).host

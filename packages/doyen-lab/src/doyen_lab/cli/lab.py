@@ -80,7 +80,7 @@ def list_scenarios(as_json: bool) -> None:
     help="singleton: so many, and as many other faults; will: so many.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses, and of chance here.")
-@click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds.")
+@click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds, and recordings.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path),

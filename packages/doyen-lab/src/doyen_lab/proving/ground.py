@@ -64,6 +64,7 @@ class Ground:
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
         self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
+        self.records = False  # Whether every process writes a recording, beside its history.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
@@ -142,8 +143,7 @@ class Ground:
         if durable:
             told["state"] = str(state or self.disks.paths.get(label) or self.folder / "state" / label)
         if self.records:
-            self.recordings.append(self.folder / "recordings" / f"{label}.{number}")
-            self.recordings[-1].parent.mkdir(exist_ok=True)
+            self.recordings.append(self.folder / f"{label}.{number}.rec")
             told |= {"record": str(self.recordings[-1]), "record_max": RECORD_MAX}
         if label in self.keys:
             told["key"] = str(self.keys[label])

@@ -58,7 +58,7 @@ async def prove(
     began, failure, seed = time.monotonic(), "", scenario.seed if seed is None else seed
     with Switch(scenario.hosts, edges=scenario.edges, link=scenario.link, seed=seed) as network:
         async with Ground(network, combination, folder, command=command, seed=seed) as ground:
-            ground.records = html is not None
+            ground.records = keep or html is not None
             try:
                 await scenario.play(ground)
             except (NotSettled, DoyenError, TimeoutError) as error:

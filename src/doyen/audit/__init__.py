@@ -1,0 +1,1 @@
+"""Holds recordings of real nodes against a specification of POLE's safety: `doyen audit`."""

@@ -1,0 +1,259 @@
+"""Holds recordings against the specification: every step is allowed, or the first that is not is shown."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from doyen.audit.moments import Begin, Deed, End, Log, Message, Moment, Persist, Resume, read
+from doyen.audit.order import Placed, laid
+from doyen.audit.spec import FRESH, Answer, Beat, Record, Refused, Safety, need
+from doyen.core.ids import NodeId
+from doyen.core.leadership import LeaderElected, LeaderLost, VotersChanged
+from doyen.election.pole import messages as msg
+from doyen.election.pole.electorate import Electorate
+from doyen.errors import ConfigError
+from doyen.net.recording.format import Durable
+
+NO_STEPS: Final = ("pass_time", "go_on", "assume_start")  # Time, and what is only looked at.
+Step = tuple[str, int, str, tuple[Any, ...]]  # (node, its clock, action, what it was given)
+
+
+class Fault(Struct, frozen=True):
+    """The first step that is not allowed."""
+
+    rule: str
+    text: str
+    path: str
+    line: int  # The number of the input in the file.
+    node: str
+
+
+class Audit(Struct, kw_only=True):
+    """What came of an audit."""
+
+    nodes: list[str]  # Whose recordings there are.
+    missing: list[str]  # Voters whose recordings there are not: what they sent is taken on trust.
+    steps: dict[str, int]  # How many of each were allowed.
+    trusted: int = 0  # Messages whose sending no recording could show.
+    terms: list[tuple[int, str]]  # Who led.
+    refused: Fault | None = None
+    trace: list[Step]  # All of them, the one that was refused included, if they were to be kept.
+
+
+def audit(paths: list[Path], *, keep: bool = False) -> Audit:
+    """Hold the recordings of one group against the specification; with `keep`, return every step as well."""
+    logs = _joined([read(path) for path in paths])
+    auditor = _Auditor(logs, keep)
+    refused: Fault | None = None
+    placed: Placed | None = None
+    try:
+        for placed in laid(logs):
+            auditor.take(placed)
+    except Refused as error:
+        assert placed is not None
+        moment = placed.moment
+        refused = Fault(error.rule, error.text, moment.path, moment.line, moment.node)
+    recorded = {log.node for log in logs}
+    return Audit(
+        nodes=sorted(recorded),
+        missing=sorted(auditor.voters - recorded),
+        steps={action: count for action, count in auditor.counts.items() if action not in NO_STEPS},
+        trusted=auditor.trusted,
+        terms=sorted(auditor.state.led.items()),
+        refused=refused,
+        trace=auditor.trace,
+    )
+
+
+def _joined(logs: list[Log]) -> list[Log]:
+    """Return one log for each node; refuse recordings of several groups."""
+    found: dict[str, Log] = {}
+    first = logs[0]
+    for log in logs:
+        if log.group != first.group:
+            raise ConfigError(f"{log.paths[0]} is of group {log.group!r}, and {first.paths[0]} of {first.group!r}")
+        if (log.config.lease, log.config.guard) != (first.config.lease, first.config.guard):
+            raise ConfigError(f"{log.paths[0]} and {first.paths[0]} differ in lease or drift_max: they must not")
+        other = found.setdefault(log.node, log)
+        if other is not log:
+            other.lives += log.lives
+            other.lives.sort(key=lambda life: life.incarnation)
+            other.paths += log.paths
+            if len({life.incarnation for life in other.lives}) < len(other.lives):
+                raise ConfigError(f"{log.paths[0]} and {other.paths[0]} are of the same process: give one of them")
+    return list(found.values())
+
+
+class _Auditor:
+    """Takes moments in order, and has the specification take the steps that they show."""
+
+    def __init__(self, logs: list[Log], keep: bool) -> None:
+        names = {log.node for log in logs}
+        self.voters: set[str] = set()
+        for log in logs:
+            self.voters |= log.voters
+            for life in log.lives:
+                for moment in life.moments:
+                    if isinstance(moment.came, Message):
+                        names.add(moment.came.sender)
+                    elif isinstance(moment.came, Begin | Resume):
+                        self.voters |= moment.came.electorate.names
+        self._all_recorded = self.voters <= {log.node for log in logs}
+        self._begun = {log.node for log in logs if not log.lives[0].is_whole}
+        config = logs[0].config
+        self.state = Safety(sorted(names | self.voters), config.lease, config.guard)
+        self.state.majority = self._is_majority
+        self.counts: Counter[str] = Counter()
+        self.trusted = 0
+        self.trace: list[Step] = []
+        self._keep = keep
+        self._recorded = {log.node for log in logs}
+        self._seen: set[str] = set()  # Nodes of which a process was seen.
+        self._mute: set[str] = set()  # Nodes that have lost their records.
+        # By node: the electorates of its present reign; while voters are replaced, any of them is enough.
+        self._electorates: dict[str, list[Electorate]] = {}
+
+    def _is_majority(self, node: str, voters: frozenset[str]) -> bool:
+        return any(electorate.is_majority({*map(NodeId, voters)}) for electorate in self._electorates[node])
+
+    def _do(self, moment: Moment, action: str, step: Callable[..., None], *given: Any, **options: Any) -> None:
+        if self._keep:  # A step that is refused is the last one.
+            self.trace.append((moment.node, moment.now, action, (*given, *options.values())))
+        step(*given, **options)
+        self.counts[action] += 1
+
+    def take(self, placed: Placed) -> None:
+        moment = placed.moment
+        node, came, state = moment.node, moment.came, self.state
+        if isinstance(came, Begin):
+            self._begin(moment, came)
+        elif isinstance(came, Resume):
+            self._resume(moment, came)
+        elif isinstance(came, End):
+            self._do(moment, "stop", self.state.stop, node)
+        self._do(moment, "pass_time", self.state.pass_time, node, moment.now)
+        if isinstance(came, Durable):
+            self._do(moment, "write", self.state.write, node)
+        elif isinstance(came, Message):
+            self._hear(placed, came)
+        for deed in moment.deeds:
+            self._deed(moment, deed)
+        if isinstance(came, Message | Durable) and state.lead[node]:
+            self._do(moment, "go_on", self.state.go_on, node)
+
+    def _begin(self, moment: Moment, came: Begin) -> None:
+        node, state = moment.node, self.state
+        record = came.record or FRESH
+        self._electorates[node] = [came.electorate]
+        state.clock[node] = min(moment.now, state.clock[node])  # A machine that was started anew may count anew.
+        self._do(moment, "pass_time", self.state.pass_time, node, moment.now)
+        if came.record is None and not came.newcomer:
+            self._mute.add(node)
+            state.assume_start(node, FRESH)
+        elif node in self._seen:
+            self._do(moment, "restart", self.state.restart, node, record)
+        else:
+            self._do(moment, "assume_start", self.state.assume_start, node, record)
+        self._seen.add(node)
+
+    def _resume(self, moment: Moment, came: Resume) -> None:
+        node, state = moment.node, self.state
+        self._electorates[node] = [came.electorate]
+        state.clock[node] = moment.now
+        state.assume_start(node, came.record)
+        state.bound[node], state.lead[node] = came.bound, came.lead
+        state.answer[node] = {name: Answer(came.lead, at) for name, at in came.answers.items()}
+        if came.lead:
+            state.assume_led(node, came.lead)
+        self._seen.add(node)
+
+    # What comes in.
+
+    def _hear(self, placed: Placed, came: Message) -> None:
+        moment, state, message, sender = placed.moment, self.state, came.message, came.sender
+        node = moment.node
+        text = f"{node} hears of {sender} what {sender} did not send, about epoch {msg.epoch_of(message)}"
+        need(placed.source != "nobody", "unsent", text)
+        unknown = placed.source == "unknown"
+        self.trusted += unknown
+        match message:
+            case msg.Heartbeat() if unknown:
+                state.assume_beat(Beat(sender, message.epoch, message.number))
+                if message.acting:
+                    state.assume_led(sender, message.epoch)
+            case msg.HeartbeatAck() if message.granted:
+                beat = Beat(node, message.epoch, message.number)
+                if beat in state.beats:  # Else it answers an earlier process of that name.
+                    if unknown:
+                        state.assume_ack(sender, beat)
+                    self._do(moment, "hear", self.state.hear, sender, beat)
+            case msg.Resigned():
+                if placed.source == "will":
+                    self._do(moment, "resign", self.state.resign, sender, message.epoch)
+                elif unknown:
+                    state.assume_end(sender, message.epoch)
+                self._do(moment, "release", self.state.release, node, sender, message.epoch)
+
+    # What a node does.
+
+    def _deed(self, moment: Moment, deed: Deed) -> None:
+        node, state = moment.node, self.state
+        match deed:
+            case LeaderLost(term) if term.leader == node:
+                if state.lead[node] == term.number:
+                    self._do(moment, "stop", self.state.stop, node)
+                    del self._electorates[node][:-1]
+            case LeaderElected(term) if term.leader == node:
+                self._do(moment, "begin", self.state.begin, node, term.number)
+            case LeaderElected(term):
+                self._name(moment, term.leader, term.number)
+            case VotersChanged(number, voters, earlier):
+                electorate = Electorate(number, frozenset(voters), frozenset(earlier))
+                if state.lead[node]:
+                    self._electorates[node].append(electorate)
+                else:
+                    self._electorates[node] = [electorate]
+            case Persist(record):
+                self._persist(moment, record)
+            case Message():
+                self._send(moment, deed)
+
+    def _name(self, moment: Moment, leader: str, epoch: int) -> None:
+        if self.state.led.get(epoch) is None and (leader not in self._recorded - self._begun or not self._all_recorded):
+            self.trusted += 1
+            self.state.assume_led(leader, epoch)
+        elif leader not in self._recorded:
+            self.state.assume_led(leader, epoch)
+        else:
+            self._do(moment, "name", self.state.name, moment.node, leader, epoch)
+
+    def _check_votes(self, node: str) -> None:
+        need(node not in self._mute, "disk", f"{node} votes, although nothing of its earlier votes was on its disk")
+
+    def _persist(self, moment: Moment, record: Record) -> None:
+        node, before = moment.node, self.state.mem[moment.node]
+        self._check_votes(node)
+        if record[1:] != before[1:]:
+            text = f"{node} writes that it granted epoch {record.granted}, and promises {record.epoch}"
+            need(record.epoch == record.granted, "back", text)
+            self._do(moment, "grant", self.state.grant, node, record.to, record.granted)
+        elif record.epoch != before.epoch:
+            self._do(moment, "promise", self.state.promise, node, record.epoch)
+        else:
+            self._do(moment, "rewrite", self.state.rewrite, node)
+
+    def _send(self, moment: Moment, sent: Message) -> None:
+        node, message = moment.node, sent.message
+        match message:
+            case msg.Heartbeat():
+                self._check_votes(node)
+                beat = Beat(node, message.epoch, message.number)
+                self._do(moment, "claim", self.state.claim, beat, acting=message.acting)
+            case msg.HeartbeatAck() if message.granted and sent.to is not None:
+                self._check_votes(node)
+                self._do(moment, "ack", self.state.ack, node, Beat(sent.to, message.epoch, message.number))
+            case msg.Resigned():
+                self._do(moment, "resign", self.state.resign, node, message.epoch)

@@ -1,0 +1,82 @@
+"""Lays the moments of several nodes in one order: what a node hears comes after whoever sent it had sent it.
+
+Among what may come next, wall clocks decide; the verdict does not depend on them, but where a recording ends.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from doyen.audit.moments import End, Log, Message, Moment
+from doyen.election.pole import messages as msg
+
+SLACK_S = 1.0  # By which wall clocks may differ where a recording begins or ends.
+
+
+class Placed(Struct, frozen=True):
+    """A moment in its place."""
+
+    moment: Moment
+    source: str = ""  # Of a message: "sent" as a recording shows, "unknown" as none could, "will", or "nobody".
+
+
+class _Row:
+    """The moments of one node, and how far they are laid."""
+
+    def __init__(self, log: Log) -> None:
+        self.lives = {life.incarnation: life for life in log.lives}
+        self.moments: list[Moment] = []
+        self.ends: dict[int, int] = {}  # By incarnation: where it ends.
+        self.done = 0
+        for life in log.lives:
+            last = life.moments[-1]
+            self.ends[life.incarnation] = len(self.moments) + len(life.moments)
+            self.moments += [*life.moments, replace(last, came=End(), deeds=())]
+        self.sent: dict[tuple[int, bytes, str | None], int] = {}  # Where each message was first sent.
+        for place, moment in enumerate(self.moments):
+            for deed in moment.deeds:
+                if isinstance(deed, Message):
+                    self.sent.setdefault((deed.incarnation, deed.data, deed.to), place)
+
+    def source(self, message: Message, at_s: float) -> tuple[str, int]:
+        """Return where a message comes from, and after which of this node's moments it may be heard."""
+        life = self.lives.get(message.incarnation)
+        if life is None:
+            return "unknown", -1
+        key = (message.incarnation, message.data)
+        found = [self.sent[(*key, to)] for to in (None, message.to) if (*key, to) in self.sent]
+        if found:
+            return "sent", min(found)
+        if not life.is_whole and at_s <= life.moments[0].at_s + SLACK_S:
+            return "unknown", -1
+        if at_s >= life.moments[-1].at_s - SLACK_S:
+            will = isinstance(message.message, msg.Resigned)
+            return ("will", self.ends[message.incarnation]) if will else ("unknown", -1)
+        return "nobody", -1
+
+
+def laid(logs: list[Log]) -> Iterator[Placed]:
+    """Yield the moments of all nodes in one order."""
+    rows = {log.node: _Row(log) for log in logs}
+    while True:
+        heads = [row for row in rows.values() if row.done < len(row.moments)]
+        if not heads:
+            return
+        free = [(row, placed) for row in heads if (placed := _placed(rows, row.moments[row.done])) is not None]
+        if not free:  # Each waits for another: no such run can have been.
+            row = min(heads, key=lambda row: row.moments[row.done].at_s)
+            free = [(row, Placed(row.moments[row.done], "nobody"))]
+        row, placed = min(free, key=lambda found: found[1].moment.at_s)
+        row.done += 1
+        yield placed
+
+
+def _placed(rows: dict[str, _Row], moment: Moment) -> Placed | None:
+    """Return a moment in its place; None while it waits for what it hears."""
+    came = moment.came
+    if not isinstance(came, Message):
+        return Placed(moment)
+    row = rows.get(came.sender)
+    source, after = ("unknown", -1) if row is None else row.source(came, moment.at_s)
+    return None if row is not None and after >= row.done else Placed(moment, source)

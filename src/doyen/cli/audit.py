@@ -1,0 +1,62 @@
+"""`doyen audit`: holds recordings of a quorum's nodes against the specification of its safety."""
+
+from pathlib import Path
+
+import click
+
+from doyen.audit.audit import Audit, audit
+from doyen.audit.spec import RULES
+from doyen.cli.output import json_flag, print_json
+from doyen.errors import ConfigError
+from doyen.net.recording.limits import bounded
+from doyen.net.recording.reader import segments
+from doyen.net.recording.recorder import older
+from doyen.node.registry import election_names, membership_names
+
+
+@click.command("audit", help="Hold FILEs, the --record of a quorum's agents, against the specification of its safety.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(dir_okay=False, path_type=Path))
+@json_flag
+def command(files: tuple[Path, ...], as_json: bool) -> int:
+    newer = {older(file) for file in files}
+    chosen = [file for file in dict.fromkeys(files) if file not in newer]  # FILE.1 is a part of FILE.
+    for file in chosen:
+        if not segments(file)[0].exists():
+            raise ConfigError(f"FILE {file} is not there: give the --record of an agent")
+    election_names(), membership_names()  # Before a file is read: nothing is searched for because it says so.
+    with bounded(sum(segment.stat().st_size for file in chosen for segment in segments(file))):
+        found = audit(chosen)
+    steps = sum(found.steps.values())
+    if as_json:
+        print_json(
+            {
+                "allowed": found.refused is None,
+                "steps": steps,
+                "kinds": found.steps,
+                "nodes": found.nodes,
+                "missing": found.missing,
+                "trusted": found.trusted,
+                "terms": [{"term": number, "leader": leader} for number, leader in found.terms],
+                "refused": found.refused,
+            }
+        )
+    else:
+        _show(found, steps)
+    return 1 if found.refused is not None else 0
+
+
+def _show(found: Audit, steps: int) -> None:
+    of = f"{steps:,} steps of {', '.join(found.nodes)}"
+    if found.refused is None:
+        click.echo(f"every step is allowed: {of}")
+    else:
+        fault = found.refused
+        click.echo(f"{fault.path}, input {fault.line}: {fault.text}")
+        click.echo(f"  not allowed ({fault.rule}): {RULES[fault.rule]}")
+        click.echo(f"  before it   {of} were allowed")
+    if found.terms:
+        click.echo(f"  led         {', '.join(f'{leader} in term {number}' for number, leader in found.terms)}")
+    if found.missing:
+        click.echo(f"  missing     the recordings of {', '.join(found.missing)}: what they sent is taken on trust")
+    if found.trusted:
+        click.echo(f"  on trust    {found.trusted:,} messages and leaders that no recording shows")
