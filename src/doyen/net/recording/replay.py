@@ -296,4 +296,4 @@ class Replaying:
 def loaded(path: Path, build: Build) -> Host:
     """Return the machines of a segment as they were when it began."""
     with Reader(path) as reader:
-        return _World(path, reader, build).host
+        return Replaying(path, reader, build).host

@@ -64,11 +64,10 @@ class Ground:
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
         self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
-        self.records = False  # Whether every process writes a recording, beside its history.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
-        self.records = False  # Whether each process records what it is given,
+        self.records = False  # Whether every process writes a recording, beside its history,
         self.recordings: list[Path] = []  # and where it did.
         self.environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
         self.processes = Processes(environment=self.environment)
