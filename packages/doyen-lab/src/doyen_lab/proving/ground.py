@@ -29,7 +29,6 @@ from doyen_lab.switch import Link, Loopback, Switch
 
 POLL_S = 0.02
 END_MAX_S = 10.0  # For a process to leave in order.
-RECORD_MAX = 256 << 20  # Bytes of one recording: none is to lose its beginning.
 JOIN_MAX_S = 60.0  # For a process to start on a busy machine.
 
 
@@ -64,11 +63,10 @@ class Ground:
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
         self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
-        self.records = False  # Whether every process writes a recording, beside its history.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
-        self.records = False  # Whether each process records what it is given,
+        self.records = False  # Whether every process writes a recording, beside its history,
         self.recordings: list[Path] = []  # and where it did.
         self.environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
         self.processes = Processes(environment=self.environment)
@@ -144,7 +142,7 @@ class Ground:
             told["state"] = str(state or self.disks.paths.get(label) or self.folder / "state" / label)
         if self.records:
             self.recordings.append(self.folder / f"{label}.{number}.rec")
-            told |= {"record": str(self.recordings[-1]), "record_max": RECORD_MAX}
+            told |= {"record": str(self.recordings[-1]), "record_max": 256 << 20}  # None is to lose its beginning.
         if label in self.keys:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:
