@@ -451,7 +451,8 @@ class Announce(Election):
                 self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
             case msg.Query():
                 self._on_query(sender, message, now)
-            case msg.Behind() if self._mine is not None and self._mine.term <= message.term and self._lift:
+            case msg.Behind() if self._mine is not None and self._mine.term < message.term <= self.term_number:
+                self._lift = True
                 self._reign_no += 1  # The next announcement is now, and others need not say it again.
                 self._announce(now)
             case _:
