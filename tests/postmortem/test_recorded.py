@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from doyen.cli import main
 from doyen.errors import ConfigError, TransportError
+from doyen.net.recording.format import MAGIC, Effect, encode, frame
+from doyen.net.recording.reader import Reader
 from doyen.postmortem.document import document
 from doyen.postmortem.gather import flights_of, postmortem
 from doyen.postmortem.incident import Incident, Table, incident_of
@@ -241,6 +243,18 @@ def test_a_reign_goes_on_over_the_end_of_a_segment(tmp_path: Path) -> None:
         assert len(acts) == len({*acts})  # One bar for one reign.
     assert any(stretch.begin < flight.end - 15e9 for flight in long for stretch in flight.stretches)
     assert incident_of(found).verdicts[0].at_most_s == 0
+
+
+def test_a_recording_that_runs_otherwise_gets_one_line(
+    paused: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Reader(paused.paths[0]) as reader:
+        header, items = reader.header, [*reader.inputs()]
+    items[20] = replace(items[20], effects=[Effect("multicast", "e", encode("another"))])
+    bent = tmp_path / "bent.rec"
+    bent.write_bytes(MAGIC + b"".join(frame(encode(part)) for part in (header, *items)))
+    code, out, err = run(capsys, bent, paused.paths[1])
+    assert code == 1 and out == "" and err.count("\n") == 1 and "but replayed" in err
 
 
 def test_recordings_of_two_groups_are_refused(flights: list[Flight]) -> None:

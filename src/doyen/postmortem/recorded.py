@@ -15,7 +15,7 @@ from doyen.core.clock import FOREVER, NEVER, Duration, Instant, ms
 from doyen.core.codec import Codec, Envelope
 from doyen.core.ids import Term
 from doyen.core.reasons import Reasons
-from doyen.errors import ConfigError, LocalProtocolError
+from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
@@ -32,7 +32,7 @@ from doyen.net.recording.format import (
 )
 from doyen.net.recording.limits import bounded
 from doyen.net.recording.reader import Reader
-from doyen.net.recording.replay import Foundation, replay
+from doyen.net.recording.replay import Diverged, Foundation, replay
 from doyen.node.config import NodeConfig
 from doyen.node.gate import Gate
 from doyen.node.rebuilt import Rebuilt
@@ -125,7 +125,12 @@ def fly(segment: Path) -> Flight:
     with bounded(segment.stat().st_size):
         with Reader(segment) as reader:
             header = reader.header
-        return _Follower(segment, header).flight()
+        try:
+            return _Follower(segment, header).flight()
+        except Diverged as error:  # It would not come through to another process.
+            raise TransportError(
+                f"{error} (it was recorded by doyen {header.doyen[:100]}: run doyen postmortem with that)"
+            ) from None
 
 
 def joined(parts: Iterable[Flight]) -> list[Flight]:
