@@ -149,6 +149,7 @@ def test_a_killed_leader_takes_only_its_own_along(tmp_path: Path) -> None:
         assert cat.do("acquire", "of-bee") is True
 
 
+@pytest.mark.soak
 @pytest.mark.live
 def test_a_killed_member_is_gone_and_its_locks_are_free(tmp_path: Path) -> None:
     with members(tmp_path, f"doyen:///{uuid4().hex}", "ant", "bee") as (ant, bee):
@@ -160,6 +161,7 @@ def test_a_killed_member_is_gone_and_its_locks_are_free(tmp_path: Path) -> None:
         assert ant.do("members", "g") == {"ant": {"from": "ant"}}
 
 
+@pytest.mark.soak
 @pytest.mark.live
 def test_a_key_keeps_strangers_out(tmp_path: Path) -> None:
     keys = [tmp_path / "ours.key", tmp_path / "theirs.key"]
