@@ -77,6 +77,7 @@ browser: .venv/bin/python  ## Chromium (root) and axe-core, for tests and pictur
 pictures: .venv/.all browser  ## docs/pictures, drawn from real runs.
 	$(PY) scripts/picture.py
 	$(PY) scripts/page_pictures.py
+	$(PY) scripts/incident_picture.py
 
 lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
 	.venv/bin/doyen lab run $(ARGS)

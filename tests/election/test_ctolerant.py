@@ -997,7 +997,7 @@ def test_a_confirmation_of_another_election_or_leader_confirms_nothing() -> None
 
 
 def test_who_misses_the_confirmation_asks_the_leader() -> None:
-    bench = Bench(variant="optimistic")
+    bench = Bench(variant="optimistic", ask_interval=seconds(10))
     bench.hear(0, Leader(record(0, final=False), 1))
     asked = sent(bench.fire(LeaderIsAsked(election(1), 1, seconds(1)), seconds(2)), Ask)
     assert asked[0] == (NodeId("0"), Ask(election(1), 1))  # It answers once it is final,

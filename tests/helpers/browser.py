@@ -51,5 +51,5 @@ async def opened(started: Any, url: str, **more: Any) -> tuple[Any, list[str]]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
     page.on("request", lambda asked: None if asked.url.startswith(url) else complaints.append(f"asks {asked.url}"))
-    await page.goto(url + "/")
+    await page.goto(url if url.startswith("file:") else url + "/")
     return page, complaints

@@ -2,7 +2,8 @@
 
 The figure is 50,000 datagrams a second from one sender, of any kind, that has echoed where that is asked for; what the
 kernel drops is reported.  A machine whose processors are wanted elsewhere does not let the sender reach it: then the
-test says which rate it was, and with which share of a processor.  Below 10,000 it shows nothing, and fails.
+test says which rate it was, and with which share of a processor.  Below 10,000 it shows nothing: it fails, or is
+skipped by name where the sender got next to no processor.
 """
 
 import json
@@ -26,6 +27,7 @@ from doyen.net.keys import key_id, new_key, write_keys
 pytestmark = [pytest.mark.live]
 DOYEN = [sys.executable, "-m", "doyen"]
 RATE, RATE_MIN, COUNT = 50_000, 10_000, 20_000
+STARVED = 0.05  # Of a processor: 50,000 datagrams a second take a sixth of one.
 GROUP = "flood"
 
 
@@ -137,6 +139,8 @@ def test_a_leader_under_a_flood_stays_and_answers(
             f"/leader within {slowest * 1000:.0f} ms; {busy:.0%} of a core in the seconds after it"
         )
         assert slowest < 1.0
-        assert rate >= RATE_MIN, "too few to show anything"
+        if rate < RATE_MIN and share < STARVED:
+            pytest.skip(f"others had the processors: {rate:,.0f} datagrams/s show nothing, {RATE_MIN:,} would")
+        assert rate >= RATE_MIN, "the sender had its processor, and sent too little to show anything"
         assert bool(echoed) is not sealed, "in the clear the flood is heard, with a key it is not"
         assert lost(running) == losses, running.told()[-3000:]

@@ -69,17 +69,20 @@ LAYERS = {
         "clock console environment files",
     ),
     "doyen.sim": Layer("doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score", "gc msgspec"),
+    "doyen.postmortem": Layer(
+        "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib", "files"
+    ),
     "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
     "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
-        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.sim",
+        "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",
         "asyncio msgspec os pathlib pytest shutil signal subprocess sys",
         "files",
-        typing="doyen.node",
+        typing="doyen.node doyen.postmortem",
     ),
     "doyen.cli": Layer(
         "doyen doyen.audit doyen.check doyen.core doyen.errors doyen.eyes doyen.membership doyen.net doyen.node "
-        "doyen.runner doyen.sim doyen.testing",
+        "doyen.postmortem doyen.runner doyen.sim doyen.testing",
         "asyncio click concurrent datetime importlib msgspec nacl os pathlib shutil signal socket sys time",
         "clock console environment files",
         typing="doyen.node",
@@ -129,7 +132,7 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.cli": Layer(
-        "doyen.cli doyen.core doyen.errors doyen.score doyen.sim "
+        "doyen.cli doyen.core doyen.errors doyen.eyes doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
         "click importlib msgspec os pathlib",
         "files",
@@ -142,7 +145,8 @@ LAYERS = {
         "clock console files",
     ),
     "doyen_lab.proving": Layer(
-        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.sim doyen.testing doyen_lab",
+        "doyen doyen.core doyen.errors doyen.membership doyen.net doyen.node doyen.postmortem doyen.sim "
+        "doyen.testing doyen_lab",
         "asyncio msgspec os pathlib shutil signal socket subprocess sys tempfile time",
         "clock environment files",
     ),
@@ -158,7 +162,7 @@ LAYERS = {
     ),
     "doyen_lab.museum": Layer("doyen.core doyen.sim doyen.testing", "asyncio msgspec random", "chance"),
     "doyen_lab.cli": Layer(
-        "doyen.cli doyen.core doyen.election doyen.errors doyen.net doyen.score doyen.testing "
+        "doyen.cli doyen.core doyen.election doyen.errors doyen.eyes doyen.net doyen.score doyen.testing "
         "doyen_lab doyen_lab.contest doyen_lab.museum doyen_lab.proving doyen_lab.simulators doyen_papers.papers "
         "doyen_papers.studies",
         "asyncio click msgspec os pathlib signal sys",

@@ -13,6 +13,7 @@ from doyen.core.leadership import LeaderElected
 from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import LeaderIsCorrected
 from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import DoubtRepeats
 from doyen.membership.swim.machine import Swim
 from doyen.sim.churn import ChurnConfig, ChurnEvent
 from doyen.sim.network import Delay, NetworkConfig
@@ -61,9 +62,10 @@ def test_killed_leaders_over_hundreds_of_seeds(election: str, membership: str) -
 class TrustsWhoeverIsUnknown(CTolerant):
     """As it was: a leader of whom the list says nothing is named for ever."""
 
-    def _begin_doubt(self, now: Instant, *, was_watched: bool) -> None:
-        if was_watched:
-            super()._begin_doubt(now, was_watched=was_watched)
+    def on_timer(self, timer: Any, now: Instant) -> None:
+        unknown = self.held is not None and not self.point.is_dead(self.held.leader)
+        if not (isinstance(timer, DoubtRepeats) and unknown):
+            super().on_timer(timer, now)
 
 
 class LooksForNobody(Swim):
@@ -74,7 +76,8 @@ class LooksForNobody(Swim):
 
 
 def test_a_leader_whom_nobody_doubts_is_named_for_ever_and_the_checker_tells() -> None:
-    result = simulate(killed(), 1, tamper=as_mutant(TrustsWhoeverIsUnknown))
+    trusts, looks = as_mutant(TrustsWhoeverIsUnknown), as_mutant(LooksForNobody)
+    result = simulate(killed(), 1, tamper=lambda a, b, c, machine: looks(a, b, c, trusts(a, b, c, machine)))
     assert [violation.check for violation in result.violations] == ["stranger"]
 
 

@@ -126,6 +126,10 @@ ROWS: dict[str, Row] = {
     "group.rank": Row(RANKED, ["address", "load", "neighbours", "delay", "loss", "wake-up"], of("leader")),
     "group.load_max": Row("[group]\nrank = 'load'\n", [1.0, 50.0], lambda s: -min(s.standings()), grows=True),
     "group.observer_count": Row("", [0, 2, 4], of("leader")),
+    # Whoever starts asks the seeds only, so the number of messages differs; 0: all are seeds.
+    "group.seed_count": Row(
+        "[node]\nelection = 'hybrid'\npreset = 'local'\n[run]\nquiet = '20s'\n", [1, 3, 0], of("messages")
+    ),
     "group.start_spread": Row("", ["0s", "8s"], of("converged_at"), grows=True),
     "group.durable_terms": Row("", [False, True], of("records"), grows=True),
     "group.election.announce_interval": Row("", ["2s", "1s", "100ms"], of("messages"), grows=True),

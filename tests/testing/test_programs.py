@@ -133,3 +133,5 @@ def test_a_failing_seed_prints_its_command_and_its_lane_picture(tmp_path: Path) 
     picture = next(line for line in ran.stdout.splitlines() if line.startswith("lane picture: ")).split(": ")[1]
     svg = Path(picture).read_text()
     assert svg.startswith("<svg") and "is elected, term 1" in svg
+    film = next(line for line in ran.stdout.splitlines() if line.startswith("to look at: ")).split(": ")[1]
+    assert "leads, term 1" in Path(film).read_text()

@@ -35,6 +35,7 @@ COMMANDS = {
     "keys": "Make, list and rotate the keys of a group.",
     "state": "Make, show or retire what a node keeps over restarts.",
     "replay": "Run a recording of a node again, and find what differs.",
+    "postmortem": "Lay recordings of several nodes side by side: who acted when, and why.",
     "audit": "Hold recordings of a quorum against the specification of its safety.",
     "sim": "Simulate an election, or a scenario file.",
     "prove": "Prove that a quorum's lease is safe for all drifts and delays.",

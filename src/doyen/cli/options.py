@@ -50,6 +50,11 @@ class OutputFile(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return path
 
 
+def plot_flag(about: str) -> Decorator:
+    """Return the flag that names a picture to be written."""
+    return click.option("--plot", type=OutputFile(), help=f"Write a picture (SVG): {about}.")
+
+
 def flags(kind: type[Struct], *, leave_out: tuple[str, ...] = ()) -> Decorator:
     """Add one flag per field of the Struct; what is not given keeps the Struct's default."""
 

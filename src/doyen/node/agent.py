@@ -45,6 +45,7 @@ from doyen.node.stack import MEMBERSHIP, Site, Stack
 from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address_of
 
 if TYPE_CHECKING:
+    from doyen.net.recording.format import Reigning
     from doyen.net.recording.recorder import Recorder
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
@@ -147,7 +148,7 @@ class Agent:
             for name, kind in self.config.election_kinds().items():
                 driver.declare(name, self.config.must_be_alike(kind))
             if recorder is not None:
-                recorder.begin(lambda: self.stack.view)
+                recorder.begin(lambda: self.stack.view, self._reigning)
             if self.config.oracle == "quality":
                 from doyen.node.quality import SelfRating  # Few rate themselves.
 
@@ -280,6 +281,20 @@ class Agent:
             if remark.needs_a_person:
                 log.warning("%s: %s", self.name, remark.text)
 
+    def _reigning(self) -> "dict[str, Reigning]":
+        """Return the elections as a recording keeps them."""
+        from doyen.net.recording.format import Reigning  # Few record.
+
+        return {
+            name: Reigning(
+                leader=reign.leader,
+                term=0 if reign.term is None else reign.term.number,
+                mine=reign.mine is not None,
+                may_act=reign.gate is not None and reign.gate.open,
+            )
+            for name, reign in self.stack.reigns.items()
+        }
+
     def _seen(self) -> Seen:
         """Return what this node sees of the others, for its first act."""
         driver, config, view = self.driver, self.config, self.stack.view
@@ -361,6 +376,8 @@ class Agent:
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
         """Say it if this node begins to act alone, and notify the tasks that wait to act."""
+        if self.recorder is not None:
+            self.recorder.may_act(reign.name, now)
         if gate.alone and reign.mine is not None and not self.driver.differing():  # Those were found, and named.
             text = f"leads {self.config.group!r} alone: {gate.alone}. {self._looked_for()}"
             log.warning("%s: %s", self.name, text)

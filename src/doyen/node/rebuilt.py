@@ -1,6 +1,8 @@
 """Turns what a node's machines are built from into data, and builds the same machines from that data."""
 
 import os
+import time
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -55,10 +57,17 @@ def plain_config(config: NodeConfig, *, durable: bool) -> dict[str, Any]:
 class Rebuilt:
     """The machines of a recorded node, for `replay`."""
 
-    def __init__(self, origin: Origin, site: Foundation) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        site: Foundation,
+        *,
+        wall: Callable[[], float] = time.time,
+        change: Callable[[NodeConfig], NodeConfig] = lambda config: config,
+    ) -> None:
         self._site = site
-        self._stack = Stack(
-            config_from(origin.config),
+        self.stack = Stack(
+            change(config_from(origin.config)),
             Site(
                 node=origin.node,
                 incarnation=origin.incarnation,
@@ -69,29 +78,30 @@ class Rebuilt:
                 restored=site.restored,
                 durable=origin.durable,
                 tell=site.tell,
+                wall=wall,
             ),
         )
 
     @property
     def view(self) -> Any:
-        return self._stack.view
+        return self.stack.view
 
     @view.setter
     def view(self, view: Any) -> None:
-        self._stack.view = view
+        self.stack.view = view
 
     def observe(self, channel: str, fact: Any, now: Instant) -> None:
         """Take note of a fact that the machines emitted."""
         if isinstance(fact, ViewChanged):
-            self._stack.view = fact.view
+            self.stack.view = fact.view
 
     def add(self, what: dict[str, str]) -> None:
         """Add machines that were added to the running node."""
         match what:
             case {"election": name, "kind": kind}:
-                self._stack.add_election(name, find_election(kind))
+                self.stack.add_election(name, find_election(kind))
             case {"occasion": key, "epoch": epoch}:
-                self._stack.add_occasions(key, int(epoch))
+                self.stack.add_occasions(key, int(epoch))
             case {"beacon": address, "last": last, "asks": asks, **more}:
                 from doyen.net.beacon import CHANNEL, Beacon
                 from doyen.net.discovery import DiscoveryConfig
@@ -101,7 +111,7 @@ class Rebuilt:
                 self._site.add(
                     CHANNEL,
                     lambda port: Beacon(
-                        self._stack.site.node,
+                        self.stack.site.node,
                         parse_address(address),
                         config,
                         port,

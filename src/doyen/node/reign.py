@@ -110,6 +110,17 @@ class Reign:
         """Return whether the leader acts, or still waits for its first act; None: another leads, which alone knows."""
         return None if self.leader != self.me else self.is_leader(now)
 
+    def go_on(self, before: "Reign") -> None:
+        """Go on where the same election was left, on machines that were built anew."""
+        self.term, self.mine, self.since, self.since_wall = before.term, before.mine, before.since, before.since_wall
+        self.account, self.history, self.shortage, self.why = (
+            before.account,
+            before.history,
+            before.shortage,
+            before.why,
+        )
+        self.begun, self.elected, self.ended = before.begun, before.elected, before.ended
+
     # What the machine emits.
 
     def note(self, fact: Any, now: Instant) -> Remark | None:

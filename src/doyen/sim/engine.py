@@ -143,7 +143,8 @@ class Simulation:
         self.by_name[name] = node
         return node
 
-    def start(self, node: SimNode) -> None:
+    def start(self, node: SimNode, *, ran: bool = False) -> None:
+        """Start a node; `ran`: its machines have run elsewhere, and go on."""
         assert node.host is None, f"{node.name} runs already"
         node.incarnation = Incarnation(node.incarnation + 1)
         node.host = host = Host(node.name, node, self.unsettled)
@@ -157,7 +158,8 @@ class Simulation:
                 self.channel(port.channel).connect(node, port.hear)
         self.network.topology.set_down(node.index, False)
         self._note("start", node)
-        host.start(node.now())
+        if not ran:
+            host.start(node.now())
         self.note_deed("start", node)
 
     def note_deed(self, deed: str, node: SimNode) -> None:

@@ -179,6 +179,10 @@ class Network:
             named.pop(name, None)
         self._refresh()
 
+    def obstacles(self) -> dict[Obstacle, list[str]]:
+        """Return the names of the obstacles that there are, by kind."""
+        return {kind: [*named] for kind, named in self._obstacles.items() if named}
+
     def _refresh(self) -> None:
         self._cut, self._blocked, self._clogged = (
             frozenset().union(*self._obstacles[kind].values()) for kind in OBSTACLES

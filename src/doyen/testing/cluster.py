@@ -39,6 +39,7 @@ from doyen.testing.lanes import Lanes
 
 if TYPE_CHECKING:
     from doyen.node.node import Node as RealNode
+    from doyen.postmortem.simulated import Simulated
     from doyen.testing.madeup.world import Main, Program, Programs
 
 T = TypeVar("T")
@@ -119,6 +120,7 @@ class Cluster:
         self.seed, self._network, self._config = seed, network, config
         self._main, self._lateness, self._shows_wall_clock = main, parse_duration(lateness), wall_clock == "made-up"
         self._programs: Programs | None = None
+        self._film: Simulated | None = None
         self.watchers: list[Callable[[Seen], None]] = []
         self._begin(as_programs=program is not None or main is not None)
         if program is not None:
@@ -157,6 +159,8 @@ class Cluster:
         for name in self.names:
             self.world.add(name)
         self.world.start()
+        if self._film is not None:
+            self.film()
 
     def __repr__(self) -> str:
         return f"{self._said}) at {self.now_s:.3f} s"
@@ -321,6 +325,22 @@ class Cluster:
     def lanes(self) -> str:
         """Return a picture of the run so far, as SVG: a lane per node, who led, what was done to it, and your marks."""
         return self._lanes.svg()
+
+    def film(self) -> None:
+        """Watch what happens from here on, for `html`; the fixture does so for every cluster."""
+        from doyen.postmortem.simulated import Simulated
+
+        self._film = film = Simulated(self.world)
+        if self._programs is not None:
+            self._programs.event_watchers.append(film.on_event)
+
+    def html(self) -> str:
+        """Return what happened since `film`, as one file to look at: lanes, a verdict, and `explain` at any instant."""
+        from doyen.postmortem.document import document
+
+        if self._film is None:
+            raise LocalProtocolError("nothing was filmed: call film() before time passes")
+        return document(self._film.incident(repr(self), marks=self.marks))
 
     def close(self) -> None:
         """End the programs; only after this do the `finally` clauses of crashed processes run."""

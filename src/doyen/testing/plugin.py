@@ -1,6 +1,6 @@
 """The pytest plugin: groups in made-up time, and many seeds of one test.  Loaded by pytest's entry point.
 
-doyen_cluster   a factory of clusters; the report of a failing test has its command, and its lane picture
+doyen_cluster   a factory of clusters; the report of a failing test has its command, and two files to look at
 doyen_seed      the test runs once for each seed: `@pytest.mark.doyen_seeds(500)`, or `--doyen-seeds 500`
 """
 
@@ -51,6 +51,7 @@ def doyen_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
 
     def make(nodes: Any, **fields: Any) -> Cluster:
         cluster = Cluster(nodes, **fields)
+        cluster.film()
         made.append(cluster)
         request.node.add_report_section("setup", "doyen", repr(cluster))
         return cluster
@@ -72,7 +73,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         picture = _folder(item.config) / f"{_safe(item.name)}{f'-{number}' if number else ''}.svg"
         picture.parent.mkdir(parents=True, exist_ok=True)
         picture.write_text(cluster.lanes(), encoding="utf-8")
-        said += [repr(cluster), f"lane picture: {picture}"]
+        film = picture.with_suffix(".html")
+        film.write_text(cluster.html(), encoding="utf-8")
+        said += [repr(cluster), f"lane picture: {picture}", f"to look at: {film}"]
     report.sections.append(("doyen", "\n".join(said)))
 
 

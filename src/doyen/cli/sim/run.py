@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from doyen.cli.options import flags, laid_over
+from doyen.cli.options import flags, laid_over, plot_flag
 from doyen.cli.output import print_json, progress, show
 from doyen.core.config import load, nearest, read_value, shown
 from doyen.errors import ConfigError
@@ -53,6 +53,8 @@ SHOWN_FAILURES = 5
 @click.option("--on", metavar="ENGINE", help="Run on Dask's workers: dask (of this machine), or dask://HOST:PORT.")
 @click.option("--keep", type=click.Path(dir_okay=False), help="Add a line that replays each failed run to this file.")
 @click.option("--trace", "trace_path", type=click.Path(dir_okay=False), help="Write the first run, a line an event.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a run as a file to look at.")
+@plot_flag("how soon the runs agreed for good; with --runs")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     file: Path | None,
@@ -66,6 +68,8 @@ def command(
     on: str | None,
     keep: str | None,
     trace_path: str | None,
+    html: Path | None,
+    plot: Path | None,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -80,12 +84,15 @@ def command(
         raise ConfigError(f"--runs {runs} is too few: give at least 1")
     if runs > RUNS_MAX:
         raise ConfigError(f"--runs {runs} is too many: at most {RUNS_MAX:,}; give another --seed for more")
+    if plot is not None and runs == 1:
+        raise ConfigError("--plot draws many runs: give --runs 2 or more, or --html FILE for one")
     if jobs < 0:
         raise ConfigError(f"--jobs {jobs} is not a number of processes: give 0 (one per core) or more")
     _draw_topology(scenario, scenario.run.seed if runs == 1 else run_seed(scenario.run.seed, 0), file)
     if runs == 1:
         with trace_to(trace_path) as trace:
             result = simulate(scenario, trace=trace)
+        _film(scenario, result, html)
         with _kept(keep, scenario) as see:
             see([result])
         report(scenario, result, as_json)
@@ -108,11 +115,39 @@ def command(
             see=see,
         )
     summary = summarise(scenario, results)
+    _draw(scenario, results, plot)
+    _film(scenario, next((result for result in results if result.violations), results[0]), html)
     if as_json:
         print_json(summary)
     else:
         _print_summary(summary)
     return failed(scenario, results)
+
+
+def _draw(scenario: Scenario, results: list[Result], path: Path | None) -> None:
+    """Draw how soon the runs agreed for good, if somebody wants it."""
+    if path is None:
+        return
+    from doyen.eyes.plot import Plot, shares
+
+    agreed = [result.converged_at for result in results if result.converged_at is not None]
+    title = f"{results[0].election}: {len(results)} runs of {scenario.group.nodes} nodes, {len(agreed)} agreed"
+    picture = Plot(title, "agreed for good at, in seconds", "share of the runs that agreed")
+    picture.steps(results[0].election, shares(agreed))
+    path.write_text(picture.svg(), encoding="utf-8")
+
+
+def _film(scenario: Scenario, result: Result, path: Path | None) -> None:
+    """Run that seed again, and write it as a file to look at, if somebody wants one."""
+    if path is None:
+        return
+    from doyen.cli.postmortem import write
+    from doyen.postmortem.simulated import Simulated
+
+    made: list[Simulated] = []
+    simulate(scenario, result.seed, watch=lambda world: made.append(Simulated(world)))
+    violations = [(found.at, f"{found.check} violated: {found.text}") for found in result.violations]
+    write(made[0].incident(f"seed {result.seed}: {_headline(scenario, result)}", violations), path, "--html")
 
 
 @contextmanager

@@ -141,6 +141,7 @@ def _kind(
             out,
             place.rng(place.channel),
             standing=shortest(place.standing) if place.eligible else None,
+            corrects=True,
             restored=restored,
         )
 

@@ -62,13 +62,14 @@ class Announce(Election):
         standing: Standing | None = 0,  # None: not eligible.
         place: RankedPlace | None = None,
         common_seed: int = 0,
+        corrects: bool = False,  # Whether a leader that has lost its count is told so; as published, nobody does.
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
         if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.
             raise ConfigError(f"{standing} is out of range: give a number within ±2^62", field="standing")
         self.me, self.config = me, config
         self.standing, self.place = standing, place
-        self._durable = restored is not None
+        self._durable, self._corrects = restored is not None, corrects
         self._out, self._rng, self.common_seed = out, rng, common_seed
         self.status = Status.ABSENT
         self.term_number = restored or 0  # The greatest seen; this process's own reign is numbered above it.
@@ -409,12 +410,12 @@ class Announce(Election):
 
     def _correct_later(self, leader: NodeId, now: Instant) -> None:
         """Plan to tell a leader that it has lost its count, unless its announcements show a later term by then."""
-        wait = self.config.announce_interval
-        self._out.set_timer(msg.LeaderIsCorrected(leader), now + wait + int(self._rng.random() * wait))
+        if self._corrects:
+            wait = int((1 + self._rng.random()) * self.config.announce_interval)
+            self._out.set_timer(msg.LeaderIsCorrected(leader), now + wait)
 
     def _correct(self, timer: msg.LeaderIsCorrected, now: Instant) -> None:
-        leader = NodeId(timer.leader)
-        heard = self._heard.get(leader)
+        heard = self._heard.get(leader := NodeId(timer.leader))
         if heard is not None and heard.said.term < heard.told.number:
             self._out.send(leader, msg.Behind(heard.told.number))
             self._correct_later(leader, now)

@@ -1,11 +1,15 @@
 """Asks members at a low rate whom they hold: soon after news, which so spread fast, and then ever more slowly."""
 
 from random import Random
+from typing import Final
 
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.effects import Out
+from doyen.core.ids import NodeId
 from doyen.election.churn import messages as msg
 from doyen.election.churn.standpoint import Standpoint
+
+ASKED_BESIDE: Final = 2  # Members that are asked beside a tentative leader whether it is final.
 
 
 class Asking:
@@ -25,6 +29,13 @@ class Asking:
             self._round_no += 1
             self._wait = min(2 * self._point.timeout, longest)
             self._out.set_timer(msg.MemberIsAsked(self._round_no), now + int(self._rng.random() * self._wait))
+
+    def ask_others(self, leader: NodeId, question: msg.Ask) -> None:
+        """Ask some members beside the leader, who may know more of it, where members ask each other at all."""
+        others = [node for node in self._point.others() if node != leader]
+        if self._point.config.ask_interval < FOREVER:
+            for node in self._rng.sample(others, min(ASKED_BESIDE, len(others))):
+                self._out.send(node, question)
 
     def ask(self, timer: msg.MemberIsAsked, question: msg.Ask, now: Instant) -> None:
         """Ask one member, and plan the next round, unless the timer is of an earlier pace."""

@@ -55,7 +55,6 @@ from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMu
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
 CONFIRMS_MAX: Final = 10
-ASKED_BESIDE: Final = 2  # Members that are asked beside a tentative leader whether it is final.
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
@@ -346,9 +345,8 @@ class CTolerant(Election):
         """Ask a leader that has been tentative for long, and others: perhaps its confirmation was lost here alone."""
         held = self.held
         if held is not None and not held.final and (held.election, held.sequence) == (timer.election, timer.sequence):
-            others = [node for node in self.point.others() if node != held.leader]
-            for node in (held.leader, *self._rng.sample(others, min(ASKED_BESIDE, len(others)))):
-                self._out.send(node, self._question())
+            self._out.send(held.leader, self._question())
+            self._asking.ask_others(held.leader, self._question())
             self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:

@@ -57,6 +57,15 @@ class State(Struct, frozen=True, kw_only=True):
     view: "Value"  # The last view that the membership emitted.
 
 
+class Reigning(Struct, frozen=True, kw_only=True):
+    """One election as its node saw it when a segment began: machines do not keep all of it."""
+
+    leader: NodeId | None
+    term: int
+    mine: bool  # Whether this node itself leads,
+    may_act: bool  # and whether its first act has nothing left to wait for.
+
+
 class Header(Struct, frozen=True, kw_only=True):
     """The beginning of a segment."""
 
@@ -67,6 +76,7 @@ class Header(Struct, frozen=True, kw_only=True):
     restored: dict[str, bytes] = {}  # Records that were read from the disk, by channel.
     additions: list[dict[str, str]] = []  # Machines that were added to the running node before this segment.
     state: State | None = None  # None: the machines as they were built.
+    reigns: dict[str, Reigning] | None = None  # By the election's name; None: an earlier doyen, which did not keep it.
 
 
 # Machines as data.
@@ -114,6 +124,12 @@ class Added(Struct, frozen=True, array_like=True, tag="start late"):
     restored: dict[str, bytes] = {}
 
 
+class MayAct(Struct, frozen=True, gc=False, array_like=True, tag="may act"):
+    """The first act of this node in an election has nothing left to wait for.  No machine hears of it."""
+
+    election: str
+
+
 class Heard(Struct, frozen=True, gc=False, array_like=True, tag="message"):
     data: bytes
 
@@ -138,7 +154,7 @@ class Told(Struct, frozen=True, gc=False, array_like=True, tag="tell"):
     data: bytes
 
 
-Given: TypeAlias = Started | Added | Heard | Fired | Durable | Commanded | Told
+Given: TypeAlias = Started | Added | MayAct | Heard | Fired | Durable | Commanded | Told
 
 
 class Input(Struct, frozen=True, array_like=True):

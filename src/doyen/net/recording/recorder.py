@@ -42,7 +42,9 @@ from doyen.net.recording.format import (
     Header,
     Heard,
     Input,
+    MayAct,
     Origin,
+    Reigning,
     Started,
     State,
     Told,
@@ -71,6 +73,7 @@ class Recorder:
         self._restored: dict[str, bytes] = {}
         self._additions: list[dict[str, str]] = []
         self._view: Callable[[], Any] = lambda: None
+        self._reigns: Callable[[], dict[str, Reigning]] = dict
         self._world = DescribingWorld(driver)
         self._file: int | None = None
         self._size = 0  # Of inputs alone: large machines must not leave them no room.
@@ -95,12 +98,13 @@ class Recorder:
                 self._added.restored[channel] = self._restored[channel]
         return found
 
-    def begin(self, view: Callable[[], Any]) -> None:
+    def begin(self, view: Callable[[], Any], reigns: Callable[[], dict[str, Reigning]] = dict) -> None:
         """Begin to record, once all machines are there and before they start.
 
-        `view` gives the last view that the membership emitted: a machine that is added later hears of it.
+        `view` gives the last view that the membership emitted: a machine that is added later hears of it.  `reigns`
+        gives the elections as the node sees them: what no machine keeps.
         """
-        self._view = view
+        self._view, self._reigns = view, reigns
         for port in self._host.ports.values():
             self._built.add(port.machine)
         state = self._state()  # What cannot be kept is said now, not when the first segment is full.
@@ -150,6 +154,11 @@ class Recorder:
         elif self._file is not None and not self._lost:
             self.stop(f"nobody said how to build the machine on {port.channel!r} again")
         self._host.start_late(port, now)
+
+    def may_act(self, election: str, now: Instant) -> None:
+        """Note that the node's first act in an election has nothing left to wait for."""
+        if self._file is not None and not self._lost:
+            self._write(Input(now, MayAct(election), []))
 
     def on_datagram(self, envelope: Envelope, data: bytes, now: Instant) -> None:
         hear = partial(self._host.on_message, envelope.channel, envelope.sender, envelope.message)
@@ -256,6 +265,7 @@ class Recorder:
             restored=self._restored,
             additions=self._additions,
             state=state,
+            reigns=self._reigns(),
         )
         start = encode(header)
         if len(start) > BODY_MAX:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from doyen import __version__
 from doyen.core.clock import Instant
-from doyen.core.codec import Codec
+from doyen.core.codec import Codec, Envelope
 from doyen.core.host import Host, Port, Verbs
 from doyen.core.leadership import LeaderElected
 from doyen.errors import DoyenError, RemoteProtocolError, TransportError
@@ -26,9 +26,11 @@ from doyen.net.recording.format import (
     Added,
     Commanded,
     Durable,
+    Effect,
     Fired,
     Heard,
     Input,
+    MayAct,
     Origin,
     Started,
     State,
@@ -94,22 +96,26 @@ class Rebuilt(Protocol):
 
 
 Build = Callable[[Origin, Foundation], Rebuilt]
+Follow = Callable[[Input, Envelope | None], None]
 
 
-def replay(path: Path, build: Build) -> Replayed:
+def replay(path: Path, build: Build, follow: Follow | None = None) -> Replayed:
     """Run one segment, on the machines that `build` makes of its origin.
 
+    `follow` is called after each input, with the message if it was one.
     Raises `Diverged` at the first effect that differs, `TransportError` for a file that is damaged, or of another
     format, or holds anything that a recorder would not have written.
     """
     with Reader(path) as reader:
-        world = _World(path, reader, build)
+        world = Replaying(path, reader, build)
         first: Instant | None = None
         last: Instant = 0
         for number, item in enumerate(reader.inputs(), start=1):
             first = item.now if first is None else first
             last = item.now
             world.run(number, item)
+            if follow is not None:
+                follow(item, world.envelope)
         header, cut_off_bytes = reader.header, reader.cut_off_bytes
     return Replayed(
         path=str(path),
@@ -120,14 +126,14 @@ def replay(path: Path, build: Build) -> Replayed:
         effects=world.effect_count,
         kinds=dict(world.kinds),
         began_at=header.at,
-        lasted_s=(last - (first or last)) / 1e9,
+        lasted_s=0.0 if first is None else (last - first) / 1e9,
         leaders=world.leaders,
         failure=world.failure,
         cut_off_bytes=cut_off_bytes,
     )
 
 
-class _World:
+class Replaying:
     """Runs one segment: gives the host its inputs, and compares the effects."""
 
     def __init__(self, path: Path, reader: Reader, build: Build) -> None:
@@ -136,16 +142,17 @@ class _World:
         self.effect_count = 0
         self.leaders: list[str] = []
         self.failure = ""
+        self.envelope: Envelope | None = None  # The message, if the input under way is one.
         self._restored = dict(self.header.restored)
-        self._world = DescribingWorld(self)
+        self.world = DescribingWorld(self)
         self._nested: list[tuple[int, Commanded | Told]] = []
         self._input_no = 0
         self._instants: Iterator[Instant] | None = None  # While machines are added to the running node.
-        self._built = Built()
+        self.built = Built()
         origin = self.header.origin
         try:
             self.codec = Codec(origin.group, datagram_max=DATAGRAM_MAX)
-            self.host = Host(origin.node, self._world)
+            self.host = Host(origin.node, self.world)
             self.rebuilt = build(origin, self)
             for what in self.header.additions:
                 self.rebuilt.add(what)
@@ -161,23 +168,23 @@ class _World:
 
     def _load(self, state: State, reader: Reader) -> None:
         try:
-            loader = Loader(self._built, state.classes, state.built)
+            loader = Loader(self.built, state.classes, state.built)
             for entries in reader.state():
                 loader.add(entries)
             loader.load()
             self.rebuilt.view = loader.value(state.view)
             for number, at, channel, timer in state.timers:
-                self._world.timers[number] = (at, channel, loader.value(timer))
+                self.world.timers[number] = (at, channel, loader.value(timer))
         except TransportError as error:
             raise TransportError(f"{self.path}, recorded by doyen {self.header.doyen[:100]}: {error}") from None
-        self._world.next_timer = state.next_timer
+        self.world.next_timer = state.next_timer
 
     # Where machines are built.
 
     def add(self, channel: str, build: Callable[[Port], Any], *, follows: Iterable[str] | None = None) -> Any:
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
-        self._built.add(port.machine)
+        self.built.add(port.machine)
         if self._instants is not None:
             self.host.start_late(port, self._instant())
         return port.machine
@@ -201,16 +208,8 @@ class _World:
 
     def run(self, number: int, item: Input) -> None:
         """Take one input, and compare everything that follows from it."""
-        self._nested, self._input_no = item.nested, number
-        effects = self._world.effects = []
         self.kinds[kind_of(item.given)] += 1
-        failure = ""
-        try:
-            self._enter(item)
-        except (Diverged, Malformed, MemoryError):
-            raise
-        except Exception as error:
-            failure = failure_text(error)
+        effects, failure = self.take(number, item)
         for recorded, replayed in zip_longest(item.effects, effects):
             if recorded != replayed:
                 raise Diverged(self.path, number, kind_of(item.given), effect_text(recorded), effect_text(replayed))
@@ -219,22 +218,37 @@ class _World:
         self.effect_count += len(effects)
         self.failure = failure or self.failure
 
+    def take(self, number: int, item: Input) -> tuple[list[Effect], str]:
+        """Take one input; return everything that follows from it, and what the machines raised."""
+        self._nested, self._input_no = item.nested, number
+        effects = self.world.effects = []
+        try:
+            self._enter(item)
+        except (Diverged, Malformed, MemoryError):
+            raise
+        except Exception as error:
+            return effects, failure_text(error)
+        return effects, ""
+
     def _enter(self, item: Input) -> None:
         host, now = self.host, item.now
+        self.envelope = None
         match item.given:
             case Started():
                 host.start(now)
             case Heard(data):
                 try:
-                    envelope = self.codec.decode(data)
+                    envelope = self.envelope = self.codec.decode(data)
                 except RemoteProtocolError as error:
                     raise Malformed(f"{self.path}, input {self._input_no}: {error}") from None
                 host.on_message(envelope.channel, envelope.sender, envelope.message, now)
             case Fired(number):
-                if number not in self._world.timers:
+                if number not in self.world.timers:
                     raise Malformed(f"{self.path}, input {self._input_no}: no timer {number} was set")
-                _, channel, timer = self._world.timers.pop(number)
+                _, channel, timer = self.world.timers.pop(number)
                 host.on_timer(self._port(channel), timer, now)
+            case MayAct():
+                pass
             case Durable(channel):
                 host.on_durable(self._port(channel), now)
             case Added(what, instants, restored):
@@ -273,7 +287,7 @@ class _World:
         self.rebuilt.observe(port.channel, fact, now)
         if isinstance(fact, LeaderElected) and self.leaders[-1:] != [fact.term.leader]:
             self.leaders.append(fact.term.leader)
-        seen = len(self._world.effects or ())
+        seen = len(self.world.effects or ())
         for after, order in self._nested:  # What the application did on hearing this.
             if after == seen:
                 self._order(order, now)
@@ -282,4 +296,4 @@ class _World:
 def loaded(path: Path, build: Build) -> Host:
     """Return the machines of a segment as they were when it began."""
     with Reader(path) as reader:
-        return _World(path, reader, build).host
+        return Replaying(path, reader, build).host

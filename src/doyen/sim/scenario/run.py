@@ -1,5 +1,6 @@
 """One run of a scenario, and what came of it."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from doyen.sim.network import NetworkConfig
 from doyen.sim.scenario.nodes import world_of
 from doyen.sim.scenario.schema import Scenario
 from doyen.sim.trace import Trace
-from doyen.sim.world import Tamper
+from doyen.sim.world import Tamper, World
 
 # What the network counts per message, where churn counts the event that caused it under the same name.
 EFFECTS = {"cut": "cut off", "clog": "held up"}
@@ -71,10 +72,21 @@ class Result(Struct, kw_only=True):
 
 
 def simulate(
-    scenario: Scenario, seed: int | None = None, *, trace: Trace | None = None, tamper: Tamper | None = None
+    scenario: Scenario,
+    seed: int | None = None,
+    *,
+    trace: Trace | None = None,
+    tamper: Tamper | None = None,
+    watch: Callable[[World], object] | None = None,
 ) -> Result:
-    """Run a scenario; a violated invariant ends the run and is in the result.  `tamper` may break its machines."""
-    return _Run(scenario, scenario.run.seed if seed is None else seed, trace, tamper).run()
+    """Run a scenario; a violated invariant ends the run and is in the result.
+
+    `tamper` may break its machines; `watch` gets the world before it starts.
+    """
+    run = _Run(scenario, scenario.run.seed if seed is None else seed, trace, tamper)
+    if watch is not None:
+        watch(run.world)
+    return run.run()
 
 
 class _Run:

@@ -81,9 +81,20 @@ def list_scenarios(as_json: bool) -> None:
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the network's losses, and of chance here.")
 @click.option("--keep", is_flag=True, help="Keep the histories, also where the promise holds, and recordings.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    help="Record all nodes, and write each run as a file to look at: a folder, or FILE.html for one run.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def run_scenarios(
-    names: tuple[str, ...], elections: tuple[str, ...], kills: int, seed: int, keep: bool, as_json: bool
+    names: tuple[str, ...],
+    elections: tuple[str, ...],
+    kills: int,
+    seed: int,
+    keep: bool,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     named = tuple(name for name in names if name not in _COMMANDS)
     kinds = [combination.name for combination in chosen(elections)]
@@ -91,11 +102,13 @@ def run_scenarios(
     of_commands = [name for name in _COMMANDS if (name in names or not names) and "pole" in kinds]
     if not wanted and not of_commands:
         raise ConfigError(f"--election {', '.join(elections)} is not run with {', '.join(names)}: see doyen lab list")
+    if html is not None and html.suffix == ".html" and len(wanted) > 1:
+        raise ConfigError(f"--html {html} is one file, and {len(wanted)} runs are wanted: give a folder")
     if not as_json:
         _row(_HEAD)
     on_result = _ignore if as_json else print_result
     given = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
-    results = run(prove_all(wanted, seed=seed if given else None, keep=keep, on_result=on_result))
+    results = run(prove_all(wanted, seed=seed if given else None, keep=keep, on_result=on_result, html=html))
     for name in of_commands:
         results.append(run(_COMMANDS[name][2](kills, seed=seed, keep=keep)))
         on_result(results[-1])
@@ -175,6 +188,8 @@ def print_result(result: Result) -> None:
     _row((result.scenario, result.election, result.promise, verdict, takeovers, together, late, faults))
     for violation in result.violations:
         click.echo(f"  {violation}")
+    if result.postmortem:
+        click.echo(f"  postmortem: two acted at once for {result.postmortem_s:.2f} s, {result.postmortem}")
     if result.histories:
         click.echo(f"  histories: {result.histories}")
     sys.stdout.flush()

@@ -63,10 +63,11 @@ class Ground:
         self.durable = combination.strong
         self.fields: dict[str, Any] = {}  # Further arguments of `doyen.join`, for all,
         self.own_fields: dict[str, dict[str, Any]] = {}  # and by label.
-        self.records = False  # Whether every process writes a recording, beside its history.
         self.quiet = True
         self.apart: set[str] = set()  # They run and are connected, but must not be believed, nor believe.
         self.violations: list[str] = []
+        self.records = False  # Whether every process writes a recording, beside its history,
+        self.recordings: list[Path] = []  # and where it did.
         self.environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "DOYEN_RUNTIME_DIR": str(folder / "run")}
         self.processes = Processes(environment=self.environment)
         self.act_every_s, self.status_every_s = 0.02, 0.5
@@ -140,7 +141,8 @@ class Ground:
         if durable:
             told["state"] = str(state or self.disks.paths.get(label) or self.folder / "state" / label)
         if self.records:
-            told["record"] = str(self.folder / f"{label}.{number}.rec")
+            self.recordings.append(self.folder / f"{label}.{number}.rec")
+            told |= {"record": str(self.recordings[-1]), "record_max": 256 << 20}  # None is to lose its beginning.
         if label in self.keys:
             told["key"] = str(self.keys[label])
         if self.combination.strong and first:

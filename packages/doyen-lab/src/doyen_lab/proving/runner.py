@@ -14,6 +14,7 @@ from doyen_lab.proving.combination import Combination, chosen
 from doyen_lab.proving.evidence import Host, trouble
 from doyen_lab.proving.ground import Ground, NotSettled
 from doyen_lab.proving.judge import Expectation, judge
+from doyen_lab.proving.postmortem import disagreement, laid_side_by_side
 from doyen_lab.proving.scenarios import SCENARIOS, Scenario, from_file
 from doyen_lab.proving.witness import WITNESS
 from doyen_lab.switch import Switch
@@ -37,6 +38,8 @@ class Result(Struct, frozen=True, kw_only=True):
     hosts: list[Host] = []  # Namespaces, the processes in them, and what their interfaces counted.
     lateness_ms: float  # The machine's own timers at the worst, in this run (decision 92).
     seed: int
+    postmortem: str = ""  # Where its recordings are laid side by side, if that was asked for,
+    postmortem_s: float | None = None  # and for how long two acted at once by them.
     histories: str = ""  # Kept if it does not hold.
 
 
@@ -46,6 +49,7 @@ async def prove(
     *,
     seed: int | None = None,  # None: the file's own, else 1.
     keep: bool = False,
+    html: Path | None = None,
     command: Sequence[str] = WITNESS,
 ) -> Result:
     folder = Path(tempfile.mkdtemp(prefix=f"doyen-lab-{scenario.name}-{combination.name}-"))
@@ -54,7 +58,7 @@ async def prove(
     began, failure, seed = time.monotonic(), "", scenario.seed if seed is None else seed
     with Switch(scenario.hosts, edges=scenario.edges, link=scenario.link, seed=seed) as network:
         async with Ground(network, combination, folder, command=command, seed=seed) as ground:
-            ground.records = keep
+            ground.records = keep or html is not None
             try:
                 await scenario.play(ground)
             except (NotSettled, DoyenError, TimeoutError) as error:
@@ -74,6 +78,9 @@ async def prove(
         checks=scenario.checks,
     )
     violations = (*((failure,) if failure else ()), *ground.violations, *verdict.violations)
+    seen = None if html is None else laid_side_by_side(ground, html, f"{scenario.name}, {combination.name}")
+    if seen is not None:
+        violations += disagreement(seen, verdict, ground)
     violations += () if scenario.fails else tuple(trouble(folder))
     return Result(
         scenario=scenario.name,
@@ -91,6 +98,8 @@ async def prove(
         hosts=hosts,
         lateness_ms=round(ground.lateness / 1e6, 1),
         seed=seed,
+        postmortem="" if seen is None else str(html),
+        postmortem_s=None if seen is None else round(seen.together_s, 3),
         histories=kept(folder, keep or bool(violations)),
     )
 
@@ -137,9 +146,11 @@ async def prove_all(
     seed: int | None,
     keep: bool,
     on_result: Callable[[Result], None],
+    html: Path | None = None,
 ) -> list[Result]:
     results = []
     for scenario, combination in chosen:
-        results.append(await prove(scenario, combination, seed=seed, keep=keep))
+        file = html if html is None or html.suffix == ".html" else html / f"{scenario.name}-{combination.name}.html"
+        results.append(await prove(scenario, combination, seed=seed, keep=keep, html=file))
         on_result(results[-1])
     return results

@@ -1,13 +1,17 @@
 """`doyen advise`: timers for a group and its network."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
-from doyen.cli.options import DurationText
+from doyen.cli.options import DurationText, plot_flag
 from doyen.cli.output import print_json
 from doyen.errors import ConfigError
-from doyen_papers.analysis.announce_timers import advise_timers
+from doyen.eyes.plot import Plot
+from doyen_papers.analysis.announce_timers import TimerAdvice, advise_timers
+
+WISHES: Final = [10.0**power for power in range(3, -13, -1)]  # False departures an hour.
 
 
 @click.command("advise", help="Timers for an announce-listen election: T_A, T_L and T_S, and what to expect of them.")
@@ -28,15 +32,19 @@ from doyen_papers.analysis.announce_timers import advise_timers
     "--announce", "announce_s", type=DurationText(as_seconds=True), default="1s", show_default=True, help="T_A."
 )
 @click.option("--suppress", "suppress_s", type=DurationText(as_seconds=True), help="T_S, if it is given.")
+@plot_flag("false departures over how long a detection takes, with your point")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(as_json: bool, **given: Any) -> None:
+def command(plot: Path | None, as_json: bool, **given: Any) -> None:
+    nodes = given.pop("nodes")
     try:
-        advice = advise_timers(given.pop("nodes"), **given)
+        advice = advise_timers(nodes, **given)
     except ConfigError as error:
         if error.field is None:
             raise
         flag = error.field.removesuffix("_s").removesuffix("_per_hour").replace("_", "-")
         raise ConfigError(f"--{flag} {error.complaint}") from None
+    if plot is not None:
+        _draw(nodes, given, advice, plot)
     if as_json:
         print_json(advice)
         return
@@ -49,3 +57,23 @@ def command(as_json: bool, **given: Any) -> None:
     click.echo(f"  false departures {advice.false_departures_per_hour:.2g} an hour in the whole group")
     for warning in advice.warnings:
         click.echo(f"  note: {warning}")
+
+
+def _draw(nodes: int, given: dict[str, Any], advice: TimerAdvice, path: Path) -> None:
+    """Draw the trade-off: what each further announcement that is waited for costs and brings."""
+    points = set()
+    for wish in WISHES:
+        try:
+            found = advise_timers(nodes, **given | {"false_departures_per_hour": wish})
+        except ConfigError:
+            continue
+        points.add((found.detection_max_s, found.false_departures_per_hour))
+    picture = Plot(
+        f"{nodes} nodes, loss {given['loss']:g}: false departures against detection",
+        "detection at most, in seconds",
+        "false departures an hour, in the whole group",
+        y_powers=True,
+    )
+    picture.line("the best that timers can do", sorted(points))
+    picture.point("yours", advice.detection_max_s, advice.false_departures_per_hour)
+    path.write_text(picture.svg(), encoding="utf-8")

@@ -1,9 +1,13 @@
 """`doyen bench kill`: how long a real group is without a leader."""
 
+from pathlib import Path
+
 import click
 
+from doyen.cli.options import plot_flag
 from doyen.cli.output import progress
 from doyen.core.clock import format_duration
+from doyen.eyes.plot import Plot, shares
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import report
 from doyen_lab.contest.kills import LATENESS_MAX, TIMERS, Kill, Takeovers, kill_leaders
@@ -13,15 +17,27 @@ from doyen_lab.contest.kills import LATENESS_MAX, TIMERS, Kill, Takeovers, kill_
 @click.option("--nodes", type=click.IntRange(2, 64), default=5, show_default=True, help="How many processes.")
 @click.option("--kills", type=click.IntRange(1), default=50, show_default=True, help="How many leaders to kill.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the instants of the kills.")
+@plot_flag("how long the takeovers took")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every kill.")
-def command(nodes: int, kills: int, seed: int, as_json: bool) -> None:
+def command(nodes: int, kills: int, seed: int, plot: Path | None, as_json: bool) -> None:
     with progress(f"kill N={nodes}", kills) as advance:
 
         def on_kill(kill: Kill) -> None:
             advance(kill.counted)
 
         result = run(kill_leaders(nodes=nodes, kills=kills, seed=seed, on_kill=on_kill))
+    if plot is not None:
+        plot.write_text(picture(result).svg(), encoding="utf-8")
     report(result, as_json, _print)
+
+
+def picture(result: Takeovers) -> Plot:
+    """Return how long the takeovers took, and the bound."""
+    taken = [kill.takeover_s for kill in result.each if kill.counted and kill.takeover_s is not None]
+    found = Plot(f"{result.kills} leaders of {result.nodes} killed", "takeover, in seconds", "share of the kills")
+    found.steps("takeovers", shares(taken))
+    found.line("the bound", [(result.bound_s, 0.0), (result.bound_s, 1.0)])
+    return found
 
 
 def _print(result: Takeovers) -> None:

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from doyen.cli.local import table
+from doyen.cli.options import plot_flag
 from doyen.errors import ConfigError
+from doyen.eyes.plot import Plot, shares
 from doyen_lab.cli.bench import run
 from doyen_lab.cli.bench.shared import (
     check_positive,
@@ -45,6 +48,7 @@ TOGETHER_MAX = 32  # Sizes are measured at the same time while their sum is at m
 @click.option("--idle-seconds", type=float, default=60, show_default=True, help="How long to count.")
 @click.option("--warm-up", type=float, default=60, show_default=True, help="Seconds before counting.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the instants of faults.")
+@plot_flag("how long each system was without a leader that acts, after a kill")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every process and fault.")
 def command(
     nodes: str,
@@ -56,6 +60,7 @@ def command(
     idle_seconds: float,
     warm_up: float,
     seed: int,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     sizes, named, own = sizes_of(nodes), _some("peers", peers, PEERS), _some("ours", ours_text, OURS)
@@ -85,7 +90,19 @@ def command(
     missed = [check for check in found if check.holds is False]
     ours_absent = [entry for entry in absent if is_ours(entry.system)]
     result = Contest(systems=systems, absent=absent, checks=found, holds=not missed and not ours_absent)
+    if plot is not None:
+        plot.write_text(picture(result).svg(), encoding="utf-8")
     report(result, as_json, _print)
+
+
+def picture(result: Contest) -> Plot:
+    """Return how long each system was without a leader that acts, after a kill."""
+    found = Plot("leaders killed: until exactly one other acts", "seconds", "share of the kills")
+    for figures in result.systems:
+        taken = [loss.acts_s for loss in figures.losses if loss.fault == "kill" and loss.acts_s is not None]
+        if taken:
+            found.steps(f"{figures.system}, {figures.nodes}", shares(taken))
+    return found
 
 
 def _some(flag: str, text: str, known: Sequence[str]) -> list[str]:

@@ -1,11 +1,15 @@
 """`doyen analyze arbitration`."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import click
+from msgspec.structs import replace
 
-from doyen.cli.options import DurationText, named_by_flag
+from doyen.cli.options import DurationText, named_by_flag, plot_flag
 from doyen.cli.output import print_json
+from doyen.errors import ConfigError
+from doyen.eyes.plot import Plot
 from doyen_papers.analysis.arbitration import (
     QUANTITIES,
     Range,
@@ -16,6 +20,7 @@ from doyen_papers.analysis.arbitration import (
 )
 
 _SECONDS = DurationText(as_seconds=True)
+LEASES: Final = 60  # Points of a picture.
 
 
 @click.command(
@@ -29,11 +34,16 @@ _SECONDS = DurationText(as_seconds=True)
 @click.option("--nodes", type=int, default=0, help="N; 0: a large ring.")
 @click.option("--failures", type=int, default=1, show_default=True, help="For central-load.")
 @click.option("--delay", type=_SECONDS, default="0s", show_default=True, help="One way, for detection.")
+@plot_flag("the quantity over the lease; with --quantity")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(quantity: str | None, as_json: bool, **setting: Any) -> None:
+def command(quantity: str | None, plot: Path | None, as_json: bool, **setting: Any) -> None:
+    if plot is not None and quantity is None:
+        raise ConfigError("--plot draws one quantity: give --quantity")
     with named_by_flag():
         known = RingSetting(**setting)
         values = {name: evaluate(name, known) for name in ([quantity] if quantity else QUANTITIES)}
+    if plot is not None and quantity is not None:
+        _draw(known, quantity, plot)
     if as_json:
         shown = {name: _as_json(name, value, setting) for name, value in values.items()}
         print_json(setting | {"quantity": quantity} | (shown[quantity] if quantity else {"values": shown}))
@@ -43,6 +53,23 @@ def command(quantity: str | None, as_json: bool, **setting: Any) -> None:
             f"{value.low:g} to {value.high:g}" if isinstance(value, Range) else f"{value:.10g}"
         )  # fmt: skip
         click.echo(f"{name:16} {text:16} {QUANTITIES[name]}")
+
+
+def _draw(setting: RingSetting, quantity: str, path: Path) -> None:
+    """Draw a quantity over the lease, up to four times the one that was given, with the point that was asked for."""
+    picture = Plot(f"arbitrated membership: {quantity}", "lease, in seconds", QUANTITIES[quantity])
+    found: dict[str, list[tuple[float, float]]] = {}
+    for step in range(1, LEASES + 1):
+        lease = setting.lease * 4 * step / LEASES
+        value = evaluate(quantity, replace(setting, lease=lease))
+        ends = {"from": value.low, "to": value.high} if isinstance(value, Range) else {quantity: value}
+        for name, number in ends.items():
+            found.setdefault(name, []).append((lease, number))
+    for name, points in found.items():
+        picture.line(name, points)
+    own = evaluate(quantity, setting)
+    picture.point("yours", setting.lease, own.high if isinstance(own, Range) else own)
+    path.write_text(picture.svg(), encoding="utf-8")
 
 
 def _as_json(name: str, value: float | Range, setting: dict[str, Any]) -> dict[str, float]:

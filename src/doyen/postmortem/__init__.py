@@ -1,0 +1,7 @@
+"""Looks back: what several nodes recorded, or a simulation showed, as lanes on one clock, with a verdict.
+
+- `align` lays clocks on one; `verdict` says for how long two acted at once.  Both are pure.
+- `watch` follows one node; `recorded` and `simulated` have it follow the nodes of recordings and of a simulation.
+- `incident` puts them together; `gather` reads the files; `document` writes one file to look at.
+- `other` and `whatif` replay recordings with another setting, and simulate from where they part (decision 130).
+"""

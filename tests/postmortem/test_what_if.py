@@ -1,0 +1,87 @@
+"""What would have happened with another setting is what does happen with it, in a run of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doyen.errors import ConfigError
+from doyen.postmortem.gather import postmortem
+from doyen.postmortem.incident import Incident
+from doyen.testing import Cluster
+
+from .recordings import Recorded
+
+
+def stop_the_leader(cluster: Cluster) -> None:
+    first = cluster.run_until_leader()
+    cluster.run_for("2s")
+    cluster.pause(first)
+    cluster.run_for("12s")
+
+
+def played(folder: Path, **given: Any) -> Recorded:
+    return Recorded(folder, **given).run(stop_the_leader)
+
+
+def takeover_s(incident: Incident) -> float:
+    """Return how long nobody acted after the leader had stopped."""
+    acts = sorted((span for span in incident.lanes.spans if span.kind == "leads"), key=lambda span: span.begin)
+    first = acts[0].lane
+    ends = [span.end for span in acts if span.lane == first and span.end is not None]
+    return next(span.begin for span in acts if span.lane != first) - max(ends)
+
+
+CASES = [
+    ("quorum", "lease=2s", {"pole": {"lease": "2s"}}),
+    ("gossip", "suspicion_timeout=4s", {"swim": {"suspicion_timeout": "4s"}}),
+    ("fast", "announce.listen_timeout=5s", {"announce": {"listen_timeout": "5s"}}),
+]
+
+
+@pytest.mark.parametrize(("election", "setting", "given"), CASES, ids=[case[0] for case in CASES])
+def test_it_is_what_a_run_with_that_setting_shows(
+    tmp_path: Path, election: str, setting: str, given: dict[str, Any]
+) -> None:
+    for name in ("plain", "other"):
+        (tmp_path / name).mkdir()
+    plain = played(tmp_path / "plain", election=election)
+    recorded = postmortem(plain.paths)
+    guessed = postmortem(plain.paths, "", [setting])
+    truth = postmortem(played(tmp_path / "other", election=election, **given).paths)
+    assert takeover_s(truth) > takeover_s(recorded) + 0.8  # The setting counts.
+    assert takeover_s(guessed) == pytest.approx(takeover_s(truth), rel=0.25)
+    simulated = [window for window in guessed.lanes.windows if window.kind == "simulated"]
+    mark = next(mark for mark in guessed.lanes.marks if mark.label.startswith("the first output that differs"))
+    assert len(simulated) == 1 and simulated[0].begin == mark.at and setting in simulated[0].label
+    assert "recorded: " in mark.why and f"with {setting}: " in mark.why
+    assert "simulated from" in guessed.verdicts[0].sentence
+    before = {mark for mark in recorded.lanes.marks if mark.at < simulated[0].begin}
+    assert before <= {*guessed.lanes.marks}  # Up to there it is as recorded.
+
+
+def test_a_setting_that_changes_nothing_says_so(tmp_path: Path) -> None:
+    found = postmortem(played(tmp_path).paths, "", ["cool_down=61s"])
+    assert "nothing that was said would have differed" in found.notes[0]
+    assert not any(window.kind == "simulated" for window in found.lanes.windows)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return Recorded(tmp_path_factory.mktemp("short")).run(lambda cluster: cluster.run_for("1s"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("leaze=2s", "do you mean lease"),
+        ("lease", "give FIELD=VALUE"),
+        ("lease=soon", "is not a duration"),
+        ("listen_timeout=2s", "these nodes do not use it, but pole"),
+        ("lease=-1s", "lease"),
+    ],
+)
+def test_a_setting_that_does_not_fit_gets_one_line(short: Recorded, setting: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as found:
+        postmortem(short.paths, "", [setting])
+    assert "\n" not in str(found.value)
