@@ -11,7 +11,7 @@ from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import Status
 from doyen.election.pole.promise import Voter, VoterRecord
-from doyen.election.pole.reign import Lease, Reign
+from doyen.election.pole.reign import Lease
 
 
 class PromiseNotDurable(Pole):
@@ -77,11 +77,6 @@ def _until(self: Lease) -> Instant:
     return -1 if reached is None else reached + 2 * self._length
 
 
-def _counted_from_the_answer(self: Reign, voter: NodeId, number: int) -> None:
-    if self._beats.sent_at(number) is not None:
-        self._answered(voter, self._voter.now)
-
-
 CUT = {"cuts": 1}
 SAFETY = [
     Broken("a lease without an end", CUT, 1, machine=LeaseOfAnyNumber, horizon_ms=600),
@@ -89,13 +84,6 @@ SAFETY = [
     Broken("a lease twice as long", CUT, 1, patched=(Lease, "until", property(_until)), horizon_ms=600),
     Broken("a lease without a majority", CUT, 1, patched=(Electorate, "reached", _reached_by_one), horizon_ms=600),
     Broken("a voter that is bound to nobody", CUT | {"breaks": 2}, 3, patched=(Voter, "free_at", _free_of_all)),
-    Broken(
-        "a lease that is counted from the answer",
-        CUT | {"holds": 1},
-        2,
-        patched=(Reign, "on_ack", _counted_from_the_answer),
-        horizon_ms=500,
-    ),
     Broken(
         "a promise that is not durable",
         CUT | {"crashes": 2},
