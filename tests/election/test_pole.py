@@ -462,7 +462,7 @@ def test_a_challenger_must_be_better_several_times_in_a_row() -> None:
     rivals = Rivals(replace(CONFIG, resign_rounds=3), RecordingOut())
     winners = []
     for standing in (9.0, 9.0, 1.0, 9.0, 9.0, 9.0):
-        number = rivals.ask()
+        number = rivals.ask(0)
         rivals.reply(B, number, (standing,))
         rivals.reply(C, number - 1, (99.0,))  # Late.
         winners.append(rivals.winner((5.0,)))
@@ -490,7 +490,7 @@ def test_a_will_resigns_the_term_that_is_led_and_there_is_none_without_one() -> 
     assert started(out).will() is None
     machine = leading(out)
     assert machine.will() == Resigned(1, None)
-    machine.reign.rivals.reply(C, machine.reign.rivals.ask(), (9.0,))
+    machine.reign.rivals.reply(C, machine.reign.rivals.ask(25), (9.0,))
     machine.on_message(B, HeartbeatAck(10, 1, False), 30)  # Epoch 11 is claimed, and not led yet.
     assert machine.will() == Resigned(1, C)
     machine.on_timer(WaitEnds(2), seconds(9))

@@ -138,7 +138,7 @@ BROKEN: dict[str, tuple[type[Any], set[str]]] = {
     "pole": (NeverGivesUp, {"alone", "held", "told"}),
     "hybrid": (KeepsItsFirstLeader, {"agreement", "record", "steady"}),
     "spanning": (DeafToPulses, {"agreement"}),
-    "le-s": (NeverYields, {"agreement"}),
+    "le-s": (NeverYields, {"agreement", "behind"}),
     "by-key": (NeverStops, {"alone", "told"}),
 }
 
