@@ -69,4 +69,5 @@ def echo(door: socket.socket, packet: bytes) -> bool:
     return False
 
 
-main()
+if __name__ == "__main__":
+    main()
