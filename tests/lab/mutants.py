@@ -80,8 +80,8 @@ def sleeping_watchdog() -> None:
 
     start = Ward.start
 
-    async def start_unwatched(self: Ward, term: int, until: object) -> None:
-        await start(self, term, None)
+    async def start_unwatched(self: Ward, term: int, until: object, baton: bytes | None = None) -> None:
+        await start(self, term, None, baton)
 
     Ward.start = start_unwatched  # type: ignore[assignment,method-assign]
 

@@ -59,9 +59,10 @@ def test_what_is_wrong_here_is_called_wrong(
             await dumb.until_started()
             assert bee.address is not None
             nameless = Driver(  # A member that tells nobody where it is.
-                NodeId("cat"), Incarnation(1), Codec("ills"), UdpTransport(UdpConfig())
+                NodeId("cat"), Incarnation(1), Codec("ills"), UdpTransport(UdpConfig()), asks_for_echoes=True
             )
             seeds, timers = [parse_address(bee.address)], SwimConfig(period=ms(200), ack_timeout=ms(80))
+            nameless.addresses.given = frozenset(seeds)
             nameless.add("membership", lambda port: Swim(NodeId("cat"), timers, port, Random(1), seeds=seeds))
             await nameless.start()
             await ills.until(lambda: {ant.leader, bee.leader} == {"ant", "bee"}, 20)
