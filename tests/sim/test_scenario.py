@@ -27,6 +27,8 @@ from doyen.sim.world import World
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios").glob("*.toml"))
+LONG = ("lossy_grid",)  # Forty-nine nodes for four minutes: run by the soak; test_kills.py runs it once.
+EACH = [pytest.param(path, marks=[pytest.mark.soak] * (path.stem in LONG), id=path.stem) for path in FILES]
 
 
 class Ran:
@@ -60,7 +62,7 @@ def refused(ran: Ran, *words: str) -> None:
 # ── Examples ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EACH)
 def test_every_example_does_what_its_first_line_says(path: Path, doyen: Any) -> None:
     ran = doyen("run", path, "--json")
     fails = "It fails." in path.read_text().splitlines()[0]
@@ -70,7 +72,7 @@ def test_every_example_does_what_its_first_line_says(path: Path, doyen: Any) -> 
         assert doyen("run", path, "--runs", 8, "--jobs", 1, "--json").json["never_fired"] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EACH)
 def test_a_scenario_is_the_same_as_a_line_and_replays_to_the_same_trace(path: Path, doyen: Any) -> None:
     scenario = read_file(path)
     assert from_line(to_line(scenario)) == scenario
