@@ -188,7 +188,7 @@ def _others(config: NodeConfig) -> Iterator[Finding]:
                 yield Finding("ok", f"seed {seed}: {', '.join(sorted(map(str, found)))}")
             except OSError as error:
                 yield Finding(
-                    "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again for ever"
+                    "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again forever"
                 )
     votes = any(kind.needs.voters for kind in config.election_kinds().values())
     if votes and config.name not in config.voters:

@@ -30,7 +30,7 @@ from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
-FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
+FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts forever are a bug: stop, do not hang.
 
 Handler = Callable[[Any, Instant], None]
 
@@ -257,7 +257,7 @@ class Host:
                 while carried < len(facts):
                     port, fact = facts[carried]
                     carried += 1
-                    assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other for ever: {fact}"
+                    assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other forever: {fact}"
                     if not alone:
                         for handle in self._subscribers_of(fact.__class__, port):
                             handle(fact, now)

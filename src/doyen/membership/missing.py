@@ -78,7 +78,7 @@ class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
 
 
 class ViewSum(Struct, frozen=True, gc=False, array_like=True, tag="S"):
-    """Carries a sum over the entries of a digest; whoever has another one asks for the digest itself."""
+    """Carries a sum over the entries of a digest; a receiver with another sum asks for the digest itself."""
 
     sum: int
     part: int = 0

@@ -163,7 +163,7 @@ class LeaderLink:
         return None
 
     async def _is_deaf(self, address: Address) -> bool:
-        """Whether the kernel there says that no process takes datagrams either; silence says nothing."""
+        """Return whether the kernel there says that no process takes datagrams either; silence says nothing."""
         loop = asyncio.get_running_loop()
         with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as probe:
             probe.setblocking(False)
@@ -211,7 +211,7 @@ class LeaderLink:
             )
 
     def admit(self, link: "Link") -> bool:
-        """Whether to take a new connection, which has said nothing yet.
+        """Return whether to take a new connection, on which nothing was received yet.
 
         Members say hello at once, so those who stay silent cannot shut them out.
         """

@@ -313,7 +313,7 @@ class Agent:
         if len(self._met) < MET_MAX:
             self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
         others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
-        if config.seeds_file and not seeds:  # Whoever writes it has not begun.
+        if config.seeds_file and not seeds:  # Its writer has not begun.
             others = [config.seeds_file]
         return Seen(
             present_count=len(alive | {self.name}),

@@ -311,7 +311,7 @@ class Http:
         self._tell(data, self._lane_watchers)
 
     def _has_joined(self) -> bool:
-        """Whether this node takes part and has heard of its group, or leads it because nobody answers."""
+        """Return whether this node takes part and has heard of its group, or leads it because nobody answers."""
         stack = self.stack
         named = not stack.reigns or any(r.leader is not None and not r.waits_for for r in stack.reigns.values())
         return self.driver.running and (named or self.driver.received_count > 0)
@@ -411,7 +411,7 @@ class Http:
 
 
 def _is_file(path: str, accept: str) -> bool:
-    """Whether a file of the page is asked for: what it shows is asked for by its script, with the token."""
+    """Return whether a request is for a file of the page; its data is asked for by its script, with the token."""
     return (path == "/" and "text/html" in accept) or (path.startswith("/page/") and "." in path)
 
 

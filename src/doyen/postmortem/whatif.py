@@ -307,7 +307,7 @@ class _Continued:
         return max(1, round(median(delays) * 1e9)) if delays else ms(1)
 
     def _resumed(self, mark: Mark) -> bool:
-        """Whether a mark only says that the machines of a recording go on in the simulator."""
+        """Return whether a mark only says that the machines of a recording go on in the simulator."""
         return mark.kind == "started" and mark.at <= self._at
 
     # What comes of it.

@@ -1,4 +1,4 @@
-"""How a voter goes by its charter: when a leader writes it, when it may act on it, and who votes from when on.
+"""A voter with a charter: when its leader writes it, when the leader may act on it, and who votes from when on.
 
 The argument is decision 34, the register itself is in `charter`.
 """
@@ -144,7 +144,7 @@ class Chartered(Elector):
     # Going by it.
 
     def hear_charter(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
-        """Take what a message says of charters and voters, whoever sends it."""
+        """Take what a message says of charters and voters; any sender will do."""
         if self.keeper.hear(sender, message):
             self._on_new_charter(now)
         if isinstance(message, msg.RollCall):

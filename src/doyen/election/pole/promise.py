@@ -17,7 +17,7 @@ from doyen.core.ids import NodeId
 from doyen.core.rank import OracleStanding
 from doyen.election.pole.messages import Charter, EpochPromised, Heartbeat, HeartbeatAck, Pending, PromiseEnds
 
-WRITES_KEPT: Final = 4  # Of so many the slowest tells how slow the disk is.
+WRITES_KEPT: Final = 4  # The slowest of the last writes tells how slow the disk is.
 
 
 class VoterRecord(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Voter:
 
     @property
     def is_written(self) -> bool:
-        """Whether the promise is durable, as it is now."""
+        """Return whether the present promise is durable."""
         return not self._unwritten
 
     def wake(self, now: Instant, guard: Duration) -> None:
@@ -116,11 +116,11 @@ class Voter:
         return (self.promise.granted_epoch, self.promise.granted_to) == (epoch, leader)
 
     def holds(self, epoch: int, leader: NodeId) -> bool:
-        """Whether that grant was made, and is durable."""
+        """Return whether that grant was made, and is durable."""
         return self.is_written and self.has_granted(epoch, leader)
 
     def may_grant(self, epoch: int, leader: NodeId) -> bool:
-        """Whether an epoch may be granted at all: once, and never back; `free_at` says when."""
+        """Return whether an epoch may be granted at all: to one leader, and never after a later one; see `free_at`."""
         return self.promise.granted_epoch < epoch or self.has_granted(epoch, leader)
 
     def release(self, leader: NodeId, epoch: int) -> bool:

@@ -42,7 +42,7 @@ class Beats:
                 self._send(now)
 
     def on_lost(self, term: Term) -> None:
-        """Forget the term that this node leads no more, and those before it, which ended without a fact."""
+        """Forget the term that this node no longer leads, and those before it, which ended without a fact."""
         if term.leader == self._roster.me:
             self._terms = {other for other in self._terms if other.number > term.number}
 

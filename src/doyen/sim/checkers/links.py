@@ -68,7 +68,7 @@ class LedWhereConnected(_ByLinks):
 
 class ActsByMajority(_ByLinks):
     name = "held"
-    rule = "quorum: a lease after the links changed, whoever acts and a majority hear each other both ways"
+    rule = "quorum: a lease after the links changed, a leader that acts and a majority hear each other both ways"
 
     @classmethod
     def applies(cls, world: World) -> bool:
