@@ -5,7 +5,7 @@
             nightly(fence=term.number, still_mine=term.check)
 
 A thread cannot be stopped from outside, so a body asks: `term.check()` raises `LeadershipLost`, `term.lost` tells,
-`term.wait_lost(seconds)` waits; and a body that ends after leadership was lost is told so by the same error.
+`term.wait_lost(seconds)` waits; and a body that ends after leadership was lost gets the same error.
 On SIGTERM the main thread gets `SystemExit`, so a body there unwinds, its `finally` included; then the node leaves.
 """
 

@@ -13,7 +13,7 @@ the world tells it (an answer, news, a command) while facts are being carried wa
 `persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
 messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
 effects alike.  Timers are not held, they reach only the machine itself; and a fact that takes something back
-(an `UrgentFact`) is told at once, and again in its turn, for a leader whose disk hangs must still stop in time.
+(an `UrgentFact`) is reported at once, and again in its turn, for a leader whose disk hangs must still stop in time.
 
 Everything real is behind `World`, supplied by the driver or the simulator.
 """

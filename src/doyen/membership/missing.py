@@ -10,7 +10,7 @@ The estimate is an upper bound for a high quantile of c over time, by the order 
 its confidence.  It errs on the high side: one view of seven that lacks a member counts for a seventh of the group.
 Members that most views lack are taken for gone, and count for nothing.
 
-Views are alike most of the time, so a sum over the digest is enough then (`sums`); whoever has another asks for it:
+Views are alike most of the time, so a sum over the digest is enough then (`sums`); a node with another sum asks for it:
 
     ViewSum ─▶ equal: the sender's view is as one's own
             ─▶ differs ─▶ DigestWanted ─▶ ViewDigest

@@ -6,7 +6,7 @@
     this machine what others have registered where its user's nodes are; looked at forever
     multicast    `beacon`: every member says where it listens, often at first, rarely later
 
-What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
+What is found is reported as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
 Nothing here waits for a name server: lookups have threads of their own, one per name, that nobody waits for at the
 end.  A name that cannot be resolved keeps the addresses it had.
 """

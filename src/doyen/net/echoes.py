@@ -13,7 +13,7 @@ started asks those for an echo, with fewer bytes than it has heard; later that i
 of them in ten seconds, however many are named.  A newcomer asks those who are there, so that they need not ask it
 (decision 84).
 
-Nothing is authenticated by it: whoever has an address may speak as anybody from there.
+Nothing is authenticated by it: anybody who has an address may speak under any name from there.
 """
 
 from collections import OrderedDict

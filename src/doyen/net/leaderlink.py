@@ -11,7 +11,7 @@ machines follow as suspicion of that one incarnation; a silent cut of the networ
 
     hello = 2 bytes length · [role, other's nonce, own nonce, group, name, incarnation], sealed where there are keys
 
-An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, and by UDP
+An end with a bye is no news.  An end without one is news, then the member connects again: refused, and by UDP
 too, or answered by another incarnation, the old one is gone; answered by the same one, nothing was the matter.  A reset
 alone says nothing: anybody on the way can send one.
 The leader hears of members that are killed in the same way.

@@ -1,10 +1,10 @@
 """Two processes of one name: the later one gives up (decision 90).
 
 A process that hears its own name from an earlier one gives up, once it is clear that it hears no straggler of its own
-former incarnation.  But two that never hear each other do not find out by themselves; whoever hears both does.  A later
-incarnation of a name is believed at once, for processes restart; if the earlier one then goes on sending, not just one
-late message, it is no former incarnation but another process.  From then on the earlier one is heard, as it was there
-first, the later one is not, and is notified.
+former incarnation.  But two that never hear each other do not find out by themselves; a node that hears both does.  A
+later incarnation of a name is believed at once, for processes restart; if the earlier one then goes on sending, not
+just one late message, it is no former incarnation but another process.  From then on the earlier one is heard, as it
+was there first, the later one is not, and is notified.
 
 An earlier incarnation that was never heard before is no straggler: it may be a restart under a clock that was set back.
 It is believed at once, too.

@@ -8,8 +8,8 @@
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
 A damaged or a missing one, or one of another node, is refused with advice, not repaired: a guessed promise is a broken
-promise.  An older copy of a node's own file cannot be told from the latest: never put one back.  So whoever
-lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here
+promise.  An older copy of a node's own file cannot be told from the latest: never put one back.  So a node
+that lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here
 (decision 83).
 """
 

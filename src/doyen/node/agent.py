@@ -249,7 +249,7 @@ class Agent:
                 self._gates.look(self.stack, now)
                 self._tell("elected", now, election=reign.name, reason=str(why), **named)
             case LeaderLost(term, reason) if reign is not None:
-                log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                log.info("%s: %s no longer leads, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case HandOverDue() if reign is not None:
                 self.hand_over(reign.name, fact)

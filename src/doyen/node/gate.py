@@ -7,7 +7,7 @@
     calm      no leader was named and no member came for the time in which a rival election ends
 
 Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once.
-A quorum needs no gate but `expect`: whoever leads there has a majority behind it.
+A quorum needs no gate but `expect`: a leader there has a majority behind it.
 """
 
 from msgspec import Struct

@@ -4,7 +4,7 @@
     GET /members                  who is here
     GET /health                   200 while the node takes part in its group
     GET /livez                    200 while the process answers and its node has not failed
-    GET /readyz                   200 once the node has joined, whoever leads
+    GET /readyz                   200 once the node has joined, leader or not
     GET /events                   server-sent events: elected, lost, member
     GET /metrics                  OpenMetrics for those that accept it, else Prometheus' text format
     GET /openapi.json             all of this, for programs
@@ -13,7 +13,7 @@
 On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  By choice
 (`http_open`) the two probes are answered without it, and to any name: nothing in them is secret.  Everything is
 bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
-Where all connections are taken the oldest makes room: whoever holds them idly keeps nobody out.
+Where all connections are taken the oldest makes room: a client that holds them idly keeps nobody out.
 """
 
 import asyncio

@@ -136,7 +136,7 @@ class Node:
     async def leave(self) -> None:
         """Leave in order: stop the bodies that act as leader, notify the others, then fall silent.
 
-        A task of its own does it, for whoever asks may be a body that is stopped by it.
+        A task of its own does it, for the caller may be a body that is stopped by it.
         """
         if self._agent is None:
             return

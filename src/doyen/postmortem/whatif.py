@@ -2,7 +2,7 @@
 
 Up to that instant everything is as recorded, since all that the nodes said was the same.  From there on the machines,
 as they are at that instant, go on in the simulator: messages take as long as they took in the recordings at the median,
-and none is lost; whoever was stopped or killed, and the commands that were given, are as recorded.
+and none is lost; processes are stopped, killed and given commands as recorded.
 """
 
 from collections.abc import Callable, Sequence

@@ -432,7 +432,7 @@ class CTolerant(Election):
     def _give_up_awaited(self, now: Instant) -> None:
         """Begin the next term in place of an election that brought no final LEADER, unless there is a leader.
 
-        Whoever lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
+        A member that lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
         """
         if self.final and self._is_led():
             self._awaited = None

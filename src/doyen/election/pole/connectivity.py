@@ -3,7 +3,7 @@
 Only a voter that exchanges messages with a majority, both ways, stands for election (decision 33).  Links change, so
 what was heard counts for a window of time, not forever.
 
-A voter that does not hear the leader itself may be told by one that does.  Whoever passes it on says how long ago the
+A voter that does not hear the leader itself may learn of it from one that does.  Each report says how long ago the
 leader was heard, so that two voters cannot vouch for a dead leader to each other forever.
 """
 

@@ -101,8 +101,8 @@ class Beats:
 class Turns:
     """Chooses who answers a heartbeat: a majority, those first that answered the longest ago.
 
-    Whoever failed to answer when it was asked is asked every time, beside a majority of the others: one that is gone
-    costs no further heartbeat, and one that comes back is noticed.
+    A voter that failed to answer when it was asked is asked every time, beside a majority of the others: one that is
+    gone costs no further heartbeat, and one that comes back is noticed.
     """
 
     def __init__(self, me: NodeId) -> None:

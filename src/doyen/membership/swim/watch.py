@@ -4,7 +4,7 @@
                                      ──none in time──▶ the watcher probes the leader, as in any period
 
 Heartbeats are not answered, so they cost half of what pings of the leader by its watchers would cost.  The leader
-chooses its watchers, and nobody needs to agree: whoever gets a heartbeat expects the next, until one fails to come.
+chooses its watchers, and nobody needs to agree: the receiver of a heartbeat expects the next, until one fails to come.
 """
 
 from random import Random

@@ -95,7 +95,7 @@ class ReignsAlternate(Checker):
         elif fact.term in early:
             early.remove(fact.term)
         else:
-            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it was not told of"
+            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it did not name"
             self.fail(f"{node.name} lost {whom}: {fact.term}")
 
     def _look(self, node: SimNode, machine: Announce) -> None:
