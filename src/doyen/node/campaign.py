@@ -96,7 +96,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant; with a weak election two nodes may."""
         return self._node.running and self._reign.is_leader(self._node.clock())
 
     @property

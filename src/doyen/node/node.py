@@ -363,7 +363,11 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this process may act as leader of the group's own election at this very instant."""
+        """Return whether this process may act as leader of the group's own election at this very instant.
+
+        With a weak election it may be true in two processes, while the network is split, and for a moment around starts
+        and failures.
+        """
         return "" in self._campaigns and self.own_election.is_leader
 
     @property
