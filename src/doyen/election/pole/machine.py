@@ -146,8 +146,8 @@ class Pole(Chartered, Election):
                     self.choose_waiting(now)
             case msg.AnswersAreDue() if timer.tenure == self.reign.tenure and self.status is Status.CLAIMING:
                 self.on_answers_due(timer, now)
-            case msg.LeaderIsAskedFor() if timer.number == self.asked:
-                self.ask(now)
+            case msg.LeaderIsAskedFor() if timer.number == self.lookout.asked:
+                self.ask(timer, now)
             case msg.ReachIsReported() if timer.leader == self.chosen:
                 self._report(timer.number, self.is_connected(now))
             case msg.VotersAreAsked() if self.status is Status.OBSERVING:
@@ -179,7 +179,7 @@ class Pole(Chartered, Election):
         """Look again for a score that is waited for, as round trips to more members are known."""
         self._look(now)
         if self.status is Status.MEASURING:
-            standing = self.scores.look(self.epoch, self.gone)
+            standing = self.scores.look(self.epoch, self.lookout.gone)
             if standing is not None:
                 self.measured(standing, now)
 
@@ -310,14 +310,14 @@ class Pole(Chartered, Election):
                 return
             if reason == "silent" and self.config.connected and self.ask_leader(now):
                 return
-            self.vain += self.lookout.seen is None
+            self.patience.vain += self.lookout.seen is None
             missed = self.config.connected and self.lookout.is_missed(now)
             self.absent = self.chosen if missed or reason == "gone" else None
             self.lookout.give_up(now, gone=reason == "gone")
             self.naming.lose(reason)
             self.new_election(now)
         elif self.status is Status.CLAIMING:  # Too few grants in time.
-            self.vain += 1
+            self.patience.vain += 1
             self.new_election(now)
         elif self.status is Status.OBSERVING:
             self.naming.lose("silent")
