@@ -151,9 +151,9 @@ LAYERS = {
         "clock environment files",
     ),
     "doyen_lab.contest": Layer(
-        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.sim doyen.testing "
-        "doyen_lab doyen_lab.proving doyen_papers.score",
-        "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
+        "doyen.core doyen.election doyen.engines doyen.errors doyen.net doyen.node doyen.score doyen.sim "
+        "doyen.testing doyen_lab doyen_lab.proving doyen_papers.score",
+        "asyncio concurrent kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
@@ -222,7 +222,7 @@ FILES = {
     ),
     "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
     "doyen_lab/steered.py": Extra(
-        Layer(outside="http threading"), "clients of etcd, each a thread in the namespace of its server"
+        Layer("doyen.engines", "threading"), "clients of etcd, each a thread in the namespace of its server"
     ),
     "doyen_lab/servers.py": Extra(
         Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"
