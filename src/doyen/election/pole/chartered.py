@@ -124,11 +124,12 @@ class Chartered(Elector):
         if self.reign.claim is None or not self._count_stored(voter, stamp):
             return
         self.on_answer(now)
-        self.write_charter(now)
         settled = self.keeper.register.committed and not self.keeper.is_changing
         if self.status is Status.LEADING and not self.voting and settled:  # It has removed itself.
-            self.hand_over(None, now)
+            self.hand_over(None, now)  # Batons that wait are not written: it would lead for as long as they come.
             self._observe_only()
+        else:
+            self.write_charter(now)
 
     def _count_stored(self, voter: NodeId, stamp: tuple[int, int]) -> bool:
         committed = self.keeper.stored(voter, stamp)
