@@ -15,6 +15,7 @@ from doyen.core.kinds import Election
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.traffic import Exchange, Series
 from doyen.election.pole import messages as msg
 from doyen.election.pole.chartered import Chartered
 from doyen.election.pole.messages import Status
@@ -26,6 +27,10 @@ class Pole(Chartered, Election):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = msg.MESSAGES
+    MEASURED: ClassVar = (
+        Exchange(question=msg.Heartbeat, answer=msg.HeartbeatAck, number="number", when="acting"),
+        Series(message=msg.Heartbeat, interval="beat_interval", within="epoch"),
+    )
     RECORD: ClassVar[Any] = VoterRecord
 
     # Queries.
