@@ -1,26 +1,30 @@
-"""Says which messages of a machine show how its network behaves, so that a node can measure it without a packet more."""
+"""Says which messages of a machine show how its network behaves: a node measures it without a packet more."""
 
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from doyen.core.ids import NodeId
+
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """A question and its answer, which carry the same number: they show how long a round trip takes."""
+    """A question and its answer, which carry the same number: they show losses, and how long a round trip takes."""
 
     question: type[Struct]
     answer: type[Struct]
     number: str  # The field of both that has the number.
-    when: str = ""  # The field of the question that must be true for it to count.
-    target: str = ""  # The field of the question that names who answers it, always; "": some answer, some need not.
+    targets: Callable[[Any, Any], Iterable[NodeId]]  # (machine, question) → who answers it, unless something is lost.
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """Messages that one sender repeats by the clock: those that are missing between two that came were lost."""
+    """Messages that one sender repeats by the clock: those that are missing between two that came were lost.
+
+    A sender that pauses for longer than half an interval cannot be distinguished from a loss.
+    """
 
     message: type[Struct]
     interval: str  # The name that the time between two has in the machine's configuration.
-    within: str = ""  # The field of the message that begins another series when it changes.
 
 
 Measured: TypeAlias = Exchange | Series

@@ -74,22 +74,21 @@ class Histogram:
 class _Questions:
     """One kind of question, and those that were not answered yet."""
 
-    __slots__ = ("about", "open")
+    __slots__ = ("about", "machine", "open")
 
-    def __init__(self, about: Exchange) -> None:
-        self.about = about
-        self.open: OrderedDict[int, tuple[Instant, NodeId | None]] = OrderedDict()
+    def __init__(self, about: Exchange, machine: Any) -> None:
+        self.about, self.machine = about, machine
+        self.open: OrderedDict[tuple[int, NodeId], Instant] = OrderedDict()  # (number, target) → when it was asked
 
 
 class _Repeated:
     """One kind of repeated messages, and the last of each sender."""
 
-    __slots__ = ("about", "interval", "last")
+    __slots__ = ("interval", "last")
 
     def __init__(self, about: Series, config: Any) -> None:
-        self.about = about
         self.interval: Duration = getattr(config, about.interval)
-        self.last: OrderedDict[NodeId, tuple[Any, Instant]] = OrderedDict()  # (which series, when it came)
+        self.last: OrderedDict[NodeId, Instant] = OrderedDict()
 
 
 class Tallies:
@@ -105,58 +104,53 @@ class Tallies:
         """Take note of what a machine's messages show, if its class says so (`MEASURED`)."""
         for about in machine.MEASURED if isinstance(machine, Election | Membership) else ():
             if isinstance(about, Exchange):
-                questions = _Questions(about)
+                questions = _Questions(about, machine)
                 self._asks[channel, about.question] = self._hears[channel, about.answer] = questions
             else:
                 self._hears[channel, about.message] = _Repeated(about, machine.config)
 
     def on_sent(self, channel: str, message: Any, now: Instant) -> None:
         questions = self._asks.get((channel, message.__class__))
-        if questions is not None and (not questions.about.when or getattr(message, questions.about.when)):
+        if questions is not None:
             about, waiting = questions.about, questions.open
-            target = getattr(message, about.target) if about.target else None
-            waiting[getattr(message, about.number)] = (now, target)
-            if len(waiting) > QUESTIONS_MAX:
-                waiting.popitem(last=False)
+            number = getattr(message, about.number)
+            for target in about.targets(questions.machine, message):
+                waiting[number, target] = now
+                if len(waiting) > QUESTIONS_MAX:
+                    waiting.popitem(last=False)
 
     def on_heard(self, channel: str, sender: NodeId, message: Any, now: Instant) -> None:
         found = self._hears.get((channel, message.__class__))
         if found is None:
             return
         if isinstance(found, _Repeated):
-            self._on_repeated(found, sender, message, now)
+            self._on_repeated(found, sender, now)
         else:
             self._on_answer(found, sender, getattr(message, found.about.number), now)
 
     def _on_answer(self, questions: _Questions, sender: NodeId, number: int, now: Instant) -> None:
         waiting = questions.open
-        asked_at, target = waiting.get(number, (None, None))
+        asked_at = waiting.pop((number, sender), None)
         if asked_at is None:
             return
-        if target is None:  # Several may answer, so how many do shows nothing.
-            self.round_trips.note(now - asked_at)
-        elif target == sender:
-            del waiting[number]
-            self.round_trips.note(now - asked_at)
-            self.answered += 1
-            lost = [n for n, (at, whom) in waiting.items() if whom == sender and at < asked_at and now - at > LATE]
-            for earlier in lost:
-                del waiting[earlier]
-            self.unanswered += len(lost)
+        self.round_trips.note(now - asked_at)
+        self.answered += 1
+        lost = [key for key, at in waiting.items() if key[1] == sender and at < asked_at and now - at > LATE]
+        for earlier in lost:
+            del waiting[earlier]
+        self.unanswered += len(lost)
 
-    def _on_repeated(self, series: _Repeated, sender: NodeId, message: Any, now: Instant) -> None:
-        about, last = series.about, series.last
-        which = getattr(message, about.within) if about.within else None
+    def _on_repeated(self, series: _Repeated, sender: NodeId, now: Instant) -> None:
+        last = series.last
         before = last.get(sender)
-        if before is None or before[0] != which:
-            last[sender] = (which, now)
-            last.move_to_end(sender)
+        if before is None:
+            last[sender] = now
             if len(last) > SENDERS_MAX:
                 last.popitem(last=False)
             return
-        step = round((now - before[1]) / series.interval)
+        step = round((now - before) / series.interval)
         if step > 0:  # Else it came twice, or outside its turn.
-            last[sender] = (which, now)
+            last[sender] = now
             if step <= GAP_MAX:
                 self.came += 1
                 self.missing += step - 1

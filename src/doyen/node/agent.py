@@ -47,9 +47,9 @@ from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address
 if TYPE_CHECKING:
     from doyen.net.recording.format import Reigning
     from doyen.net.recording.recorder import Recorder
+    from doyen.node.measured import Inquiry
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
-    from doyen.node.measured import Inquiry
     from doyen.node.views import Views
 
 log = logging.getLogger("doyen")

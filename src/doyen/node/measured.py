@@ -100,7 +100,8 @@ class Inquiry:
     async def gather(self, names: list[NodeId]) -> dict[NodeId, Reading]:
         """Ask all, and those again that do not answer; return the answers."""
         self._asked.clear()
-        self._heard = heard = {}
+        heard: dict[NodeId, Reading] = {}
+        self._heard = heard
         for _ in range(ROUNDS):
             missing = [name for name in names if name not in heard]
             self.ask(missing, self._driver.clock())

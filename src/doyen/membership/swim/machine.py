@@ -85,7 +85,9 @@ class Swim(Membership):
     """One member.  It joins what its parts learn: roster, prober, suspicions, rumours and anti-entropy."""
 
     MESSAGES: ClassVar[Any] = Message
-    MEASURED: ClassVar = (Exchange(question=Ping, answer=Ack, number="ping_no", target="target"),)
+    MEASURED: ClassVar = (
+        Exchange(question=Ping, answer=Ack, number="ping_no", targets=lambda machine, ping: (ping.target,)),
+    )
 
     def __init__(
         self,
