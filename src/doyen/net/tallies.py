@@ -1,7 +1,7 @@
 """Counts what the traffic that is there shows of a network: losses, round trips, late timers, slow writes.
 
 A machine says which of its messages are questions, answers or parts of a series (`core.traffic`).  Nothing is sent from
-here, and memory is bounded: three histograms of 64 buckets, the last questions, and the last message of each sender.
+here, and memory is bounded: three histograms of 60 buckets, the last questions, and the last message of each sender.
 All counts only grow, so the difference of two snapshots is what happened between them.
 """
 
@@ -16,9 +16,9 @@ from doyen.core.ids import NodeId
 from doyen.core.kinds import Election, Membership
 from doyen.core.traffic import Exchange, Series
 
-BUCKETS: Final = 64
+BUCKETS: Final = 60
 PER_DOUBLING: Final = 3  # So a bucket ends 26 % above its beginning.
-FIRST_NS: Final = 20_000  # Where the first bucket ends; the last one has everything above 33 s.
+FIRST_NS: Final = 20_000  # Where the first bucket ends; the last one has everything above 13 s.
 BOUNDS: Final[tuple[Duration, ...]] = tuple(round(FIRST_NS * 2 ** (i / PER_DOUBLING)) for i in range(BUCKETS - 1))
 QUESTIONS_MAX: Final = 256  # Questions whose answers are waited for; the oldest is forgotten, and counts for nothing.
 SENDERS_MAX: Final = 1024
