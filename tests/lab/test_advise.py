@@ -94,7 +94,7 @@ def test_what_is_measured_was_drawn_and_what_is_promised_happens(tmp_path: Path)
     settings(file, {"period": "500ms"})
     with Switch(NODES, link=DRAWN) as network:
         with agents(network, file):
-            told = advise("--measure", "60s", "--per-year", "1000", "--simulate", "25", "--apply", str(file))
+            told = advise("--measure", "60s", "--per-year", "1000", "--simulate", "10", "--apply", str(file))
         found = told["measured"]
         lost = round(round_trip_loss(found["loss"]["estimate"]) * found["trials"])
         interval = proportion(lost, found["trials"], SURE_Z).each(one_way)
@@ -132,7 +132,7 @@ def test_false_departures_are_as_many_as_promised_where_they_are_frequent(tmp_pa
     settings(file, TIGHT)
     link = Link(delay=ms(15), jitter=ms(10), loss=TIGHT_LOSS)
     with Switch(NODES, link=link) as network, agents(network, file) as sockets:
-        told = advise("--measure", "60s", "--per-year", "1e9", "--simulate", "25")
+        told = advise("--measure", "60s", "--per-year", "1e9", "--simulate", "10")
         failures: list[tuple[float, str]] = []
         for path in sockets:
             threading.Thread(target=note_failures, args=(path, failures), daemon=True).start()

@@ -6,9 +6,10 @@ from doyen.core.clock import ms, seconds
 from doyen.core.codec import payload_max
 from doyen.core.ids import NodeId
 from doyen.core.kinds import Membership
-from doyen.core.traffic import Exchange, Series
 from doyen.election.announce.config import AnnounceConfig
+from doyen.election.announce.machine import Announce
 from doyen.election.announce.messages import Announcement
+from doyen.membership.swim.machine import Swim
 from doyen.membership.swim.messages import Ack, Ping
 from doyen.net.tallies import BOUNDS, BUCKETS, QUESTIONS_MAX, Histogram, Snapshot, Spread, Tallies
 from doyen.node.measured import CHANNEL, Told
@@ -17,11 +18,11 @@ ANT, BEE = NodeId("ant"), NodeId("bee")
 
 
 class Pings(Membership):
-    MEASURED = (Exchange(question=Ping, answer=Ack, number="ping_no", targets=lambda machine, ping: (ping.target,)),)
+    MEASURED = Swim.MEASURED
 
 
 class Announcements(Membership):
-    MEASURED = (Series(message=Announcement, interval="announce_interval"),)
+    MEASURED = Announce.MEASURED
     config = AnnounceConfig(announce_interval=seconds(1))
 
 

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from doyen.core.clock import Duration
 from doyen.core.ids import NodeId
 
 
@@ -13,7 +14,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     question: type[Struct]
     answer: type[Struct]
-    number: str  # The field of both that has the number.
+    number: Callable[[Any], int]  # Of a question, and of an answer.
     targets: Callable[[Any, Any], Iterable[NodeId]]  # (machine, question) → who answers it, unless something is lost.
 
 
@@ -24,7 +25,7 @@ class Series(Struct, frozen=True, kw_only=True):
     """
 
     message: type[Struct]
-    interval: str  # The name that the time between two has in the machine's configuration.
+    interval: Callable[[Any], Duration]  # (machine) → the time between two.
 
 
 Measured: TypeAlias = Exchange | Series

@@ -86,8 +86,8 @@ class _Repeated:
 
     __slots__ = ("interval", "last")
 
-    def __init__(self, about: Series, config: Any) -> None:
-        self.interval: Duration = getattr(config, about.interval)
+    def __init__(self, about: Series, machine: Any) -> None:
+        self.interval: Duration = about.interval(machine)
         self.last: OrderedDict[NodeId, Instant] = OrderedDict()
 
 
@@ -107,13 +107,13 @@ class Tallies:
                 questions = _Questions(about, machine)
                 self._asks[channel, about.question] = self._hears[channel, about.answer] = questions
             else:
-                self._hears[channel, about.message] = _Repeated(about, machine.config)
+                self._hears[channel, about.message] = _Repeated(about, machine)
 
     def on_sent(self, channel: str, message: Any, now: Instant) -> None:
         questions = self._asks.get((channel, message.__class__))
         if questions is not None:
             about, waiting = questions.about, questions.open
-            number = getattr(message, about.number)
+            number = about.number(message)
             for target in about.targets(questions.machine, message):
                 waiting[number, target] = now
                 if len(waiting) > QUESTIONS_MAX:
@@ -126,7 +126,7 @@ class Tallies:
         if isinstance(found, _Repeated):
             self._on_repeated(found, sender, now)
         else:
-            self._on_answer(found, sender, getattr(message, found.about.number), now)
+            self._on_answer(found, sender, found.about.number(message), now)
 
     def _on_answer(self, questions: _Questions, sender: NodeId, number: int, now: Instant) -> None:
         waiting = questions.open

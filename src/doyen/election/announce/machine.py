@@ -51,7 +51,7 @@ class Announce(Election):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
     MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye | msg.Behind
-    MEASURED: ClassVar = (Series(message=Announcement, interval="announce_interval"),)
+    MEASURED: ClassVar = (Series(message=Announcement, interval=lambda machine: machine.config.announce_interval),)
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(

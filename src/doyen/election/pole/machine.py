@@ -31,7 +31,7 @@ class Pole(Chartered, Election):
         Exchange(
             question=msg.Heartbeat,
             answer=msg.HeartbeatAck,
-            number="number",
+            number=lambda message: message.number,
             targets=lambda machine, heartbeat: machine.who_answers(heartbeat),
         ),
     )

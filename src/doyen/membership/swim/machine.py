@@ -86,7 +86,12 @@ class Swim(Membership):
 
     MESSAGES: ClassVar[Any] = Message
     MEASURED: ClassVar = (
-        Exchange(question=Ping, answer=Ack, number="ping_no", targets=lambda machine, ping: (ping.target,)),
+        Exchange(
+            question=Ping,
+            answer=Ack,
+            number=lambda message: message.ping_no,
+            targets=lambda machine, ping: (ping.target,),
+        ),
     )
 
     def __init__(
