@@ -39,6 +39,7 @@ from doyen.net.namesakes import CHANNEL as NAMESAKE
 from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
 from doyen.net.sealed import OVERHEAD, Seal, Unproven
 from doyen.net.storage import Storage
+from doyen.net.tallies import Tallies
 from doyen.net.udp import UdpTransport
 
 log = logging.getLogger("doyen")
@@ -105,6 +106,7 @@ class Driver:
         self._closers: list[Callable[[], None]] = []
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
         self.received_count = 0
+        self.tallies = Tallies()
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
         self._alike = Alike(Random(incarnation))
@@ -129,6 +131,7 @@ class Driver:
         """Add a machine, which speaks the messages that its class declares; on a running node it starts at once."""
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
+        self.tallies.watch(channel, port.machine)
         if self._running:
             self._step(self._inputs.start_late, port)
         return port.machine
@@ -264,18 +267,19 @@ class Driver:
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
-        elif data is not None:
-            self._send_to(data, address, None if isinstance(to, Address) else to)
+        elif data is not None and self._send_to(data, address, None if isinstance(to, Address) else to):
+            self.tallies.on_sent(port.channel, message, self.clock())
 
-    def _send_to(self, data: bytes, address: Address, node: NodeId | None) -> None:
-        """Send a datagram, sealed where there is a key; in the clear only where it may go."""
+    def _send_to(self, data: bytes, address: Address, node: NodeId | None) -> bool:
+        """Send a datagram, sealed where there is a key; in the clear only where it may go.  Return whether it went."""
         echoes = self._echoes_in_clear
         if echoes is None:
             data = data if self.seal is None else self.seal.seal(data, address, node)
         elif not echoes.lets_out(address, data):
             self.refused["unechoed"] += 1
-            return
+            return False
         self.transport.send(data, address)
+        return True
 
     @property
     def _echoes_in_clear(self) -> Echoes | None:
@@ -306,6 +310,7 @@ class Driver:
         data = self._encode(port, message)
         if data is None:
             return
+        self.tallies.on_sent(port.channel, message, self.clock())
         echoes = self._echoes_in_clear
         if echoes is not None:
             echoes.note_to_all(data)
@@ -365,6 +370,7 @@ class Driver:
                 return
         self.received_count += 1
         self.addresses.heard(sender, incarnation, source, self.clock())
+        self.tallies.on_heard(envelope.channel, sender, envelope.message, self.clock())
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
         elif envelope.channel == ALIKE:
@@ -453,6 +459,8 @@ class Driver:
         self._alarm, self._alarm_at = None, FOREVER
         timers = self._timers
         now = self.clock()
+        if timers and timers[0][0] <= now:
+            self.tallies.lateness.note(now - timers[0][0])
         for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
             if not timers or timers[0][0] > now or not self._running:
                 break

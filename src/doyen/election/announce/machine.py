@@ -38,6 +38,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.rank import Claim, ScoreGiven, Standing
+from doyen.core.traffic import Series
 from doyen.election.announce import messages as msg
 from doyen.election.announce.config import AnnounceConfig, bye_count
 from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
@@ -50,6 +51,7 @@ class Announce(Election):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
     MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye | msg.Behind
+    MEASURED: ClassVar = (Series(message=Announcement, interval=lambda machine: machine.config.announce_interval),)
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(

@@ -15,6 +15,7 @@ from doyen.core.kinds import Election
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.traffic import Exchange
 from doyen.election.pole import messages as msg
 from doyen.election.pole.chartered import Chartered
 from doyen.election.pole.messages import Status
@@ -26,6 +27,14 @@ class Pole(Chartered, Election):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = msg.MESSAGES
+    MEASURED: ClassVar = (
+        Exchange(
+            question=msg.Heartbeat,
+            answer=msg.HeartbeatAck,
+            number=lambda message: message.number,
+            targets=lambda machine, heartbeat: machine.who_answers(heartbeat),
+        ),
+    )
     RECORD: ClassVar[Any] = VoterRecord
 
     # Queries.
@@ -60,6 +69,12 @@ class Pole(Chartered, Election):
         if self.status is not Status.LEADING or self.term is None:
             return None
         return msg.Resigned(self.term.number, self.reign.rivals.best)
+
+    def who_answers(self, heartbeat: msg.Heartbeat) -> list[NodeId]:
+        """Return the voters that answer this heartbeat at once; a claim is granted only when a voter is free to."""
+        if not heartbeat.acting:
+            return []
+        return [voter for voter in self.voters if voter != self.me and heartbeat.asks(voter, self.voters)]
 
     # Inputs.
 

@@ -34,6 +34,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.seeds import OwnAddressChanged, SeedsChanged
+from doyen.core.traffic import Exchange
 from doyen.core.view import Member, MembershipView, MemberWanted, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
@@ -84,6 +85,14 @@ class Swim(Membership):
     """One member.  It joins what its parts learn: roster, prober, suspicions, rumours and anti-entropy."""
 
     MESSAGES: ClassVar[Any] = Message
+    MEASURED: ClassVar = (
+        Exchange(
+            question=Ping,
+            answer=Ack,
+            number=lambda message: message.ping_no,
+            targets=lambda machine, ping: (ping.target,),
+        ),
+    )
 
     def __init__(
         self,
