@@ -13,6 +13,7 @@ import msgspec
 import doyen
 from doyen.core.codec import SHORT
 from doyen.core.ids import Address
+from doyen.net.credit import is_room
 from doyen.net.echoes import is_handshake
 from doyen.net.handshake import MARK, NONE, TOKEN_BYTES
 from doyen.testing import Cluster
@@ -59,7 +60,7 @@ class Besieged:
             self.out[address] = self.out.get(address, 0) + len(data)
             if address == self.stranger and self.echoes and is_handshake(data):
                 self._answer(source, data)
-        elif not is_handshake(data):
+        elif not is_handshake(data) and not is_room(data):
             self.crossed.append(data)
         self.carry(source, data, to)
 

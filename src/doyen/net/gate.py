@@ -1,0 +1,95 @@
+"""Stands between a driver and its transport: seals and opens, and says in the clear who is heard, and what goes out."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from doyen.core.ids import Address, NodeId
+from doyen.errors import RemoteProtocolError
+from doyen.net.echoes import Echoes
+from doyen.net.handshake import MARK
+from doyen.net.keys import ID_BYTES, UnknownKey
+from doyen.net.sealed import OVERHEAD, Seal, Unproven
+from doyen.net.udp import UdpTransport
+
+
+class Gate:
+    """One node's way out and in."""
+
+    def __init__(
+        self,
+        transport: UdpTransport,
+        seal: Seal | None,
+        echoes: Echoes | None,
+        refused: Counter[str],
+        *,
+        datagram_max: int,
+    ) -> None:
+        self.seal, self.echoes, self._transport, self._refused = seal, echoes, transport, refused
+        self._datagram_max = datagram_max
+        self.answering: Address | None = None  # Whose datagram is being handled.
+
+    @property
+    def in_clear(self) -> Echoes | None:
+        """Return who may be sent to, where this node speaks in the clear and asks for echoes."""
+        return self.echoes if self.seal is None or self.seal.keyring.speaks_clear else None
+
+    # Out.
+
+    def send(self, data: bytes, to: Address, node: NodeId | None) -> None:
+        """Send a datagram, sealed where there is a key; in the clear only where it may go."""
+        echoes = self.in_clear
+        if echoes is None:
+            self._transport.send(data if self.seal is None else self.seal.seal(data, to, node), to)
+        elif not echoes.lets_out(to, data):
+            self._refused["unechoed"] += 1
+        elif to != self.answering or echoes.credit.lets_answer(to, data):
+            self._transport.send(data, to)
+
+    def send_to_all(self, data: bytes, addresses: Iterable[Address]) -> None:
+        """Send a datagram by multicast, or to each of these addresses where there is none."""
+        echoes = self.in_clear
+        if echoes is not None:
+            echoes.note_to_all(data)
+        elif self.seal is not None:
+            data = self.seal.seal(data, None)
+        if self._transport.config.multicast is not None:
+            self._transport.multicast(data)
+            return
+        for address in addresses:
+            if address == self._transport.address:
+                continue
+            if echoes is None or (echoes.lets_out(address) and self._may_listen(address, data, echoes)):
+                self._transport.send(data, address)
+
+    def _may_listen(self, to: Address, data: bytes, echoes: Echoes) -> bool:
+        if to == self.answering:
+            return echoes.credit.lets_answer(to, data)
+        return echoes.is_named(to) or echoes.credit.lets_listen(to, data)
+
+    # In.
+
+    def open(self, data: bytes, source: Address) -> bytes | None:
+        """Return what the codec can read; None for a handshake, which is answered."""
+        hears_clear = self.seal is None or self.seal.keyring.hears_clear
+        if hears_clear and self.echoes is not None and not self.echoes.hears(data, source):
+            return None
+        if self.seal is None:
+            if data[:1] == MARK and len(data) > OVERHEAD:
+                raise UnknownKey(data[1 : 1 + ID_BYTES])
+            return data
+        if len(data) > self._datagram_max + OVERHEAD:
+            raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self._datagram_max}, sealed")
+        if self.seal.is_own(data):
+            self._refused["echo"] += 1
+            return None
+        try:
+            opened = self.seal.open(data, source)
+        except Unproven as error:
+            if error.question is not None:
+                self._transport.send(error.question, source)
+            raise
+        for answer in opened.answers:
+            self._transport.send(answer, source)
+        if self.in_clear is not None:
+            self.in_clear.credit.earn(source, len(data))
+        return opened.datagram
