@@ -309,6 +309,9 @@ class Driver:
     # Inputs.
 
     def _on_datagram(self, data: bytes, source: Address) -> None:
+        if self._gate.is_flooded_by(source):
+            self.refused["flood"] += 1
+            return
         self._gate.answering = source
         try:
             self._take(data, source)

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from time import monotonic
+from typing import Final
 
 from doyen.core.ids import Address, NodeId
 from doyen.errors import RemoteProtocolError
@@ -10,6 +12,8 @@ from doyen.net.handshake import MARK
 from doyen.net.keys import ID_BYTES, UnknownKey
 from doyen.net.sealed import OVERHEAD, Seal, Unproven
 from doyen.net.udp import UdpTransport
+
+HEARD_PER_S: Final = 500  # Datagrams from one address in the clear: members send a few dozens.
 
 
 class Gate:
@@ -27,6 +31,8 @@ class Gate:
         self.seal, self.echoes, self._transport, self._refused = seal, echoes, transport, refused
         self._datagram_max = datagram_max
         self.answering: Address | None = None  # Whose datagram is being handled.
+        self._counts: dict[Address, int] = {}  # Datagrams from each address in this second.
+        self._second_ends = 0.0
 
     @property
     def in_clear(self) -> Echoes | None:
@@ -67,6 +73,21 @@ class Gate:
         return echoes.is_named(to) or echoes.credit.lets_listen(to, data)
 
     # In.
+
+    def is_flooded_by(self, source: Address) -> bool:
+        """Whether a source in the clear has sent more in this second than any member does: the rest is not read.
+
+        So the time that a flood costs is left to the others, whose datagrams the kernel would drop.  With a key this is
+        not done: there a source may be forged, and a flood of somebody else would silence a member.
+        """
+        if self.echoes is None or (self.seal is not None and not self.seal.keyring.hears_clear):
+            return False
+        now, counts = monotonic(), self._counts
+        if now >= self._second_ends:
+            counts.clear()
+            self._second_ends = now + 1.0
+        counts[source] = count = counts.get(source, 0) + 1
+        return count > HEARD_PER_S
 
     def open(self, data: bytes, source: Address) -> bytes | None:
         """Return what the codec can read; None for a handshake, which is answered."""
