@@ -6,11 +6,9 @@ echo was asked for.
 """
 
 import ctypes
-import os
 import socket
 import sys
 import time
-from contextlib import suppress
 
 BATCH = 50
 
@@ -46,8 +44,6 @@ def main() -> None:
         (Message * BATCH)(*(Message(Header(None, 0, ctypes.pointer(vector), 1)) for vector in vectors[i : i + BATCH]))
         for i in range(0, len(vectors) - BATCH + 1, BATCH)
     ]
-    with suppress(PermissionError):
-        os.nice(-15)  # It is the world outside: what else runs here does not slow it down.
     send = ctypes.CDLL(None, use_errno=True).sendmmsg
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
         door.connect((host, port))

@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -170,7 +171,7 @@ def test_a_leader_under_a_flood_stays_and_answers(
             flags += ["--key-file", str(tmp_path / "key")] if sealed else []
             flags += ["--score", "9"] if name == "leader" else []
             running.start(name, [*DOYEN, "agent", *flags], {"DOYEN_RUNTIME_DIR": str(tmp_path / "run")})
-            os.sched_setaffinity(running.all[name].pid, here)
+            give_core(running.all[name].pid, here)
         until(lambda: len(running.saying('"started"')) == 2, "both have started", 60)
         until(
             lambda: all(asked(port)[0] == asked(http["leader"])[0] != "None" for port in http.values()),
@@ -186,7 +187,7 @@ def test_a_leader_under_a_flood_stays_and_answers(
         for _ in range(ROUNDS):
             slowest, dropped, before = 0.0, drops(ports[leader]), heard(http[leader])
             with subprocess.Popen([*map(str, line)], stdout=subprocess.PIPE, text=True) as sender:
-                os.sched_setaffinity(sender.pid, there)
+                give_core(sender.pid, there)
                 while sender.poll() is None:
                     named, took_s = asked(http[leader])
                     slowest = max(slowest, took_s)
@@ -217,6 +218,13 @@ def test_a_leader_under_a_flood_stays_and_answers(
             if rate >= 0.98 * rate_min:
                 break
         assert rate >= 0.98 * rate_min, f"{rate:,.0f} datagrams/s were offered, which shows nothing"
+
+
+def give_core(pid: int, core: set[int]) -> None:
+    """Let a process have that core, before whatever else runs there if root says so."""
+    os.sched_setaffinity(pid, core)
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, pid, -15)
 
 
 def cores() -> tuple[set[int], set[int]]:

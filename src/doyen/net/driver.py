@@ -312,11 +312,11 @@ class Driver:
         if self._gate.is_flooded_by(source):
             self.refused["flood"] += 1
             return
-        self._gate.answering = source
+        self._gate.begin(source)
         try:
             self._take(data, source)
         finally:
-            self._gate.answering = None
+            self._gate.end()
 
     def _take(self, data: bytes, source: Address) -> None:
         if not self._running:

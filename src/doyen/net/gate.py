@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Final
 
 from doyen.core.ids import Address, NodeId
@@ -14,6 +14,8 @@ from doyen.net.sealed import OVERHEAD, Seal, Unproven
 from doyen.net.udp import UdpTransport
 
 HEARD_PER_S: Final = 500  # Datagrams from one address in the clear: members send a few dozens.
+
+SPENT_PER_S: Final = 0.1  # Seconds of a processor for them: with 100,000 made-up members each takes long.
 
 
 class Gate:
@@ -32,6 +34,8 @@ class Gate:
         self._datagram_max = datagram_max
         self.answering: Address | None = None  # Whose datagram is being handled.
         self._counts: dict[Address, int] = {}  # Datagrams from each address in this second.
+        self._spent_s: dict[Address, float] = {}  # The processor's time that these took,
+        self._began_s = 0.0
         self._second_ends = 0.0
 
     @property
@@ -85,9 +89,20 @@ class Gate:
         now, counts = monotonic(), self._counts
         if now >= self._second_ends:
             counts.clear()
+            self._spent_s.clear()
             self._second_ends = now + 1.0
         counts[source] = count = counts.get(source, 0) + 1
-        return count > HEARD_PER_S
+        return count > HEARD_PER_S or self._spent_s.get(source, 0.0) > SPENT_PER_S
+
+    def begin(self, source: Address) -> None:
+        """A datagram of that source is handled from here on, until `end`."""
+        self.answering = source
+        self._began_s = thread_time()
+
+    def end(self) -> None:
+        source, self.answering = self.answering, None
+        if source is not None:
+            self._spent_s[source] = self._spent_s.get(source, 0.0) + thread_time() - self._began_s
 
     def open(self, data: bytes, source: Address) -> bytes | None:
         """Return what the codec can read; None for a handshake, which is answered."""
