@@ -49,8 +49,8 @@ class _Held:
 
     __slots__ = ("asked_at", "datagrams")
 
-    def __init__(self) -> None:
-        self.asked_at = -FREE_EVERY_S
+    def __init__(self, now: float) -> None:
+        self.asked_at = now - ASK_EVERY_S
         self.datagrams: deque[tuple[float, bytes]] = deque(maxlen=HELD_MAX)
 
     def size(self, now: float) -> int:
@@ -104,12 +104,11 @@ class Credit:
 
     def _hold(self, to: Address, data: bytes) -> bool:
         """Keep a datagram for later; return False, as it does not go now."""
-        held = self._held.get(to)
+        now, held = self._clock(), self._held.get(to)
         if held is None:
-            held = self._held[to] = _Held()
+            held = self._held[to] = _Held(now)
             if len(self._held) > HOLDERS_MAX:
                 self._held.popitem(last=False)
-        now = self._clock()
         held.datagrams.append((now, data))
         if now - held.asked_at >= ASK_EVERY_S:
             self._ask(to, held, now)
@@ -122,7 +121,8 @@ class Credit:
             return
         if account.balance >= HEAD_BYTES:
             held.asked_at = now
-            self._send_room(to, short, -(-short // RATIO**2))
+            wanted = min(-(-short // RATIO**2), account.balance // 2)  # Small answers go on meanwhile.
+            self._send_room(to, short, wanted)
         elif now - held.asked_at >= FREE_EVERY_S:
             held.asked_at = now
             self._send(room(short, HEAD_BYTES), to)
