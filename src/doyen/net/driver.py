@@ -44,13 +44,13 @@ from doyen.net.udp import UdpTransport
 log = logging.getLogger("doyen")
 
 
-def _plain_record(record: logging.LogRecord) -> bool:
+def plain_record(record: logging.LogRecord) -> bool:
     """Make what a record says one line that a terminal can show: it may name what others chose."""
     record.msg, record.args = plain(record.getMessage()), ()
     return True
 
 
-log.addFilter(_plain_record)
+log.addFilter(plain_record)
 
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
 LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
