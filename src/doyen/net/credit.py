@@ -36,7 +36,7 @@ Send = Callable[[bytes, Address], None]
 
 
 class _Account:
-    """What one address has sent, and the answers that it may still get for it."""
+    """An account of one address: what it has sent, and the answers that it may still get for it."""
 
     __slots__ = ("balance", "received")
 
@@ -45,7 +45,7 @@ class _Account:
 
 
 class _Held:
-    """What one address is to get once it has paid."""
+    """The datagrams that one address is to get once it has paid."""
 
     __slots__ = ("asked_at", "datagrams")
 
@@ -83,11 +83,11 @@ class Credit:
             self._release(source)
 
     def lets_answer(self, to: Address, data: bytes) -> bool:
-        """Whether an answer may go at once; if not, it is held, and the address is asked to pay."""
+        """Return whether an answer may go at once; if not, it is held, and the address is asked to pay."""
         return self._spend(to, len(data)) or self._hold(to, data)
 
     def lets_listen(self, to: Address, data: bytes) -> bool:
-        """Whether what is for all may go to an address that just listens; if not, it is asked for its fee."""
+        """Return whether what is for all may go to an address that just listens; if not, it is asked for its fee."""
         account = self._accounts.get(to)
         paid = account is not None and account.received >= FEE
         return paid or self._spend(to, len(data)) or self._hold(to, data)

@@ -79,7 +79,7 @@ class Gate:
     # In.
 
     def is_flooded_by(self, source: Address) -> bool:
-        """Whether a source in the clear has sent more in this second than any member does: the rest is not read.
+        """Return whether a source in the clear has sent more in this second than any member does: the rest is not read.
 
         So the time that a flood costs is left to the others, whose datagrams the kernel would drop.  With a key this is
         not done: there a source may be forged, and a flood of somebody else would silence a member.
@@ -95,7 +95,7 @@ class Gate:
         return count > HEARD_PER_S or self._spent_s.get(source, 0.0) > SPENT_PER_S
 
     def begin(self, source: Address) -> None:
-        """A datagram of that source is handled from here on, until `end`."""
+        """Note that a datagram of that source is handled from here on, until `end`."""
         self.answering = source
         self._began_s = thread_time()
 
