@@ -132,8 +132,8 @@ class Ground:
         number = sum(life.label == label for life in self.lives) + 1
         durable = self.durable or state is not None
         life = Life(label, name or label, number, durable=durable and self.combination.numbers_agree)
-        told = self.combination.fields(self.voters) | self.fields | self.own_fields.get(label, {}) | fields
-        told |= {"name": life.name, "bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
+        told = self.combination.fields(self.voters) | {"bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
+        told |= self.fields | self.own_fields.get(label, {}) | fields | {"name": life.name}
         founds = self.combination.timed and first and index == 0
         if self.combination.multicast:
             told["multicast"] = MULTICAST
