@@ -32,16 +32,14 @@ from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
-from doyen.core.order import order
 from doyen.core.outside import Answered
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import MembershipView, ViewChanged
 from doyen.election.engine import messages as msg
 from doyen.election.engine.config import EngineConfig
 from doyen.election.engine.messages import Found, Record, Status, ToStore
+from doyen.election.engine.rivals import CANDIDATES_MAX, Rivals
 from doyen.election.held import Held
-
-CANDIDATES_MAX = 64
 
 
 class Engine(Held):
@@ -76,8 +74,7 @@ class Engine(Held):
         self._standing: float = 0.0
         self._stood = False
         self._modest_after = -1  # The epoch from which it resigned: others go first.
-        self._rivals: dict[NodeId, float | None] = {}  # Who stands for the epoch after the record's, with which score.
-        self._rivals_epoch = 0
+        self._rivals = Rivals()
         self.outvied: tuple[NodeId, ...] = ()
         # An epoch of its own.
         self.epoch = 0  # The one that it claimed last.
@@ -128,7 +125,7 @@ class Engine(Held):
                 self._complain(f"the store has not answered for {silent}: see whether its server hangs")
                 self._lose_sight(now)
             case msg.ScoreIsLate() if timer.epoch == self._sought and self.status is Status.STANDING:
-                self._stand()
+                self._stand(now)
             case msg.ClaimIsDue() if timer.epoch == self._sought and self.status is Status.STANDING:
                 self._claim_or_give_way(timer.again, now)
             case msg.ActingBegins() if timer.epoch == self.epoch and self.status is Status.WAITING:
@@ -140,7 +137,7 @@ class Engine(Held):
         self._check_lease(now)
         self._standing = float(fact.value)
         if self.status is Status.STANDING and fact.number == self._sought:
-            self._stand()
+            self._stand(now)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         """Ask the store at once if the group knows that the holder is dead."""
@@ -321,10 +318,8 @@ class Engine(Held):
             self._look_at(max(now, self._known_since + self.config.overdue))
 
     def _on_stands(self, sender: NodeId, message: msg.Stands, now: Instant) -> None:
-        if message.epoch > self._rivals_epoch:
-            self._rivals_epoch, self._rivals = message.epoch, {}
-        if message.epoch == self._rivals_epoch and len(self._rivals) < CANDIDATES_MAX:
-            self._rivals[sender] = message.standing
+        self._rivals.note(message.epoch, sender, message.standing)
+        self._claim_if_all_stand(now)
         if self.status is Status.WATCHING and self._asked is None and message.epoch == self._epoch_max + 1:
             self._ask(now)  # It knows something that this member does not.
 
@@ -349,6 +344,8 @@ class Engine(Held):
             self._look_at(now + self.config.guard(0))
         elif self.status is not Status.STANDING or self._sought != self._epoch_max + 1:
             self._seek(self._epoch_max + 1, now)
+        else:
+            self._claim_if_all_stand(now)
 
     def is_vacant(self, now: Instant) -> bool:
         """Return whether nobody holds the record."""
@@ -367,17 +364,29 @@ class Engine(Held):
         if heir == self.me:
             self._claim(now)
             return
-        goes_last = heir is not None or self._modest_after == epoch - 1
+        goes_last = heir is not None or self._standing_for(epoch) is None
         self.out.set_timer(msg.ClaimIsDue(epoch, False), now + self.config.stand_time * (3 if goes_last else 1))
         self.out.emit(ScoreWanted(epoch))
         self.out.set_timer(msg.ScoreIsLate(epoch), now + self.config.stand_time // 2)
 
-    def _stand(self) -> None:
+    def _stand(self, now: Instant) -> None:
         """Tell the other candidates of this one, once its score is known."""
         if not self._stood:
             self._stood = True
-            modest = self._modest_after == self._sought - 1
-            self.out.multicast(msg.Stands(self._sought, None if modest else self._standing))
+            self.out.multicast(msg.Stands(self._sought, self._standing_for(self._sought)))
+            self._claim_if_all_stand(now)
+
+    def _standing_for(self, epoch: int) -> float | None:
+        """Return this candidate's score; None: it has resigned from the epoch before, and gives way."""
+        return None if self._modest_after == epoch - 1 else self._standing
+
+    def _claim_if_all_stand(self, now: Instant) -> None:
+        """Wait no longer, after a resignation or a will without an heir, once every other member present stands."""
+        may = self.status is Status.STANDING and self._stood and self._asked is None
+        if may and self.vacated is not None and self.is_vacated() and self._heir is None:
+            others = self.will_goes_to - {self.vacated[1]}
+            if others <= self._rivals.of(self._sought).keys() and not self._is_outvied():
+                self._claim(now)
 
     def _claim_or_give_way(self, again: bool, now: Instant) -> None:
         if self._is_outvied() and not again:
@@ -388,12 +397,7 @@ class Engine(Held):
             self.out.set_timer(msg.ClaimIsDue(self._sought, True), now + self.config.stand_time)
 
     def _is_outvied(self) -> bool:
-        """Return whether a better candidate stands: by score, then by the highest name."""
-        modest = self._modest_after == self._sought - 1
-        mine = (not modest, 0.0 if modest else self._standing, order(self.me))
-        return self._rivals_epoch == self._sought and any(
-            (standing is not None, standing or 0.0, order(node)) > mine for node, standing in self._rivals.items()
-        )
+        return self._rivals.has_better(self._sought, self.me, self._standing_for(self._sought))
 
     def _claim(self, now: Instant) -> None:
         record = self.record
@@ -402,8 +406,7 @@ class Engine(Held):
         self._free = own or self.is_vacated() or (record is not None and record.phase == "released" and record.free)
         lease = self.config.lease if self._free or record is None else max(self.config.lease, record.lease)
         self._acts_at = self.acts_from(now)
-        rivals = self._rivals if self._rivals_epoch == self._sought else {}
-        self.outvied = tuple(sorted(rivals))
+        self.outvied = tuple(sorted(self._rivals.of(self._sought)))
         self.status, self.epoch, self._has_acted = Status.CLAIMING, self._epoch_max + 1, False
         self._serial = 0
         self._ask(now, self._written("claimed", lease))
