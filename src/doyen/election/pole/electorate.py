@@ -31,7 +31,7 @@ class Electorate(Struct, frozen=True):
         """Return the latest instant that a majority has reached; None if no majority has one."""
         latest = []
         for side in self._sides:
-            own = sorted((instants[node] for node in side if node in instants), reverse=True)
+            own = sorted([instants[node] for node in side if node in instants], reverse=True)
             if 2 * len(own) <= len(side):
                 return None
             latest.append(own[len(side) // 2])
