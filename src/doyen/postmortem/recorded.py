@@ -20,7 +20,6 @@ from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Commanded,
-    Effect,
     Fired,
     Header,
     Heard,
@@ -163,9 +162,9 @@ class Watched(Rebuilt):
 
     def fit(self) -> None:
         """Give each election that is new its gate, and what was known of it when the segment began."""
-        known = self._header.reigns
         if len(self.stack.reigns) == self._fitted:
             return
+        known = self._header.reigns
         self._fitted = len(self.stack.reigns)
         for name, reign in self.stack.reigns.items():
             if reign.gate is not None or known is None:
