@@ -22,7 +22,12 @@ WORKERS_LOST_MAX: Final = 20  # Of one chunk: workers may be killed, but a chunk
 SETTINGS: Final = {
     "distributed.scheduler.allowed-failures": WORKERS_LOST_MAX,
     "distributed.worker.multiprocessing-method": "forkserver",
-    "distributed.worker.profile.enabled": False,  # Nobody looks at it, and it samples a hundred times a second.
+    # Nobody looks at what follows; at Dask's own intervals it takes a fifteenth of a core while simulations run.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.scheduler.work-stealing-interval": "1s",
+    "distributed.scheduler.active-memory-manager.start": False,
 }
 
 
