@@ -51,7 +51,7 @@ def dask(where: str, jobs: int) -> Iterator[Spread]:
             cluster_of(
                 n_workers=jobs or None,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # Else it asks for a port that another cluster may have, and says so.
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
