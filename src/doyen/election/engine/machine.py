@@ -38,8 +38,7 @@ from doyen.election.claims import Claimant
 from doyen.election.engine import messages as msg
 from doyen.election.engine.config import EngineConfig
 from doyen.election.engine.messages import Found, Record, Status, ToStore
-
-CANDIDATES_MAX = 64
+from doyen.election.engine.rivals import CANDIDATES_MAX, Rivals
 
 
 class Engine(Claimant):
@@ -63,8 +62,7 @@ class Engine(Claimant):
         self._heard_at: Instant = -FOREVER  # When its holder was last heard.
         self.vacated: tuple[int, NodeId, Incarnation] | None = None  # The last epoch whose leader said that it stopped,
         self._heir: NodeId | None = None  # and whom it named.
-        self._rivals: dict[NodeId, float | None] = {}  # Who stands for the epoch after the record's, with which score.
-        self._rivals_epoch = 0
+        self._rivals = Rivals()
 
     # Queries.
 
@@ -102,7 +100,7 @@ class Engine(Claimant):
                 self._fails(f"the store has not answered for {silent}: see whether its server hangs")
                 self._lose_sight(now)
             case msg.ScoreIsLate() if timer.epoch == self.candidacy.epoch and self.status is Status.STANDING:
-                self._stand()
+                self._stand(now)
             case msg.ClaimIsDue() if timer.epoch == self.candidacy.epoch and self.status is Status.STANDING:
                 self._claim_or_give_way(timer.again, now)
             case msg.ActingBegins() if timer.epoch == self.epoch and self.status is Status.WAITING:
@@ -114,7 +112,7 @@ class Engine(Claimant):
         self._check_lease(now)
         self.candidacy.score = float(fact.value)
         if self.status is Status.STANDING and fact.number == self.candidacy.epoch:
-            self._stand()
+            self._stand(now)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         """Ask the store at once if the group knows that the holder is dead."""
@@ -288,10 +286,8 @@ class Engine(Claimant):
             self._look_at(max(now, self._known_since + self.config.overdue))
 
     def _on_stands(self, sender: NodeId, message: msg.Stands, now: Instant) -> None:
-        if message.epoch > self._rivals_epoch:
-            self._rivals_epoch, self._rivals = message.epoch, {}
-        if message.epoch == self._rivals_epoch and len(self._rivals) < CANDIDATES_MAX:
-            self._rivals[sender] = message.standing
+        self._rivals.note(message.epoch, sender, message.standing)
+        self._claim_if_all_stand(now)
         if self.status is Status.WATCHING and self._asked is None and message.epoch == self._epoch_max + 1:
             self._ask(now)  # It knows something that this member does not.
 
@@ -313,6 +309,8 @@ class Engine(Claimant):
             self._look_at(now + self.config.guard(0))
         elif self.status is not Status.STANDING or self.candidacy.epoch != self._epoch_max + 1:
             self._seek(self._epoch_max + 1, now)
+        else:
+            self._claim_if_all_stand(now)
 
     def is_vacant(self, now: Instant) -> bool:
         """Return whether nobody holds the record."""
@@ -337,23 +335,29 @@ class Engine(Claimant):
         self.out.emit(ScoreWanted(epoch))
         self.out.set_timer(msg.ScoreIsLate(epoch), now + self.config.stand_time // 2)
 
-    def _stand(self) -> None:
+    def _stand(self, now: Instant) -> None:
         """Tell the other candidates of this one, once its score is known."""
         if not self.candidacy.is_announced:
             self.candidacy.is_announced = True
             self.out.multicast(msg.Stands(self.candidacy.epoch, self.candidacy.standing))
+            self._claim_if_all_stand(now)
+
+    def _claim_if_all_stand(self, now: Instant) -> None:
+        """Wait no longer, after a resignation or a will without an heir, once every other member present stands."""
+        may = self.status is Status.STANDING and self.candidacy.is_announced and self._asked is None
+        if may and self.vacated is not None and self.is_vacated() and self._heir is None:
+            others, rivals = self.will_goes_to - {self.vacated[1]}, self._rivals.of(self.candidacy.epoch)
+            if others <= rivals.keys() and not self.candidacy.is_outvied(rivals.items()):
+                self._claim(now)
 
     def _claim_or_give_way(self, again: bool, now: Instant) -> None:
         epoch = self.candidacy.epoch
-        if self.candidacy.is_outvied(self._rivals_for(epoch).items()) and not again:
+        if self.candidacy.is_outvied(self._rivals.of(epoch).items()) and not again:
             self.out.set_timer(msg.ClaimIsDue(epoch, True), now + 2 * self.config.stand_time)
         elif self._asked is None:
             self._claim(now)
         else:  # The store is slow.
             self.out.set_timer(msg.ClaimIsDue(epoch, True), now + self.config.stand_time)
-
-    def _rivals_for(self, epoch: int) -> dict[NodeId, float | None]:
-        return self._rivals if self._rivals_epoch == epoch else {}
 
     def _claim(self, now: Instant) -> None:
         record = self.record
@@ -362,7 +366,7 @@ class Engine(Claimant):
         self._free = own or self.is_vacated() or (record is not None and record.phase == "released" and record.free)
         lease = self.config.lease if self._free or record is None else max(self.config.lease, record.lease)
         self._acts_at = self.acts_from(now)
-        self.outvied = tuple(sorted(self._rivals_for(self.candidacy.epoch)))
+        self.outvied = tuple(sorted(self._rivals.of(self.candidacy.epoch)))
         self.status, self.epoch, self._has_acted = Status.CLAIMING, self._epoch_max + 1, False
         self._serial = 0
         self._ask(now, self._written("claimed", lease))
