@@ -33,7 +33,9 @@ OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdl
 MSGSPEC = version("msgspec")  # The version that native runs have, too.
 NEEDS_A_STORE = {"engine"}  # It promises what its store does, and there is none here.
 USUAL_FIRST = ["quorum", "gossip", "fast"]
-MISSING = "This site was built without the playground, because its parts could not be fetched. `make docs` fetches them."
+MISSING = (
+    "This site was built without the playground, because its parts could not be fetched. `make docs` fetches them."
+)
 
 
 class Unavailable(Exception):

@@ -23,7 +23,7 @@ const DEEDS = { // What a button does, as a scenario file says it, and in words.
 const USUAL = {election: "quorum", membership: "auto", preset: "lan", nodes: 5, seed: 1, loss: 0, delay: "1ms", seconds: 60,
   events: [{deed: "kill", at: 10, who: ["leader"]}]};
 const parts = await (await fetch(new URL("parts.json", import.meta.url))).json();
-let state = structuredClone(USUAL), shown = null, at = null, worker = null, number = 0, busy = false, waits = false, playing = 0;
+let state = structuredClone(USUAL), shown = null, at = null, worker = null, number = 0, busy = false, waits = false, playing = 0, began = 0;
 
 // What is chosen, and the link that holds it.
 
@@ -200,11 +200,12 @@ function run() {
   busy = true; waits = false; number += 1;
   by("run").setAttribute("aria-busy", "true");
   by("progress").hidden = false; by("progress").removeAttribute("value");
+  began = performance.now();
   worker.postMessage({number, choices: asked(state)});
 }
 function heard(told) {
   if (told.state) say(told.state);
-  if (told.ready) say("Simulating");
+  if (told.ready) { say("Simulating"); began = performance.now(); }
   if (told.share !== undefined) { by("progress").value = told.share; say(`Simulating: ${Math.round(100 * told.share)} %`); }
   if (told.failed !== undefined) { say(`It failed: ${told.failed}`, "bad"); ended(); }
   if (told.text !== undefined) { if (!waits) showRun(JSON.parse(told.text)); ended(); }
@@ -235,7 +236,7 @@ function showRun(found) {
   by("link").value = location.href;
   by("scenario").textContent = found.scenario; by("replay").textContent = found.replay; by("hash").textContent = found.hash;
   by("hash").dataset.of = location.hash;
-  say("Done");
+  say(`Done: ${found.events.toLocaleString("en")} events in ${((performance.now() - began) / 1000).toFixed(1)} s`);
 }
 
 // Playing: the instant moves on by itself.

@@ -49,9 +49,9 @@ export function showIncident(incident, options = {}) {
     for (const lane of incident.lanes.lanes) {
       const card = put(panel, "section", undefined, "card");
       put(card, "h3", lane.label || lane.id);
-      for (const span of incident.lanes.spans) {
-        if (span.lane === lane.id && holds(span, at)) put(card, "p", span.label, "now " + span.kind);
-      }
+      const now = incident.lanes.spans.filter(span => span.lane === lane.id && holds(span, at));
+      for (const span of now) put(card, "p", span.label, "now " + span.kind);
+      if (now.some(span => span.kind === "down")) continue; // Nobody is there to explain anything.
       const found = last(said.get(lane.id) || [], at);
       put(card, "p", found ? found.sentence : "Nothing is known of it at this instant.");
       if (!found) continue;
