@@ -16,6 +16,4 @@ if [ ! -f .venv/npm/node_modules/axe-core/axe.min.js ]; then
     echo "missing: npm: tests of the page's accessibility will be skipped" >&2
   fi
 fi
-if [ -x .venv/bin/doyen ]; then
-  .venv/bin/python scripts/playground.py --fetch || echo "tests of the playground will be skipped" >&2
-fi
+.venv/bin/python scripts/playground.py --fetch || echo "tests of the playground will be skipped" >&2

@@ -26,7 +26,17 @@ SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the fir
     "Tutorials": ("tutorial", ["singleton", "first-group"]),
     "How-to": (
         "how-to",
-        ["discover", "cron", "systemd", "containers", "fastapi", "django", "schedulers", "test-your-program"],
+        [
+            "playground",
+            "discover",
+            "cron",
+            "systemd",
+            "containers",
+            "fastapi",
+            "django",
+            "schedulers",
+            "test-your-program",
+        ],
     ),
     "Reference": ("reference", ["glossary", "commands", "python", "configuration", "http"]),
     "Explanation": (
