@@ -62,7 +62,7 @@ def test_the_matrix_says_who_sees_whom_and_what_is_old() -> None:
     said, tone = terminal.sides(rows)
     assert said == (
         "All that answer agree: ant leads. Cannot be asked now: cat (9 s ago) last named cat; "
-        "whoever lives there may see another leader."
+        "members there may see another leader."
     )
     assert tone == "care"
     asked = [rows[0], {**rows[2], "age_s": None}]

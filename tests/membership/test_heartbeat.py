@@ -221,4 +221,4 @@ def test_turns_end_where_no_name_is_present() -> None:
     assert turns.first([B, C], {B}) == B
     assert turns.first([C], {B}) == B, "the round goes on"
     turns.end()
-    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on for ever"
+    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on forever"

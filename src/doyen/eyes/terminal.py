@@ -144,7 +144,7 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bo
     silent = [f"{', '.join(who)} last named {leader}" for leader, who in last.items()]
     silent += [f"{', '.join(never)} never answered"] if never else []
     other = "only a side with a majority of the voters has a leader"
-    other = other if strong else "whoever lives there may see another leader"
+    other = other if strong else "members there may see another leader"
     gone = f" Cannot be asked now: {'; '.join(silent)}; {other}." if silent else ""
     if len(answering) > 1:
         words = "; ".join(f"{', '.join(who)} names {leader}" for leader, who in answering.items())

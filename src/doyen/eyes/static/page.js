@@ -162,7 +162,7 @@ async function showViews() {
   for (const row of heard) last.set(row.leader, [...(last.get(row.leader) ?? []), `${row.name} (${ago(row.age_s)} ago)`]);
   const there = [...last].map(([leader, who]) => `${who.join(", ")} last named ${leader ?? "nobody"}`);
   if (never.length) there.push(`${never.map(row => row.name).join(", ")} never answered`);
-  const maybe = told?.sort === "quorum" ? "; only a side with a majority of the voters has a leader" : "; whoever lives there may see another leader";
+  const maybe = told?.sort === "quorum" ? "; only a side with a majority of the voters has a leader" : "; members there may see another leader";
   const gone = silent.length ? ` Cannot be asked now: ${there.join("; ")}${maybe}.` : "";
   put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
 }
