@@ -170,12 +170,14 @@ class CTolerant(Election):
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self.point.view = fact.view
+        members, me = fact.view.members, self.me
         for node in fact.changed:
-            if node != self.me:
-                if node in fact.view and fact.view[node].present:
-                    self._on_present(node, now)
-                else:
-                    self._on_gone(node, fact.view[node].status if node in fact.view else Status.FAILED, now)
+            if node != me:
+                member = members.get(node)
+                if member is None or not member.present:
+                    self._on_gone(node, Status.FAILED if member is None else member.status, now)
+                elif self.is_leader:
+                    self.multicast.include(node, now)
         self.initiator.on_view(fact.changed, now)
         self._weigh(now)
 
@@ -458,10 +460,6 @@ class CTolerant(Election):
             self._plan_to_begin(now, 0)
 
     # The view.
-
-    def _on_present(self, node: NodeId, now: Instant) -> None:
-        if self.is_leader:
-            self.multicast.include(node, now)
 
     def _on_gone(self, node: NodeId, status: Status, now: Instant) -> None:
         self.multicast.forget(node)
