@@ -237,6 +237,12 @@ class Campaign:
 class NewTests(Campaign):
     """Runs all of some test files on some mutants: tests that were written for them."""
 
+    def __call__(self, loaded: Loaded) -> None:
+        end = loaded.run(None, [*loaded.items])
+        if end.how != "survived":
+            raise RuntimeError(f"{end.by} fails without any mutant: {end.told}")
+        super().__call__(loaded)
+
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
         return [[*self.loaded.items]]
 
