@@ -36,7 +36,7 @@ class End(NamedTuple):
 
 def tests_cpu_max(seconds: float) -> float:
     """Return how much processor a test may use, given what it takes alone: a loop without an end is found soon."""
-    return 5 + 10 * seconds
+    return 2 + 5 * seconds
 
 
 class Changed:

@@ -180,3 +180,13 @@ def test_an_election_above_tells_whom_to_watch() -> None:
     medley.on_leader_lost(LeaderLost(term, "silent"), ms(2))
     assert Counter(medley.targets.next() for _ in range(400))[far] < 30
     medley.on_leader_elected(LeaderElected(Term(2, NodeId("me"))), ms(3))  # Itself: nobody to watch.
+
+
+def test_medley_a_drawn_member_that_asks_twice_for_a_ping_is_next_once() -> None:
+    order, far, stranger = targets(time_bounded=False), NAMES[-1], NodeId("stranger")
+    for node in (far, stranger, far):
+        order.hurry(node)
+    assert order.next() == far
+    assert far not in [order.next() for _ in range(5)]
+    order.hurry(far)
+    assert order.next() == far  # It may ask again.

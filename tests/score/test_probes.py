@@ -68,3 +68,8 @@ def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
 def test_regions_are_who_can_reach_whom_from_the_lowest_name() -> None:
     graph = {"10": ["2"], "2": ["10"], "3": [], "1": ["4"], "4": ["1"]}
     assert regions(graph) == [["1", "4"], ["2", "10"], ["3"]]
+
+
+def test_a_line_that_is_no_number_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("cpu MHz : 1000\ncpu MHz : unknown\ncpu MHz :\ncpu MHz : 2500\n")
+    assert cpu_capacity_ghz(tmp_path) == 2.5
