@@ -187,7 +187,7 @@ def test_an_answer_lifts_the_term_but_not_one_that_is_too_far_ahead() -> None:
     machine.on_message(AFTER.node, Answer(2, True, 50), ms(3))  # Of another claim.
     machine.on_message(AFTER.node, Answer(1, True, 2), ms(4))
     assert machine.term == Term(4, ME.node)
-    machine, out = elector()
+    machine, _ = elector()
     machine.on_message(BEFORE.node, Answer(1, True, TERM_LEAP_MAX), ms(1))
     machine.on_message(AFTER.node, Answer(1, True, 0), ms(1))
     assert machine.term == Term(TERM_LEAP_MAX + 1, ME.node)

@@ -50,9 +50,7 @@ def test_a_quorum_says_that_its_leader_was_handed_over_to() -> None:
 def churn(initiator: NodeId, *, final: bool = True, handed_over: Any = None, missing_max: Any = "auto") -> Any:
     record = SimpleNamespace(election=SimpleNamespace(initiator=initiator), final=final)
     ranked = {A: -7.0, B: -5.0, C: -1.0}
-    point = SimpleNamespace(
-        handed_over=handed_over, rank=ranked.get, tie=None, confidence=0.95, missing_max=lambda: 2
-    )
+    point = SimpleNamespace(handed_over=handed_over, rank=ranked.get, tie=None, confidence=0.95, missing_max=lambda: 2)
     return SimpleNamespace(me=A, held=record, point=point, config=SimpleNamespace(missing_max=missing_max))
 
 
