@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, restore, run_anew
-from mutants_sites import PARTS, Mutant, all_mutants
+from mutants_sites import PARTS, Mutant, Sites, all_mutants
 
 HERE = Path(__file__).parents[1]
 WORK = GATHERED = HERE / "build/mutants"
@@ -124,10 +124,10 @@ class Cover:
         if at_import or not found:
             found |= self.files[mutant.path]
         found = {test for test in found if test.split("/")[1] in folders}
-        words = set(re.findall(r"[a-z]{3,}", mutant.path.removeprefix("src/doyen/")))
+        words = words_of(mutant.path)
 
         def worth(test: str) -> float:
-            own = len(words & set(re.findall(r"[a-z]{3,}", test.partition("::")[0])))
+            own = len(words & words_of(test.partition("::")[0]))
             return (0.3 + own + self.noticed[test]) / (0.02 + self.seconds[test])
 
         chosen, total = [], 0.0
@@ -137,6 +137,11 @@ class Cover:
                 continue
             chosen.append(test)
         return chosen[:100]
+
+
+def words_of(path: str) -> set[str]:
+    """Return the words of a path that tell what it is about."""
+    return set(re.findall(r"[a-z]{3,}", path)) - {"src", "doyen", "tests", "test", "machine", "election", "membership"}
 
 
 def lines_of(mutant: Mutant) -> range:
@@ -239,17 +244,22 @@ class Campaign:
 class NewTests(Campaign):
     """Runs some test files on some mutants: first the tests that were there before, by their lines, then new ones."""
 
+    only_new = False
+
     def __call__(self, loaded: Loaded) -> None:
-        end = loaded.run(None, [*loaded.items])
+        self.earlier = {test for test in loaded.items if name_of(test) in names_at_first(test.partition("::")[0])}
+        end = loaded.run(None, [test for test in loaded.items if test not in self.earlier])
         if end.how != "survived":
             raise RuntimeError(f"{end.by} fails without any mutant: {end.told}")
-        self.earlier = {test for test in loaded.items if name_of(test) in names_at_first(test.partition("::")[0])}
         super().__call__(loaded)
 
     def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
-        known = [test for test in self.cover.of(mutant, FOLDERS, TESTS_S, at_import) if test in self.earlier]
+        known = [] if self.only_new else self.cover.of(mutant, FOLDERS, TESTS_S, at_import)
+        known = [test for test in known if test in self.earlier]
         apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
-        return [known, apart, [test for test in self.loaded.items if test not in self.earlier]]
+        new = [test for test in self.loaded.items if test not in self.earlier]
+        own = words_of(mutant.path)
+        return [known, apart, [test for test in new if own & words_of(test.partition("::")[0])] or new]
 
     def write(self, mutant: Mutant, end: End, count: int) -> None:
         self.first = end.by in self.earlier
@@ -309,7 +319,8 @@ def run_campaign(campaign: type[Campaign], mutants: list[Mutant], cover: Cover, 
                 }
                 work(loaded)
 
-            watched.start()
+            if campaign is Campaign:  # Else only what runs in no function is imported anew.
+                watched.start()
             code = int(pytest.main([*QUIET, *CHOSEN, *files], plugins=[Loaded(TREE, cover.seconds, begin)]))
         finally:
             sys.stdout.flush()
@@ -441,6 +452,14 @@ def main() -> None:
         check_out(given.fresh)
     if not given.page and not given.show:
         restore(TREE, WORK / "kept")
+    known = results()
+    if given.again and given.tests:  # Only their files are looked through, and no figures are made.
+        paths = {known[name][-1]["path"] for name in given.again}
+        found = [mutant for path in paths for mutant in Sites(path, (TREE / path).read_bytes()).found]
+        chosen = [mutant for mutant in found if mutant.name in given.again]
+        NewTests.only_new = True
+        run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
+        return
     mutants = {mutant.name: mutant for mutant in all_mutants(TREE)}
     both = [[mutants[name] for name in file.read_text().split() if name in mutants] for file in (SAMPLE, FRESH)]
     sample = both[given.of_fresh]
@@ -448,8 +467,8 @@ def main() -> None:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return
     if given.tests:
-        known, folders = results(), tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
-        chosen = [mutants[name] for name in given.again] or [
+        folders = tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
+        chosen = [
             mutant
             for mutant in sample
             if re.search(given.only, mutant.path)
@@ -463,7 +482,6 @@ def main() -> None:
                 subprocess.run([sys.executable, __file__, "--gather", folder], check=True, stdout=subprocess.DEVNULL)
         if given.only_gather:
             return
-        known = results()
         chosen = [
             mutant
             for mutant in sample

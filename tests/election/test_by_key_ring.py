@@ -181,7 +181,7 @@ def test_who_owns_the_key_grants_it_to_nobody_whether_it_acts_or_not() -> None:
 
 
 def test_an_answer_lifts_the_term_but_not_one_that_is_too_far_ahead() -> None:
-    machine, out = elector()
+    machine, _ = elector()
     machine.on_message(BEFORE.node, Answer(1, False, 3), ms(1))
     machine.on_message(BEFORE.node, Answer(1, True, 3 + TERM_LEAP_MAX + 1), ms(2))
     machine.on_message(AFTER.node, Answer(2, True, 50), ms(3))  # Of another claim.
@@ -228,3 +228,16 @@ def test_a_term_that_is_heard_again_names_its_leader_only_while_nobody_is_named(
     assert out.take() == [Emit(LeaderLost(Term(4, ME.node), "left"))]
     machine.on_message(ME.node, Reign(4), 4)
     assert out.take() == [Emit(LeaderElected(Term(4, ME.node)))]
+
+
+def test_a_claim_does_not_make_a_node_forget_the_leader_of_the_term_that_it_knows() -> None:
+    machine, _ = elector()
+    editor = ViewEditor()
+    editor.put(Member(node=AFTER.node, incarnation=Incarnation(1)))
+    machine.on_message(AFTER.node, Reign(4), ms(1))
+    machine.on_view_changed(ViewChanged(ViewEditor().view, (AFTER.node,)), ms(2))
+    assert machine.named is None
+    machine.on_message(BEFORE.node, Answer(1, False, 4), ms(3))  # The same term.
+    machine.on_neighbours_changed(NeighboursChanged(ME, BEFORE, NEARER, (BEFORE, NEARER)), ms(4))
+    machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), ms(5))
+    assert machine.term == Term(4, AFTER.node)

@@ -33,7 +33,7 @@ from doyen.election.directory.messages import (
     ToDirectory,
     Top,
 )
-from doyen.election.directory.steps import Claim, Link, Remove, numbered, packed, unpacked
+from doyen.election.directory.steps import Claim, Link, Remove, Renewal, _top, numbered, packed, unpacked
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.testing import RecordingOut
 
@@ -426,3 +426,28 @@ def test_a_file_that_cannot_be_removed_is_left(shared: Path) -> None:
     Folder(shared, A).do(Link("made", b"once"))
     Folder(shared, A).do(Link("made", b"twice"))
     assert (shared / "made").read_bytes() == b"once"
+
+
+@pytest.mark.parametrize(
+    ("phase", "free", "lease"),
+    [("claimed", False, 9), ("claimed", True, 3), ("acting", False, 3), ("released", False, 9)],
+)
+def test_a_claimant_that_never_acted_may_still_wait_for_a_longer_lease_than_its_own(
+    phase: Any, free: bool, lease: int
+) -> None:
+    claim = packed(Claim(4, B, Incarnation(1), 9))
+    renewal = packed(Renewal(4, B, Incarnation(1), 2, phase, 3, free=free, heir=None))
+    steps = _top(numbered("epoch", 4), 4)
+    next(steps)
+    steps.send(claim)
+    with pytest.raises(StopIteration) as ended:
+        steps.send(renewal)
+    top, sound = ended.value.value
+    assert (top.epoch, top.node, top.phase, top.free, top.lease, sound) == (4, B, phase, free, lease, True)
+
+
+def test_a_configuration_renews_at_least_twice_in_a_lease_and_candidates_wait_for_a_look() -> None:
+    assert DirectoryConfig(lease=seconds(2), renew_interval=seconds(1), stand_time=seconds(1))
+    for wrong in ({"renew_interval": seconds(1) + 1, "stand_time": seconds(2)}, {"stand_time": ms(399)}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            DirectoryConfig(**({"lease": seconds(2)} | wrong))
