@@ -17,8 +17,8 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/ruff check src packages tests
 	.venv/bin/mypy
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and live" -n 3 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and alone" -n 3 $(ARGS)
+	.venv/bin/pytest -m "not soak and live" -n 4 --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and alone" -n 3 --dist worksteal $(ARGS)
 
 lint: .venv/.all
 	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy

@@ -456,7 +456,7 @@ def main() -> None:
     if given.again and given.tests:  # Only their files are looked through, and no figures are made.
         paths = {known[name][-1]["path"] for name in given.again}
         found = [mutant for path in paths for mutant in Sites(path, (TREE / path).read_bytes()).found]
-        chosen = [mutant for mutant in found if mutant.name in given.again]
+        chosen = sorted((mutant for mutant in found if mutant.name in given.again), key=lambda mutant: not mutant.function)
         NewTests.only_new = True
         run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
         return

@@ -203,7 +203,7 @@ def test_a_better_candidate_goes_first_and_an_heir_before_all() -> None:
     assert member.asked().do == "look"  # It gives way once,
     member.look(2 * CONFIG.stand_time)
     member.found(top, 2 * CONFIG.stand_time, better)
-    assert member.asked().do == "claim"  # and not for ever.
+    assert member.asked().do == "claim"  # and not forever.
     heir = Member()
     heir.found(replace(top, heir=A), 0)
     assert heir.asked().do == "claim"

@@ -224,7 +224,7 @@ def test_turns_end_where_no_name_is_present() -> None:
     assert turns.first([B, C], {B}) == B
     assert turns.first([C], {B}) == B, "the round goes on"
     turns.end()
-    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on for ever"
+    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on forever"
 
 
 def test_the_patience_for_a_counter_grows_with_the_logarithm_of_the_group_and_with_the_messages_of_a_list() -> None:

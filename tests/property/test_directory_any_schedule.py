@@ -1,4 +1,4 @@
-"""Elections by a directory under any schedule: each step of each operation takes as long as it likes, or for ever.
+"""Elections by a directory under any schedule: each step of each operation takes as long as it likes, or forever.
 
 Storms draw faults that last; here every single step, answer and timer may be late by more than a guard, clocks run at
 the two rates that are still allowed, and members end in the middle of whatever they do.  Nothing is asked of liveness.

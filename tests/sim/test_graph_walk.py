@@ -110,7 +110,7 @@ class LinksAreRememberedForEver(Pole):
 
 
 class HearsayVouchesForHearsay(Pole):
-    """What was told counts as heard just now, so that two vouch for a dead leader to each other for ever."""
+    """What was told counts as heard just now, so that two vouch for a dead leader to each other forever."""
 
     def on_told(self, source: NodeId, sight: Sight, now: Instant) -> None:
         super().on_told(source, replace(sight, heard_at=now), now)

@@ -15,7 +15,7 @@ from doyen.check.world import State, Violation, World
 
 
 class Found(Struct):
-    """What came of an exploration."""
+    """The result of an exploration."""
 
     states: int = 0
     transitions: int = 0
@@ -32,7 +32,7 @@ def left_of(faults: Faults, in_all: int) -> Left:
 
 
 def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0) -> Found:
-    """Explore a world from its start, or from its first leader on; at most so many states, if that is given."""
+    """Explore a world from its start, or from its first leader on; stop at `states_max` states, unless it is 0."""
     begin = prelude(world) if warm else []
     first = play(world, begin, left)[-1][0]
     found = Found()

@@ -57,7 +57,7 @@ Input = Came | Fired | Written | Ordered
 
 
 class Step(NamedTuple):
-    """What came of one input."""
+    """The result of one input."""
 
     state: int
     sent: tuple[tuple[NodeId | None, str, Any], ...]  # (to or None for all others, channel, message)
@@ -194,7 +194,7 @@ class Nodes:
         return Step(number, tuple(world.sent), tuple(world.timers), tuple(world.records), tuple(world.facts))
 
     def leads(self, state: int, now: Instant) -> bool:
-        """Whether the machine of a node in that state says that it may act now."""
+        """Return whether a node in that state may act as leader now, by its own machine."""
         found = self._leads.get((state, now))
         if found is None:
             host = self._shared.restored(self._copies[state])

@@ -35,7 +35,7 @@ class _Numbers:
 
 
 class _End(NamedTuple):
-    """What came of one node's turn."""
+    """The result of one node's turn."""
 
     node: int
     held: int

@@ -56,7 +56,7 @@ class Clock(Struct, frozen=True):
 
 
 class World:
-    """What can happen in any state, and what comes of it."""
+    """All that can happen in any state of the group, with the results."""
 
     def __init__(
         self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Instant, reigns_max: int, fenced: bool = True
@@ -74,7 +74,7 @@ class World:
         self._nothing: tuple[Numbers, ...] = ((),) * self.size
 
     def is_named(self, state: State) -> bool:
-        """Whether all nodes name one leader."""
+        """Return whether all nodes name the same leader."""
         named = {self.nodes.leader_of(node.state) for node in state.nodes}
         return len(named) == 1 and None not in named
 
@@ -101,7 +101,7 @@ class World:
             yield events, after if violation else self._onward(after), end.left, violation
 
     def turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
-        """Return all ends of the turn of whoever's turn it is."""
+        """Return every way in which the turn of the current node can end."""
         index = state.turn
         turn = self._turn(state, index, left)
         now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]

@@ -118,7 +118,10 @@ class Promise(Struct, frozen=True, kw_only=True):
         return self.sort == "quorum"
 
 
-WEAK: Final = "one leader per connected region; across a partition two may lead until it heals."
+WEAK: Final = (
+    "one leader per connected region, once it has settled; two may lead across a partition until it heals, "
+    "and for a moment around starts and failures."
+)
 ADVICE: Final = 'For "never two at once": the election quorum (pole).'
 
 

@@ -55,7 +55,7 @@ class VectorsChanged(Struct, frozen=True):
 
 
 class RoundTripsTold(Struct, frozen=True):
-    """An election has measured these round trips by its own heartbeats, or was told of them by its leader."""
+    """An election has measured these round trips by its own heartbeats, or got them from its leader."""
 
     trips: tuple[tuple[NodeId, Duration], ...]
 

@@ -91,7 +91,7 @@ class ViewEditor:
 
 
 class MemberWanted(Struct, frozen=True):
-    """A fact: an election names this node, and the list does not hold it present; whoever keeps the list looks for it.
+    """A fact: an election names this node, and the list does not hold it present; the membership looks for it.
 
     Without it nobody would watch a leader of whom a node has only heard.
     """

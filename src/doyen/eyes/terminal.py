@@ -137,7 +137,7 @@ def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bo
             silent.append(row["name"])
         else:
             answering.setdefault(row["leader"] or "nobody", []).append(row["name"])
-    other = "" if strong else "; whoever lives there may see another leader"
+    other = "" if strong else "; members there may see another leader"
     gone = f" Not heard now: {', '.join(silent)}{other}." if silent else ""
     if len(answering) > 1:
         words = "; ".join(f"{', '.join(who)} names {leader}" for leader, who in answering.items())

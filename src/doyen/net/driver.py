@@ -56,7 +56,7 @@ ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slep
 LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
-Answering = Callable[[NodeId, bytes, Instant], Iterable[Any]]  # (sender, its message as bytes, now) → what it is told
+Answering = Callable[[NodeId, bytes, Instant], Iterable[Any]]  # (sender, its message as bytes, now) → the answers
 
 
 def boot_time_ns() -> Instant:
@@ -224,7 +224,7 @@ class Driver:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a timer is due that has not fired yet."""
+        """Return whether a timer is due that has not fired yet."""
         return bool(self._timers) and self._timers[0][0] <= self.clock()
 
     # The world of the host.
@@ -402,7 +402,7 @@ class Driver:
         return opened.datagram
 
     def has_namesake(self) -> bool:
-        """Whether another process of this node's name was heard that came before it."""
+        """Return whether an earlier process with this node's name was heard."""
         return self._namesakes.is_doubted(self.clock())
 
     def _turn_away(self, judged: Judgement, name: NodeId, source: Address) -> None:
@@ -505,7 +505,7 @@ class Driver:
     def _refuse(self, error: RemoteProtocolError, source: Address, sender: NodeId | None) -> None:
         self.refused[error.reason] += 1
         # A newcomer is unproven for a moment, and a member with a new name gets what was for its old one: no news.
-        # Whoever runs something else was named already, with what to do.
+        # A member that runs something else was named already, with what to do.
         differs = error.reason in ("channel", "message") and sender is not None and self._alike.differs(sender)
         level = logging.DEBUG if differs or error.reason in ("unproven", "addressee") else logging.WARNING
         self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)

@@ -249,7 +249,7 @@ class Agent:
                 self._gates.look(self.stack, now)
                 self._tell("elected", now, election=reign.name, reason=str(why), **named)
             case LeaderLost(term, reason) if reign is not None:
-                log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                log.info("%s: %s no longer leads, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case HandOverDue() if reign is not None:
                 self.hand_over(reign.name, fact)
@@ -313,7 +313,7 @@ class Agent:
         if len(self._met) < MET_MAX:
             self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
         others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
-        if config.seeds_file and not seeds:  # Whoever writes it has not begun.
+        if config.seeds_file and not seeds:  # Its writer has not begun.
             others = [config.seeds_file]
         return Seen(
             present_count=len(alive | {self.name}),

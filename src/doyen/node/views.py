@@ -68,7 +68,7 @@ class Told(Struct, frozen=True, array_like=True, tag="!"):
 
 
 class Row(Struct, kw_only=True):
-    """What one member sees."""
+    """The view of one member."""
 
     asked_at: Instant = -FOREVER
     unanswered: int = 0

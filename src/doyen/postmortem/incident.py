@@ -263,7 +263,7 @@ class Table:
         ]
 
     def _covers(self, receiver: int, sender: int, at: Instant) -> bool:
-        """Whether the receiver recorded at that instant, so that a message it has not received was lost."""
+        """Return whether the receiver recorded at that instant, so that a message it has not received was lost."""
         flight, x = self.flights[receiver], self.at(sender, at)
         return self.at(receiver, flight.begin) <= x <= self.at(receiver, flight.end) - 1.0
 

@@ -21,7 +21,7 @@ EVENTS_MAX: Final = 50_000_000  # A longer run is watched no further.
 
 
 class Watchable(Protocol):
-    """What is asked of a world."""
+    """The part of a world that is watched."""
 
     @property
     def sim(self) -> Simulation: ...

@@ -20,7 +20,7 @@ Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geo
 Link = tuple[int, int]
 Spot = tuple[float, float]  # Metres east and north.
 
-DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until it is connected.
+DRAWS_MAX = 1000  # The most attempts to draw a random placement that is connected.
 
 
 class TopologyConfig(Config, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
-    """Return what every node is told unless its configuration says otherwise: all vote, all have a disk."""
+    """Return every node's fields unless its configuration says otherwise: all vote, all have a disk."""
     return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK, "shared": DISK}
 
 
@@ -324,7 +324,7 @@ class World:
         return None if data is None else decode(data, type=kind)
 
     def has_forgotten(self, node: SimNode) -> bool:
-        """Return whether a node began without the record that an earlier incarnation had: its name votes no more."""
+        """Return whether a node began without the record of an earlier incarnation: its name no longer votes."""
         return self.durable and self._records[node.index] is None and node.name in self._had_records
 
     def is_holding(self, node: SimNode) -> bool:

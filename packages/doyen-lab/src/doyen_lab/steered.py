@@ -42,7 +42,7 @@ Step = Callable[[str], None]
 
 
 class Waited(Struct, frozen=True):
-    """What clients waited for a write, in ms: the mean of each data centre, and of all three."""
+    """The clients' wait for a write, in ms: the mean of each data centre, and of all three."""
 
     leader: str
     centres: dict[str, float]
@@ -61,7 +61,7 @@ class Steered(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the leader is where the model wants it, and clients wait less."""
+        """Return whether the leader is where the model wants it, and clients wait less."""
         return self.model[self.after.leader] == min(self.model.values()) and self.after.mean < self.before.mean
 
 
@@ -238,7 +238,7 @@ def _steer(hosts: dict[str, Namespace], oracle: str) -> dict[str, Any]:
 
 
 class _Waits:
-    """What the clients of each data centre waited."""
+    """The waits of the clients of each data centre."""
 
     def __init__(self, place: Deployment) -> None:
         self._place = place

@@ -77,7 +77,7 @@ class Server:
         await asyncio.gather(*self._connected, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """Wait until whoever may hold something has declared it, before anything is granted or answered."""
+        """Wait until the processes have declared what they hold, before anything is granted or answered."""
         loop = asyncio.get_running_loop()
         until = loop.time() + (FORGET_S if self._strong else DECLARE_S)
         while loop.time() < until and (self._strong or not self._present() <= {*self._nodes.values()}):
@@ -129,7 +129,7 @@ class Server:
         except RemoteProtocolError as error:
             log.warning("%s: dropped a connection: %s", self._group, error)
         except asyncio.CancelledError:
-            pass  # This process leads no more, or leaves.
+            pass  # This process no longer leads, or leaves.
         finally:
             self._connected.discard(task)
             wire.close()

@@ -51,7 +51,7 @@ class AnnounceConfig(Config, frozen=True, kw_only=True):
     ] = 0.99
     bye_from_all: Annotated[bool, Doc("Whether members that do not lead say farewell (Bye), too.")] = False
     ageing_after: Annotated[
-        Timeout, Doc("How long a leader may be silent before it gives way to any new claim; inf: for ever.")
+        Timeout, Doc("How long a leader may be silent before it gives way to any new claim; inf: forever.")
     ] = FOREVER
 
     def check(self) -> None:

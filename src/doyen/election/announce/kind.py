@@ -47,7 +47,7 @@ class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     bye_from_all: bool = PRESET
     """Whether members that do not lead say farewell (Bye), too."""
     ageing_after: Time = PRESET
-    """How long a leader may be silent before it gives way to any new claim; inf: for ever."""
+    """How long a leader may be silent before it gives way to any new claim; inf: forever."""
 
 
 class AnnounceAtOnce(Announce, frozen=True, kw_only=True):

@@ -62,7 +62,7 @@ class Announce(Election):
         standing: Standing | None = 0,  # None: not eligible.
         place: RankedPlace | None = None,
         common_seed: int = 0,
-        corrects: bool = False,  # Whether a leader that has lost its count is told so; as published, nobody does.
+        corrects: bool = False,  # Whether to correct a leader that has lost its count; as published: no.
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
         if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.

@@ -273,7 +273,7 @@ class CTolerant(Election):
         self.point.hear_wishes(sender, query.without, now)
         candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
-        ranks = ranks if any(ranks) else ()  # Nobody has a score: whoever asks knows as much.
+        ranks = ranks if any(ranks) else ()  # Nobody has a score, and the initiator knows that.
         self._out.send(sender, msg.Response(query.election, query.attempt, candidates, excluded, None, ranks))
 
     def _on_notify(self, sender: NodeId, notify: msg.NotifyLeader, now: Instant) -> None:
@@ -432,7 +432,7 @@ class CTolerant(Election):
     def _give_up_awaited(self, now: Instant) -> None:
         """Begin the next term in place of an election that brought no final LEADER, unless there is a leader.
 
-        Whoever lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
+        A member that lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
         """
         if self.final and self._is_led():
             self._awaited = None

@@ -2,7 +2,7 @@
 
 The holder of the highest epoch renews its record in the store.  It acts for a lease from the instant at which it
 *asked* for the last renewal that the store confirmed, and tells the members, so nobody else asks it meanwhile.
-Whoever takes over puts its own record in the place of the very one that it knows: from then on no renewal of the old
+The next leader puts its own record in the place of the very one that it knows: from then on no renewal of the old
 leader succeeds.  It acts once a guard is over since it first knew that record.
 
     WATCHING ──nobody holds it──▶ STANDING ──▶ CLAIMING ──▶ WAITING, a guard ──▶ LEADING

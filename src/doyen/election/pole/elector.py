@@ -1,4 +1,4 @@
-"""How a voter chooses a leader, claims an epoch, and answers the claims of others.  [POLE Alg. 1]
+"""A voter: it chooses a leader, claims an epoch, and answers the claims of others.  [POLE Alg. 1]
 
 A voter that misses its leader proposes itself, with its score, in the next epoch; greater proposals overwrite lesser
 ones, and spread.  A quorum of proposals starts a timer, all of them end the election at once.  The winner claims its
@@ -91,7 +91,7 @@ class Elector:
 
     @property
     def may_lead(self) -> bool:
-        """Whether a claim that has its majority is enough to lead."""
+        """Return whether a claim that has its majority is enough to lead."""
         return True
 
     @property
@@ -105,12 +105,12 @@ class Elector:
         return self.naming.term
 
     def is_connected(self, now: Instant) -> bool:
-        """Whether this voter and a majority have heard each other lately."""
+        """Return whether this voter and a majority have heard each other lately."""
         return not self.config.connected or self.electorate.is_majority(self.links.both_ways(now))
 
     @property
     def is_established(self) -> bool:
-        """Whether this node leads in the very epoch that it claims."""
+        """Return whether this node leads in the very epoch that it claims."""
         return self.status is Status.LEADING and self.term is not None and self.term.number == self.epoch
 
     @property
@@ -221,7 +221,7 @@ class Elector:
         return vote is not None or self.lookout.seen is None or theirs.epoch <= self.epoch
 
     def _is_revoked(self, sender: NodeId, epoch: int) -> bool:
-        """Whether whoever told of the chosen one has turned to a later epoch: what it told counts no more."""
+        """Return whether the voter that reported the chosen one has turned to a later epoch: its report is void."""
         return sender == self.lookout.source and epoch > self.epoch
 
     def _vouch(self, now: Instant) -> msg.Vote | None:
@@ -295,7 +295,7 @@ class Elector:
             self._follow(Term(sight.epoch, sight.leader))
 
     def ask(self, now: Instant) -> None:
-        """Ask again for the leader: the voter that told of it, or all when that one does not answer."""
+        """Ask again for the leader: the voter that reported it, or all voters when that one does not answer."""
         source = self.lookout.source
         if source is None:
             return
@@ -306,7 +306,7 @@ class Elector:
         self.out.set_timer(msg.LeaderIsAskedFor(self.asked), now + self.config.ask_interval)
 
     def question(self, now: Instant) -> msg.Propose:
-        """Return a proposal of nobody: whoever hears it and is settled answers with a vote."""
+        """Return a proposal of nobody: each voter that hears it and is settled answers with a vote."""
         return msg.Propose(self.epoch, (), None, self.links.heard(now), False, *self.voter.stamp)
 
     def _see(self, sight: Sight) -> None:

@@ -1,4 +1,4 @@
-"""Who may vote, and what a majority is: one set of voters, or two while voters are being replaced."""
+"""The voters and their majorities: one set of voters, or two while voters are being replaced."""
 
 from collections.abc import Collection, Mapping
 

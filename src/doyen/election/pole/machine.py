@@ -43,7 +43,7 @@ class Pole(Chartered, Election):
         return self.status is Status.LEADING
 
     def leads(self, now: Instant) -> bool:
-        """Whether this node may act as leader at this instant, even where timers are late."""
+        """Return whether this node may act as leader at this instant, even where timers are late."""
         lease = self.reign.lease
         return self.status is Status.LEADING and lease is not None and now < lease.until
 

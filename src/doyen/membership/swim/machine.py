@@ -10,13 +10,13 @@ other find each other again.
       └──────────── higher incarnation ─────────┘         LEFT, by its own message, likewise
 
 Deviation [SWIM §4.2]: states are totally ordered by (incarnation, alive < suspected < failed < left), so that a member
-  that failed can return with a higher incarnation; in the paper "confirm" is for ever.
+  that failed can return with a higher incarnation; in the paper "confirm" is forever.
 Deviation: a member notifies another that it holds failed or gone of that, whenever it sends to it.
 Deviation: a node that is failed, gone or unknown here is not believed when it accuses others.
 Deviation: a failure that only another member believes, learnt by anti-entropy, is a suspicion here and not the end:
   when two halves merge, each member has failed to somebody.
-Deviation: where an election runs above it, a leader sends heartbeats to a few watchers, and whoever has news sends them
-  at once, not only on probes (`beat_interval`, `gossip_interval`; off as published; decision 29).
+Deviation: where an election runs above it, a leader sends heartbeats to a few watchers, and a member that has news
+  sends them at once, not only on probes (`beat_interval`, `gossip_interval`; off as published; decision 29).
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
 """
 

@@ -83,9 +83,7 @@ class Reader:
         if not found.startswith(MAGIC_START):
             raise TransportError(f"{self.path} is not a recording of doyen")
         number = found.removeprefix(MAGIC_START).decode("ascii", "replace").strip()
-        why = (
-            ": it holds pickled machines, and to read those could run code of whoever made it" if number == "1" else ""
-        )
+        why = ": it holds pickled machines, and to read those could run code of its maker" if number == "1" else ""
         raise TransportError(
             f"{self.path} is a recording of format {number}{why}; doyen {__version__} reads format {FORMAT} only"
         )
