@@ -33,7 +33,7 @@ from doyen.election.directory.messages import (
     ToDirectory,
     Top,
 )
-from doyen.election.directory.steps import Claim, Link, Remove, Renewal, _top, numbered, packed, unpacked
+from doyen.election.directory.steps import Claim, Link, Remove, numbered, packed, unpacked
 from doyen.errors import ConfigError, LocalProtocolError
 from doyen.testing import RecordingOut
 
@@ -433,17 +433,11 @@ def test_a_file_that_cannot_be_removed_is_left(shared: Path) -> None:
     [("claimed", False, 9), ("claimed", True, 3), ("acting", False, 3), ("released", False, 9)],
 )
 def test_a_claimant_that_never_acted_may_still_wait_for_a_longer_lease_than_its_own(
-    phase: Any, free: bool, lease: int
+    shared: Path, phase: Any, free: bool, lease: int
 ) -> None:
-    claim = packed(Claim(4, B, Incarnation(1), 9))
-    renewal = packed(Renewal(4, B, Incarnation(1), 2, phase, 3, free=free, heir=None))
-    steps = _top(numbered("epoch", 4), 4)
-    next(steps)
-    steps.send(claim)
-    with pytest.raises(StopIteration) as ended:
-        steps.send(renewal)
-    top, sound = ended.value.value
-    assert (top.epoch, top.node, top.phase, top.free, top.lease, sound) == (4, B, phase, free, lease, True)
+    ask(shared, "claim", epoch=4, lease=9)
+    top = ask(shared, "renew", epoch=4, serial=1, phase=phase, lease=3, free=free).top
+    assert top is not None and (top.epoch, top.node, top.phase, top.free, top.lease) == (4, A, phase, free, lease)
 
 
 def test_a_configuration_renews_at_least_twice_in_a_lease_and_candidates_wait_for_a_look() -> None:

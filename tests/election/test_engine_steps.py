@@ -63,6 +63,7 @@ class Member:
         self.machine = Engine(me, ME, CONFIG, self.out, **more)
         self.machine.start(0)
         self.asked = ToStore(number=1)
+        self.due: dict[type, Any] = {}  # The last timer of each sort.
         assert self.take() == [Emit(self.asked), SetTimer(AnswerIsLate(1), GUARD)]
 
     def take(self) -> list[Any]:
@@ -70,6 +71,8 @@ class Member:
         for effect in effects:
             if isinstance(effect, Emit) and isinstance(effect.fact, ToStore):
                 self.asked = effect.fact
+            elif isinstance(effect, SetTimer):
+                self.due[type(effect.timer)] = effect.timer
         return effects
 
     def answer(self, record: Record | None, at: Instant, *, swapped: bool = False) -> list[Any]:
@@ -92,7 +95,7 @@ class Member:
 
     def look(self, at: Instant) -> list[Any]:
         """The next look at the store, or the next renewal, is due."""
-        return self.timer(LookIsDue(self.machine._number), at)
+        return self.timer(self.due[LookIsDue], at)
 
     def lists(self, node: NodeId, status: ListedAs, incarnation: int, at: Instant) -> list[Any]:
         """The member list says so."""
@@ -103,9 +106,8 @@ class Member:
 
     def claims(self, record: Record | None, at: Instant) -> None:
         """Replace the record, which is vacant at `at` by the last answer."""
-        epoch = self.machine._sought
         assert self.machine.status is Status.STANDING
-        self.timer(ClaimIsDue(epoch, True), at)
+        self.timer(self.due[ClaimIsDue], at)
         assert self.machine.status is Status.CLAIMING and self.asked.expected == record
 
     def leads(self) -> Instant:
@@ -202,7 +204,7 @@ def test_a_claim_that_another_forestalled_is_given_up() -> None:
     member.claims(None, STAND)
     effects = member.answer(of(B, 1, phase="claimed"), STAND + 5)
     assert member.machine.status is Status.WATCHING and not is_asked(effects)
-    assert SetTimer(LookIsDue(member.machine._number), STAND + 5 + GUARD) in effects
+    assert SetTimer(member.due[LookIsDue], STAND + 5 + GUARD) in effects
 
 
 @pytest.mark.parametrize("swapped", [True, False])
@@ -262,8 +264,7 @@ def test_no_more_rivals_are_kept_than_there_may_be() -> None:
 
 def test_a_candidate_does_not_claim_while_the_store_owes_an_answer() -> None:
     member = standing()
-    member.machine._ask(10)
-    member.take()
+    assert is_asked(member.timer(LookIsDue(1), 10))
     assert member.timer(ClaimIsDue(1, False), STAND) == [SetTimer(ClaimIsDue(1, True), 2 * STAND)]
     assert member.timer(ClaimIsDue(2, False), STAND) == []  # Of another epoch.
 
@@ -332,7 +333,7 @@ def test_while_the_leader_is_heard_the_store_is_not_asked() -> None:
     member = Member()
     member.answer(of(B), 0)
     member.hear(B, Leads(of(B, serial=2)), seconds(2))
-    number = member.machine._number
+    number = member.due[LookIsDue].number
     assert member.timer(LookIsDue(number - 1), seconds(3)) == []  # An earlier timer.
     assert member.timer(LookIsDue(number), seconds(2) + GUARD - 1) == [
         SetTimer(LookIsDue(number + 1), seconds(2) + GUARD)
@@ -388,7 +389,7 @@ def test_once_its_holder_is_known_to_be_dead_and_a_renewal_is_overdue(
 ) -> None:
     member = Member()
     member.answer(of(B), 10)
-    number = member.machine._number
+    number = member.due[LookIsDue].number
     found = member.lists(B, status, incarnation, 20)
     assert found == ([SetTimer(LookIsDue(number + 1), 10 + CONFIG.overdue)] if dead else [])
     assert member.lists(C, ListedAs.FAILED, 1, 21) == []
@@ -399,8 +400,8 @@ def test_once_its_holder_is_known_to_be_dead_and_a_renewal_is_overdue(
         member.look(10 + CONFIG.overdue)
         assert Emit(ScoreWanted(5)) in member.answer(of(B), 10 + CONFIG.overdue)
         member.claims(of(B), 20 + CONFIG.overdue)
-        member.confirm(20 + CONFIG.overdue)
-        assert member.machine._acts_at == 10 + GUARD  # It waits for the lease all the same.
+        waits = SetTimer(ActingBegins(5), 10 + GUARD)  # For the lease, all the same.
+        assert waits in member.confirm(20 + CONFIG.overdue)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_once_its_holder_is_known_to_be_dead_and_a_renewal_is_overdue(
 def test_a_process_that_is_gone_is_dead(fact: LinkBroken, dead: bool) -> None:
     member = Member()
     member.answer(of(B), 10)
-    number = member.machine._number
+    number = member.due[LookIsDue].number
     member.machine.on_link_broken(fact, 20)
     assert member.take() == ([SetTimer(LookIsDue(number + 1), 10 + CONFIG.overdue)] if dead else [])
 
@@ -475,8 +476,9 @@ def test_a_released_record_is_vacant_and_frees_if_its_holder_acted(free: bool) -
     released = of(B, phase="released", free=free)
     assert Emit(ScoreWanted(5)) in member.answer(released, 10)
     member.claims(released, STAND)
-    assert (Emit(LeaderElected(Term(5, A))) in member.confirm(STAND)) is free
-    assert member.machine._acts_at == (STAND if free else 10 + GUARD)
+    effects = member.confirm(STAND)
+    assert (Emit(LeaderElected(Term(5, A))) in effects) is free
+    assert (SetTimer(ActingBegins(5), 10 + GUARD) in effects) is not free
 
 
 @pytest.mark.parametrize("in_store", [True, False])
@@ -530,7 +532,7 @@ def test_a_lease_ends_before_any_input_and_the_store_is_asked() -> None:
 def test_the_timer_of_a_lease_that_was_prolonged_is_set_again() -> None:
     member = Member()
     at = member.leads()
-    number = member.machine._deadline.number
+    number = member.due[LeaseEnds].number
     assert member.timer(LeaseEnds(number + 1), at + 5) == []
     assert member.timer(LeaseEnds(number), at + 5) == [SetTimer(LeaseEnds(number + 1), at + LEASE)]
 
@@ -640,7 +642,7 @@ def test_a_leader_that_the_store_leaves_alone_leads_until_its_lease_is_over() ->
     member.machine.on_answered(Answered(member.asked.number, failed="no route"), at + RENEW + 5)
     assert member.take() == [
         Emit(StoreFails("no route")),
-        SetTimer(LookIsDue(member.machine._number), at + 2 * RENEW + 5),
+        SetTimer(member.due[LookIsDue], at + 2 * RENEW + 5),
     ]
     assert member.machine.leads(at + LEASE - 1) and not member.machine.leads(at + LEASE)
 
