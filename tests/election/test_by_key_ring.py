@@ -241,3 +241,14 @@ def test_a_claim_does_not_make_a_node_forget_the_leader_of_the_term_that_it_know
     machine.on_neighbours_changed(NeighboursChanged(ME, BEFORE, NEARER, (BEFORE, NEARER)), ms(4))
     machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), ms(5))
     assert machine.term == Term(4, AFTER.node)
+
+
+def test_a_term_of_which_only_an_answer_told_is_named_once_its_leader_says_so() -> None:
+    machine, _ = elector()
+    machine.on_message(BEFORE.node, Answer(1, False, 4), ms(1))
+    editor = ViewEditor()
+    editor.put(Member(node=AFTER.node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), ms(2))
+    assert machine.named is None
+    machine.on_message(AFTER.node, Reign(4), ms(3))
+    assert machine.term == Term(4, AFTER.node)

@@ -445,3 +445,11 @@ def test_a_configuration_renews_at_least_twice_in_a_lease_and_candidates_wait_fo
     for wrong in ({"renew_interval": seconds(1) + 1, "stand_time": seconds(2)}, {"stand_time": ms(399)}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             DirectoryConfig(**({"lease": seconds(2)} | wrong))
+
+
+def test_a_claim_that_cannot_be_read_is_named_among_the_odd_files(shared: Path) -> None:
+    ask(shared, "claim", epoch=3, lease=5)
+    assert ask(shared).odd == ()
+    (shared / numbered("epoch", 3)).write_bytes(b"garbled")
+    found = ask(shared)
+    assert found.odd == (numbered("epoch", 3),) and found.top is not None and found.top.node is None

@@ -521,10 +521,23 @@ def test_a_leader_does_not_stop_by_hearsay() -> None:
     assert member.hear(B, Leads(of(B, epoch=2)), at + 5) == [] and member.machine.leads(at + 5)
 
 
-def test_a_lease_ends_before_any_input_and_the_store_is_asked() -> None:
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda machine, at: machine.on_timer(ScoreIsLate(99), at),
+        lambda machine, at: machine.on_message(B, Stands(1, 1.0), at),
+        lambda machine, at: machine.on_score_given(ScoreGiven(1, 1), at),
+        lambda machine, at: machine.on_view_changed(ViewChanged(ViewEditor().view, (B,)), at),
+        lambda machine, at: machine.on_link_broken(LinkBroken(B, Incarnation(1)), at),
+        lambda machine, at: machine.on_answered(Answered(1, failed="late"), at),
+        lambda machine, at: machine.resign(Resign(), at),
+    ],
+)
+def test_a_lease_ends_before_any_input_and_the_store_is_asked(step: Any) -> None:
     member = Member()
     at = member.leads()
-    effects = member.timer(ScoreIsLate(99), at + LEASE)
+    step(member.machine, at + LEASE)
+    effects = member.take()
     assert effects[0] == Emit(LeaderLost(Term(1, A), "lease over")) and is_asked(effects)
     assert member.machine.status is Status.WATCHING
 
@@ -584,6 +597,16 @@ def test_nobody_hands_over_to_itself() -> None:
     with pytest.raises(LocalProtocolError, match="it is this member itself"):
         member.machine.resign(Resign(A), at)
     assert member.machine.leads(at)
+
+
+def test_a_will_goes_to_all_others_that_are_present() -> None:
+    member = Member()
+    assert member.machine.will_goes_to == frozenset()
+    editor = ViewEditor()
+    for node, status in ((A, ListedAs.ALIVE), (B, ListedAs.SUSPECTED), (C, ListedAs.FAILED)):
+        editor.put(Listed(node=node, incarnation=ME, status=status))
+    member.machine.on_view_changed(ViewChanged(editor.view, (A, B, C)), 10)
+    assert member.machine.will_goes_to == {B}
 
 
 # A store that fails.

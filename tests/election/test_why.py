@@ -7,6 +7,7 @@ import pytest
 
 from doyen.core import NodeId, Term
 from doyen.election.announce.kind import Announced
+from doyen.election.by_key.kind import Owned
 from doyen.election.churn.kind import Counted, Hashed
 from doyen.election.churn.messages import AttemptBegan, ElectionId, LeaderHeld, Record, ResponseCounted
 from doyen.election.claims import EpochClaimed
@@ -122,3 +123,12 @@ def test_a_claim_in_a_store_is_told_with_the_others_that_stood() -> None:
     again = account.note(StoreAnswers())
     assert again is not None and (again.kind, again.text) == ("begun", "the store can be used again")
     assert account.note("anything else") is None
+
+
+def test_the_owner_of_a_key_names_the_neighbours_that_agreed() -> None:
+    def told(leader: NodeId, *granted: NodeId) -> str:
+        return str(Owned().reasons(SimpleNamespace(me=A, granted=frozenset(granted)), Term(1, leader)))
+
+    assert told(A, C, B) == "this node is closest to the key, and its neighbours agree: b, c"
+    assert told(A) == "this node is closest to the key, and its neighbours agree: there is no other"
+    assert told(B) == "b says that it owns the key, and its neighbours agree"

@@ -6,9 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from doyen.core.clock import FOREVER, ms, seconds
-from doyen.core.kinds import Around, Network
+from doyen.core.kinds import Around, Detection, Network
+from doyen.election.engine.config import EngineConfig
 from doyen.membership.heartbeat.config import HeartbeatConfig
 from doyen.membership.heartbeat.kind import HEARTBEAT
+from doyen.membership.medley.config import MedleyConfig
+from doyen.membership.swim.config import SwimConfig
 from doyen.node.registry import ELECTIONS, MEMBERSHIPS, find_election, find_membership
 
 FIELDS = ("detection", "failover", "settling")
@@ -83,3 +86,36 @@ def test_an_election_says_what_it_needs(names: str, needs: str) -> None:
         stated = find_election(name).needs
         assert [field for field in ("members", "voters", "disk", "shared") if getattr(stated, field)] == needs.split()
     assert {name for names in NEEDS for name in names.split()} == {*ELECTIONS}
+
+
+@pytest.mark.parametrize(
+    ("name", "delays"),
+    [("pole", (1, 6, None)), ("engine", (8, 16, 16)), ("by-key", (1, 2, 2)), ("announce", (1, 2, 0))],
+)
+def test_a_worst_case_counts_the_messages_that_are_waited_for(name: str, delays: tuple[int | None, ...]) -> None:
+    quick, slow = figures(name, "lan", delay=ms(5)), figures(name, "lan", delay=ms(5) + 1)
+    for count, one, other in zip(delays, quick, slow, strict=True):
+        assert count in (None, other - one)
+
+
+def test_a_store_costs_four_waits_of_candidates_and_two_renewals_beside_the_guard() -> None:
+    kind = find_election("engine")
+    around = Around(delay=0, group_size=3, detection=find_membership("swim").detection(SwimConfig(), 3))
+    config = EngineConfig(lease=seconds(3), renew_interval=seconds(1), stand_time=ms(100))
+    worst = kind.worst_case(config, around)
+    assert worst.failover - worst.detection == ms(400) + seconds(2)
+
+
+def test_medley_notices_within_its_longest_turn_and_two_suspicions() -> None:
+    config = MedleyConfig(period=seconds(1), suspicion_timeout=seconds(3), turn_max_mult=2.0, sync_interval=seconds(9))
+    found = find_membership("medley").detection(config, 11)
+    assert (found.duration, found.merging) == (seconds(20 + 6), seconds(27))
+    assert find_membership("medley").detection(config, 0).duration == seconds(2 + 6)
+
+
+def test_everybody_knows_of_a_leaders_death_once_the_news_has_spread() -> None:
+    plain = Detection(seconds(9), "as any other's")
+    assert plain.of_leader_by_all() == (seconds(9), "as any other's")
+    watched = Detection(seconds(9), "", of_leader=seconds(2), of_leader_because="watched", spreading=seconds(1))
+    duration, because = watched.of_leader_by_all()
+    assert duration == seconds(3) and because.startswith("watched")

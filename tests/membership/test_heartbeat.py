@@ -264,3 +264,15 @@ def test_a_message_keeps_within_its_bytes_and_its_entries(out: RecordingOut) -> 
             assert len(msgspec.msgpack.encode(sent.message)) <= room
             told |= set(names)
         assert len(told) >= 60  # Each has its turn; the one that all messages went to was told to nobody.
+
+
+def test_news_of_oneself_counts_only_if_it_is_of_a_later_count_than_ones_own(out: RecordingOut) -> None:
+    machine = member(out, incarnation=5)
+    for count, incarnation in ((0, 5), (99, 4)):
+        machine.on_message(B, Beats((beat(A, count, incarnation),)), ms(1))
+    assert machine.incarnation == 5
+    machine.on_message(B, Beats((beat(A, 99, 5),)), ms(2))
+    assert machine.incarnation == 6
+    machine.leave(ms(3))
+    machine.on_message(B, Beats((beat(A, 99, 9),)), ms(4))
+    assert machine.incarnation == 6
