@@ -1,17 +1,19 @@
 """A mutation campaign: small changes to protocol code, one at a time, each against the tests that run its line.
 
-    python scripts/mutants.py                 draw the sample, gather which test runs which line, go on with the campaign
+    python scripts/mutants.py                 gather which test runs which line, and go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path matches this expression
-    python scripts/mutants.py --seconds 10    … with at most so many seconds of tests for each, as they take alone
-    python scripts/mutants.py --again ID … --tests FILE …    those mutants anew, against these tests, too
+    python scripts/mutants.py --of-fresh      … on the 100 for which no test is written
+    python scripts/mutants.py --again ID …    those mutants anew
+    python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
+    python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
     python scripts/mutants.py --fresh         take the last commit anew, and gather anew
-    python scripts/mutants.py --show ID       the change of one mutant
+    python scripts/mutants.py --show ID …     the changes of some mutants
     python scripts/mutants.py --page          only write the figures into the page "mutants"
 
-Nothing of the tree is changed but `tests/mutants/results.jsonl`: all runs are in a copy of the last commit in
-`build/mutants`.  A mutant is named by its file, function, operator and the text of its line, so that results stay true
-while other lines change.  A worker forks for each mutant, with pytest loaded and doyen not.
+Nothing of the tree is changed but `tests/mutants/results.jsonl` and the page: all runs are in a copy of the last
+commit in `build/mutants`, or with `--tests` of the tree in `build/again`.  A mutant is named by its file, function,
+operator and the text of its line, so that results stay true while other lines change.
 """
 
 import argparse
@@ -280,7 +282,9 @@ def names_at_first(file: str) -> frozenset[str]:
 say = os.fdopen(os.dup(1), "w", buffering=1)  # What pytest does not capture.
 
 
-def run_campaign(campaign: type[Campaign], mutants: list[Mutant], cover: Cover, minutes: float, files: list[str]) -> None:
+def run_campaign(
+    campaign: type[Campaign], mutants: list[Mutant], cover: Cover, minutes: float, files: list[str]
+) -> None:
     """Fork a process that loads all and runs the campaign; this one, without doyen, runs what must be imported anew."""
     import hypothesis  # noqa: F401  (loaded once, for all that are forked)
     import msgspec  # noqa: F401
@@ -344,7 +348,9 @@ def shown(mutant: Mutant) -> str:
     before = source[begin:end].decode()
     after = (source[begin : mutant.start] + mutant.text.encode() + source[mutant.end : end]).decode()
     head = f"{mutant.name} {mutant.path}:{mutant.line} {mutant.function}, {mutant.operator}"
-    return "\n".join([head, *(f"- {line}" for line in before.split("\n")), *(f"+ {line}" for line in after.split("\n"))])
+    return "\n".join(
+        [head, *(f"- {line}" for line in before.split("\n")), *(f"+ {line}" for line in after.split("\n"))]
+    )
 
 
 # The figures.
@@ -366,7 +372,7 @@ class Figures:
             noticed = [run for run in runs if run["ended"] in NOTICED]
             count["drawn"] += 1
             count["run"] += bool(runs)
-            count["noticed at first"] += any(run is runs[0] or run.get("first", False) for run in noticed)
+            count["noticed at first"] += any(run.get("first", run is runs[0]) for run in noticed)
             count["noticed now"] += bool(noticed)
             if runs and not noticed:
                 self.left.append(mutant)
@@ -385,7 +391,7 @@ class Figures:
     def survivors(self) -> list[str]:
         lines = ["| mutant | where | change | judged |", "|---|---|---|---|"]
         for mutant in sorted(self.left, key=lambda mutant: (mutant.path, mutant.line)):
-            source = (TREE / mutant.path).read_bytes()
+            source = (HERE / mutant.path).read_bytes()
             was = " ".join(source[mutant.start : mutant.end].decode().split()) or "…"
             change = f"{was} → {' '.join(mutant.text.split())}".replace("|", "\\|").replace("`", "'")
             where = f"{mutant.path.removeprefix('src/doyen/')}:{mutant.line} {mutant.function}"
@@ -393,14 +399,20 @@ class Figures:
         return lines
 
 
+def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
+    """Return the mutants that a file names, but for those whose code is gone."""
+    return [mutants[name] for name in file.read_text().split() if name in mutants]
+
+
 def share(count: Counter[str], noticed: str) -> str:
     unlike = count["run"] - count["equivalent"]
     return f"{count[noticed] / unlike:.0%}" if unlike else "–"
 
 
-def page(sample: list[Mutant], fresh: list[Mutant]) -> None:
+def page() -> None:
     """Write the figures by part, and the survivors, below the mark of the page."""
-    first, second = Figures(sample), Figures(fresh)
+    mutants = {mutant.name: mutant for mutant in all_mutants(HERE)}
+    first, second = (Figures(named(file, mutants)) for file in (SAMPLE, FRESH))
     lines = [MARK, ""]
     lines += ["| sample | run | equivalent | noticed of the others |", "|---|---|---|---|"]
     for what, figures, when in (
@@ -424,9 +436,11 @@ def copy_of_this() -> None:
     TREE = WORK / "tree"
     TREE.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        "git ls-files -z --cached --others --exclude-standard | tar c --null --ignore-failed-read -T - | tar x -C build/again/tree",
-        shell=True, cwd=HERE, check=True,
-    )  # fmt: skip
+        "git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C build/again/tree",
+        shell=True,
+        cwd=HERE,
+        check=True,
+    )
 
 
 def main() -> None:
@@ -446,23 +460,27 @@ def main() -> None:
     if given.gather:
         gather(given.gather)
         return
+    if given.page:
+        page()
+        return
     if given.tests:
         copy_of_this()
     else:
         check_out(given.fresh)
-    if not given.page and not given.show:
+    if not given.show:
         restore(TREE, WORK / "kept")
     known = results()
     if given.again and given.tests:  # Only their files are looked through, and no figures are made.
         paths = {known[name][-1]["path"] for name in given.again}
         found = [mutant for path in paths for mutant in Sites(path, (TREE / path).read_bytes()).found]
-        chosen = sorted((mutant for mutant in found if mutant.name in given.again), key=lambda mutant: not mutant.function)
+        chosen = sorted(
+            (mutant for mutant in found if mutant.name in given.again), key=lambda mutant: not mutant.function
+        )
         NewTests.only_new = True
         run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
         return
     mutants = {mutant.name: mutant for mutant in all_mutants(TREE)}
-    both = [[mutants[name] for name in file.read_text().split() if name in mutants] for file in (SAMPLE, FRESH)]
-    sample = both[given.of_fresh]
+    sample = named(FRESH if given.of_fresh else SAMPLE, mutants)
     if given.show:
         print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
         return
@@ -475,7 +493,7 @@ def main() -> None:
             and not any(run["ended"] in NOTICED for run in known.get(mutant.name, []))
         ]
         run_campaign(NewTests, chosen, Cover(folders, known), given.minutes, given.tests)
-    elif not given.page:
+    else:
         for folder in (*FOLDERS, *SLOW):
             if not (WORK / f"{folder}.json").exists() and not given.as_gathered:
                 print(f"tests/{folder}: which test runs which line", flush=True)
@@ -492,7 +510,7 @@ def main() -> None:
         files = [f"tests/{folder}" for folder in folders]
         run_campaign(Campaign, chosen, Cover(folders, known), given.minutes, files)
     if PAGE.exists():
-        page(*both)
+        page()
 
 
 if __name__ == "__main__":

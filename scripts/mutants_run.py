@@ -152,7 +152,9 @@ class Loaded:
         if how == "wall":
             return End("wall", by, "", used)
         if os.WIFSIGNALED(status):
-            return End("time" if os.WTERMSIG(status) == signal.SIGPROF else "killed", by, f"signal {os.WTERMSIG(status)}", used)
+            return End(
+                "time" if os.WTERMSIG(status) == signal.SIGPROF else "killed", by, f"signal {os.WTERMSIG(status)}", used
+            )
         code = os.WEXITSTATUS(status)
         return End("survived", "", "", used) if code == 0 else End("killed", by, f"exit {code}", used)
 
