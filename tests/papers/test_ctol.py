@@ -72,7 +72,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
         made.append(seed)
         return {"x": float(seed % 97), "y": None}
 
-    monkeypatch.setattr(cells, "_elected", count)
+    monkeypatch.setattr(cells, "elected", count)
     task, few = elections(Point(size=32)), Budget(runs=3, seed=1, jobs=1, engine="machine", work=str(tmp_path))
     first = run_task(task, few, None)
     (path,) = (tmp_path / "runs").iterdir()

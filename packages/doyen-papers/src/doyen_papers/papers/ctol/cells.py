@@ -75,7 +75,7 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
         return deployed(asked.question, asked.point.drop, budget.runs)
     once: Callable[[int], dict[str, float | None]]
     if asked.question == "elect":
-        once = partial(_elected, asked.point)
+        once = partial(elected, asked.point)
     elif asked.question == "trace":
         once = partial(_stated, asked.point)
     else:
@@ -86,7 +86,7 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
     return outcomes(run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress))
 
 
-def _elected(point: Point, seed: int) -> dict[str, float | None]:
+def elected(point: Point, seed: int) -> dict[str, float | None]:
     """One election of each mode over the run's trace, from the same instant and by the same initiator."""
     stage = Stage(recorded(point, seed))
     row: dict[str, float | None] = {}
