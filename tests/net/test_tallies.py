@@ -61,8 +61,7 @@ def test_questions_to_the_dead_do_not_pile_up() -> None:
     tallies = pinging()
     for number in range(10 * QUESTIONS_MAX):
         tallies.on_sent("m", Ping(number, NodeId(f"n{number}")), number)
-    (questions,) = tallies._asks.values()
-    assert len(questions.open) == QUESTIONS_MAX
+    assert tallies.open_count == QUESTIONS_MAX
 
 
 def test_announcements_that_are_missing_are_counted_and_those_outside_their_turn_are_not() -> None:

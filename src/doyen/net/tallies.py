@@ -109,6 +109,11 @@ class Tallies:
             else:
                 self._hears[channel, about.message] = _Repeated(about, machine)
 
+    @property
+    def open_count(self) -> int:
+        """Return how many questions wait for an answer."""
+        return sum(len(questions.open) for questions in self._asks.values())
+
     def on_sent(self, channel: str, message: Any, now: Instant) -> None:
         questions = self._asks.get((channel, message.__class__))
         if questions is not None:
