@@ -1,7 +1,6 @@
 """The other candidates for one epoch: who stands, with which score."""
 
 from doyen.core.ids import NodeId
-from doyen.core.order import order
 
 CANDIDATES_MAX = 64
 
@@ -22,8 +21,3 @@ class Rivals:
 
     def of(self, epoch: int) -> dict[NodeId, float | None]:
         return self._standing if self._epoch == epoch else {}
-
-    def has_better(self, epoch: int, me: NodeId, standing: float | None) -> bool:
-        """Return whether a better candidate stands: by score, then by the highest name."""
-        mine = (standing is not None, standing or 0.0, order(me))
-        return any((its is not None, its or 0.0, order(node)) > mine for node, its in self.of(epoch).items())
