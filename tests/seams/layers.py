@@ -182,7 +182,7 @@ FILES = {
     ),
     "doyen/cli/steer.py": Extra(Layer("doyen.engines doyen.score"), "it puts the leader of a store elsewhere"),
     "doyen/cli/sim/on_dask.py": Extra(
-        Layer(outside="dask distributed logging urllib"), "somebody else's workers, for sweeps"
+        Layer(outside="dask distributed logging multiprocessing urllib"), "somebody else's workers, for sweeps"
     ),
     "doyen/election/engine/kind.py": Extra(Layer("doyen.engines"), "the election's other half: a store"),
     "doyen/node/outside.py": Extra(Layer(outside="queue"), "requests wait for the thread that does them"),
