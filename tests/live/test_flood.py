@@ -71,7 +71,7 @@ def handshakes(rng: Random, known: bytes) -> list[bytes]:
 
 def rooms(rng: Random, known: bytes) -> list[bytes]:
     """Each asks for a payment."""
-    return [b"\xc0" + rng.randbytes(4 + rng.randrange(60)) for _ in range(COUNT)]
+    return [b"\xc0" + rng.randbytes(4) + bytes(rng.randrange(60)) for _ in range(COUNT)]
 
 
 def recorded(rng: Random, known: bytes) -> list[bytes]:
