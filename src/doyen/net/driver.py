@@ -39,6 +39,7 @@ from doyen.net.namesakes import CHANNEL as NAMESAKE
 from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
 from doyen.net.sealed import Seal
 from doyen.net.storage import Storage
+from doyen.net.tallies import Tallies
 from doyen.net.udp import UdpTransport
 
 log = logging.getLogger("doyen")
@@ -105,6 +106,7 @@ class Driver:
         self._closers: list[Callable[[], None]] = []
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
         self.received_count = 0
+        self.tallies = Tallies()
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
         self._alike = Alike(Random(incarnation))
@@ -130,6 +132,7 @@ class Driver:
         """Add a machine, which speaks the messages that its class declares; on a running node it starts at once."""
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
+        self.tallies.watch(channel, port.machine)
         if self._running:
             self._step(self._inputs.start_late, port)
         return port.machine
@@ -265,8 +268,8 @@ class Driver:
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
-        elif data is not None:
-            self._gate.send(data, address, None if isinstance(to, Address) else to)
+        elif data is not None and self._gate.send(data, address, None if isinstance(to, Address) else to):
+            self.tallies.on_sent(port.channel, message, self.clock())
 
     def _reach(self, node: NodeId) -> Address | None:
         """Return where a member is reached, also one of a view that machines act on before it is observed here."""
@@ -291,6 +294,7 @@ class Driver:
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
         if data is not None:
+            self.tallies.on_sent(port.channel, message, self.clock())
             self._gate.send_to_all(data, self.addresses.fan_out())
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
@@ -350,6 +354,7 @@ class Driver:
                 return
         self.received_count += 1
         self.addresses.heard(sender, incarnation, source, self.clock())
+        self.tallies.on_heard(envelope.channel, sender, envelope.message, self.clock())
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
         elif envelope.channel == ALIKE:
@@ -414,6 +419,8 @@ class Driver:
         self._alarm, self._alarm_at = None, FOREVER
         timers = self._timers
         now = self.clock()
+        if timers and timers[0][0] <= now:
+            self.tallies.lateness.note(now - timers[0][0])
         for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
             if not timers or timers[0][0] > now or not self._running:
                 break

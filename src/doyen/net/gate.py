@@ -45,15 +45,18 @@ class Gate:
 
     # Out.
 
-    def send(self, data: bytes, to: Address, node: NodeId | None) -> None:
-        """Send a datagram, sealed where there is a key; in the clear only where it may go."""
+    def send(self, data: bytes, to: Address, node: NodeId | None) -> bool:
+        """Send a datagram, sealed where there is a key; in the clear only where it may go.  Return whether it went."""
         echoes = self.in_clear
         if echoes is None:
-            self._transport.send(data if self.seal is None else self.seal.seal(data, to, node), to)
+            data = data if self.seal is None else self.seal.seal(data, to, node)
         elif not echoes.lets_out(to, data):
             self._refused["unechoed"] += 1
-        elif to != self.answering or echoes.credit.lets_answer(to, data):
-            self._transport.send(data, to)
+            return False
+        elif to == self.answering and not echoes.credit.lets_answer(to, data):
+            return False
+        self._transport.send(data, to)
+        return True
 
     def send_to_all(self, data: bytes, addresses: Iterable[Address]) -> None:
         """Send a datagram by multicast, or to each of these addresses where there is none."""
