@@ -49,7 +49,7 @@ def test_a_live_agent_counts_bad_datagrams_by_reason_and_goes_on_leading(quick: 
                 attacker.connect((where.host, where.port))
                 attacker.settimeout(10)
                 strangers = b.refused.get("unproven", 0)  # The other agent was one, too.
-                assert echo(attacker, b"\x00" * 20), "who has not echoed is not heard at all"
+                assert echo(attacker), "who has not echoed is not heard at all"
                 await cluster.until(lambda: b.refused.get("unproven", 0) > strangers, 10)
                 before = Counter(b.refused)
                 for sent in range(BATCH, COUNT + 1, BATCH):
@@ -61,8 +61,8 @@ def test_a_live_agent_counts_bad_datagrams_by_reason_and_goes_on_leading(quick: 
             counted = Counter(b.refused) - before
             assert counted.total() == COUNT
             reasons = {"oversized", "malformed", "version", "group", "channel", "message"}
-            # Bytes by chance may look like a sealed packet, or like a handshake.
-            assert reasons == set(counted) - {"key", "handshake"}
+            # Bytes by chance may look like a sealed packet, or like a handshake; many in a second are a flood.
+            assert reasons == set(counted) - {"key", "handshake", "flood"}
             assert a.leader == b.leader == "b"
             heard = a.received
             await cluster.until(lambda: a.received >= heard + 3, 10)  # It still announces,

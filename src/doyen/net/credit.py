@@ -155,4 +155,6 @@ def room(short: int, size: int) -> bytes:
 
 
 def is_room(data: bytes) -> bool:
-    return data[:1] == MARK and len(data) >= HEAD_BYTES
+    """Return whether a datagram is a room: its padding is zeroes, so that garbage is none."""
+    size = len(data)
+    return data[:1] == MARK and HEAD_BYTES <= size <= ROOM_MAX and data.count(0, HEAD_BYTES) == size - HEAD_BYTES
