@@ -123,11 +123,6 @@ class Nodes:
         """Return how many states of single nodes there are."""
         return len(self._copies)
 
-    @property
-    def step_count(self) -> int:
-        """Return how many different steps were run."""
-        return len(self._steps)
-
     def start(self, index: int, disk: Disk, incarnation: int, now: Instant, *, newcomer: bool) -> Step:
         """Build a node from what is on its disk, and start it."""
         host = Host(self.names[index], self._world)

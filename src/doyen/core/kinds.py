@@ -24,6 +24,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import Electors
 from doyen.core.outside import OtherHalf
 from doyen.core.reasons import Account
+from doyen.core.traffic import Measured
 from doyen.errors import LocalProtocolError
 
 Network: TypeAlias = Literal["local", "lan", "wan", "iot"]
@@ -206,6 +207,8 @@ class Election:
 
     __slots__ = ()
 
+    MEASURED: ClassVar[tuple[Measured, ...]] = ()  # Those of its messages that show how the network behaves.
+
     me: NodeId
 
     @property
@@ -282,6 +285,8 @@ class Membership:
     """The questions that a node may ask of any membership's machine, and the answers of one without suspects."""
 
     __slots__ = ()
+
+    MEASURED: ClassVar[tuple[Measured, ...]] = ()  # Those of its messages that show how the network behaves.
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""

@@ -38,6 +38,10 @@ class AddressBook:
         """Return where to send what is for that member, also if a view holds it failed."""
         return self._addresses.get(node) or self._absent.get(node)
 
+    def is_in_view(self, address: Address) -> bool:
+        """Whether a view puts a member at that address."""
+        return address in self._at
+
     def towards(self, address: Address, now: Instant) -> Address:
         """Return where to send what is for the member that a view puts at that address.
 

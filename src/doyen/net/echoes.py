@@ -24,6 +24,7 @@ from typing import Final
 from doyen.core.ids import Address
 from doyen.errors import RemoteProtocolError
 from doyen.net.address_book import AddressBook
+from doyen.net.credit import Credit, is_room
 from doyen.net.handshake import ASKING_BYTES, MARK, NONE, TOKEN_BYTES, Pace, Said, Tokens
 
 ECHOED_MAX: Final = 4096  # Addresses remembered; the one longest unheard of must echo again.
@@ -55,6 +56,7 @@ class Echoes:
 
     def __init__(self, book: AddressBook, clock: Callable[[], float], rng: Random, send: Send) -> None:
         self._book, self._clock, self._rng, self._send = book, clock, rng, send
+        self.credit = Credit(clock, send)
         self._tokens, self._pace, self._said = Tokens(), Pace(clock(), ECHOED_MAX), Said()
         self._echoed: OrderedDict[Address, float] = OrderedDict()  # When each was last heard; the longest ago first.
         self._asked: OrderedDict[Address, _Asked] = OrderedDict()  # Who was asked, and has not echoed.
@@ -65,6 +67,10 @@ class Echoes:
     def has_echoed(self, address: Address) -> bool:
         at = self._echoed.get(address)
         return at is not None and self._clock() - at < ECHOED_FOR_S
+
+    def is_named(self, address: Address) -> bool:
+        """Return whether the operator gave that address, or a view puts a member there: it is no mere listener."""
+        return address in self._book.given or self._book.is_in_view(address)
 
     # In.
 
@@ -85,6 +91,10 @@ class Echoes:
             self._echoed.move_to_end(source)
             if now < self._young_until:
                 self._earned += len(data)
+            if is_room(data):
+                self.credit.on_room(data, source)
+                return False
+            self.credit.earn(source, len(data))
             return True
         if len(data) >= ASKING_BYTES and self._pace.allows((source, True), now):
             self._asked_of(source).unanswered += 1

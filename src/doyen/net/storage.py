@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from doyen.core.ids import Incarnation
 from doyen.errors import ConfigError, TransportError
+from doyen.net.tallies import Histogram
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,7 @@ class Storage:
         self.directory = directory
         self._identity: Identity | None = None
         self._write_s: deque[float] = deque(maxlen=WRITES_KEPT)
+        self.writes = Histogram()
         self._locks: list[int] = []  # The directory, then the file in it: of 0.1.0 the file alone is locked.
         self._writer: ThreadPoolExecutor | None = None
         try:
@@ -178,7 +180,9 @@ class Storage:
             _write_whole(path, data)
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}: nothing was promised on it") from None
-        self._write_s.append(time.monotonic() - began)
+        took_s = time.monotonic() - began
+        self._write_s.append(took_s)
+        self.writes.note(round(took_s * 1e9))
 
     def _read(self, channel: str) -> bytes | None:
         path = self._path(channel)

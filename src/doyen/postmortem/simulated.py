@@ -9,7 +9,7 @@ from doyen.core.kinds import ElectionKind
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
 from doyen.node.events import Event
 from doyen.node.stack import Stack
-from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
+from doyen.postmortem.picture import ARROWS_MAX, Incident, Said
 from doyen.postmortem.verdict import Act, judge
 from doyen.postmortem.watch import Watch
 from doyen.sim.engine import Simulation

@@ -34,8 +34,9 @@ from doyen.node.layers import node_options
 from doyen.node.rebuilt import config_from
 from doyen.node.reign import Reign
 from doyen.node.stack import Stack
-from doyen.postmortem.incident import Incident, Table
+from doyen.postmortem.incident import Table
 from doyen.postmortem.other import Difference, Other
+from doyen.postmortem.picture import Incident
 from doyen.postmortem.recorded import Flight, Watched
 from doyen.postmortem.simulated import Simulated
 from doyen.sim.channel import Channel

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import NodeId
-from doyen.election.pole.messages import HeartbeatAck, Message, Pending, Propose, ScoreReply, Vote
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.messages import HeartbeatAck, LeaderIsAskedFor, Message, Pending, Propose, ScoreReply, Vote
 
 
 class Links:
@@ -60,6 +61,11 @@ class Sight(Struct, frozen=True):
     heard_at: Instant
     source: NodeId | None = None  # The voter that reported it; None: this voter heard it itself.
 
+    @property
+    def is_own(self) -> bool:
+        """Return whether this voter itself has heard a leader that acts."""
+        return self.acting and self.source is None
+
     def vote(self, now: Instant) -> Vote:
         """Return the message that vouches for the leader to another voter."""
         return Vote(self.epoch, self.leader, max(now - self.heard_at, 0) // ms(1), self.acting)
@@ -68,10 +74,28 @@ class Sight(Struct, frozen=True):
 class Lookout:
     """A voter's knowledge of the leader or claimant that it has chosen, and of the one that it gave up last."""
 
-    def __init__(self, guard: Duration, patience: Duration) -> None:
-        self._guard, self._patience = guard, patience
+    def __init__(self, config: PoleConfig) -> None:
+        self._config, self._guard, self._patience = config, config.guard, config.patience
         self.seen: Sight | None = None  # None: the chosen one has not been heard yet.
         self.lost: Sight | None = None
+        self.asked = 0  # Distinguishes the questions for one leader that is not heard from those for another.
+
+    @property
+    def gone(self) -> NodeId | None:
+        """Return the leader that fell silent: scores leave it out."""
+        return None if self.lost is None else self.lost.leader
+
+    @property
+    def awaited_until(self) -> Instant:
+        """Return until when to wait for the chosen one: one that is heard here is asked before it is given up."""
+        assert self.seen is not None
+        asks = self.seen.is_own and self._config.connected
+        return self.seen.heard_at + (self._config.doubt if asks else self._guard)
+
+    def next_question(self) -> LeaderIsAskedFor:
+        """Return a timer for questions about a leader that is not heard; earlier ones are void."""
+        self.asked += 1
+        return LeaderIsAskedFor(self.asked)
 
     def give_up(self, now: Instant, *, gone: bool) -> None:
         """Note that the chosen one is missed; nobody can have heard since of a process that is gone."""
@@ -89,8 +113,7 @@ class Lookout:
 
     def is_missed(self, now: Instant) -> bool:
         """Return whether a leader that was heard here has been silent for a guard, though it was asked repeatedly."""
-        seen = self.seen
-        return seen is not None and seen.acting and seen.source is None and now >= seen.heard_at + self._guard
+        return self.seen is not None and self.seen.is_own and now >= self.seen.heard_at + self._guard
 
     def vote(self, now: Instant) -> Vote | None:
         """Return what this voter says of the chosen one; None if it does not hear it, and was not told lately."""

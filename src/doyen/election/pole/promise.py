@@ -15,7 +15,15 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.rank import OracleStanding
-from doyen.election.pole.messages import Charter, EpochPromised, Heartbeat, HeartbeatAck, Pending, PromiseEnds
+from doyen.election.pole.messages import (
+    Charter,
+    EpochPromised,
+    GreaterIsGivenUp,
+    Heartbeat,
+    HeartbeatAck,
+    Pending,
+    PromiseEnds,
+)
 
 WRITES_KEPT: Final = 4  # The slowest of the last writes tells how slow the disk is.
 
@@ -154,6 +162,12 @@ class Grants:
 
     def keep(self, leader: NodeId, beat: Heartbeat) -> None:
         self._kept = (leader, beat)
+
+    def keep_claim(self, claimant: NodeId, beat: Heartbeat, until: Instant) -> None:
+        """Keep a claim for a while, as that of a greater candidate may still come."""
+        if self.waiting(beat.epoch) is None:
+            self._out.set_timer(GreaterIsGivenUp(beat.epoch), until)
+        self.keep(claimant, beat)
 
     def forget(self) -> None:
         self._kept = None
