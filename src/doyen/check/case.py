@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from doyen.check.explore import Found, left_of, play
+from doyen.check.explore import Found, explore, left_of, play
 from doyen.check.nodes import Nodes, Tamper
-from doyen.check.quick import explore
 from doyen.check.turns import ALL, Event, Faults
 from doyen.check.world import NOBODY, Clock, Violation, World
 from doyen.core.clock import Duration, ms
@@ -110,7 +109,8 @@ def played(case: Case, choices: list[int], tamper: Tamper | None = None) -> tupl
     rows: list[Row] = []
     states = play(world, choices, left_of(case.faults, case.in_all))
     for state, events, _ in states:
-        acting = tuple(index for index in range(world.size) if state.acted >> index & 1)
+        acts = world.acting(state.nodes, state.now) | state.acted
+        acting = tuple(index for index in range(world.size) if acts >> index & 1)
         rows += [_row(world, event, state.now / 1e9, acting) for event in events if event[1] != NOBODY]
     violation = states[-1][2]
     if violation is not None and rows:

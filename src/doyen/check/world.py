@@ -95,13 +95,17 @@ class World:
         if index == self.size:
             yield from self._quiet(state, left)
             return
-        for end, events in self.turn_ends(state, left):
+        for end, events in self._turn_ends(state, left):
             violation = self._violation(state, index, end)
             after = self._ended(state, index, end)._replace(turn=index + 1)
             yield events, after if violation else self._onward(after), end.left, violation
 
-    def turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
-        """Return all ends of the turn of whoever's turn it is."""
+    def judged(self, state: State, left: Left) -> Iterator[tuple[Turn, Violation | None]]:
+        """Yield all ends of the turn of whoever's turn it is, each with what it violates."""
+        for end, _ in self._turn_ends(state, left):
+            yield end, self._violation(state, state.turn, end)
+
+    def _turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
         index = state.turn
         turn = self._turn(state, index, left)
         now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]
@@ -143,8 +147,10 @@ class World:
 
     def _onward(self, state: State) -> State:
         """Begin the next round once all had their turns; without any message left, all is quiet."""
-        if state.turn < self.size or not any(map(any, state.outbox)):
+        if state.turn < self.size:
             return state
+        if not any(map(any, state.outbox)):
+            return state._replace(fresh=False, acted=0)  # Neither is looked at before time moves on.
         return self._begin(state._replace(fresh=False, turn=0, inbox=state.outbox, outbox=(self._nothing,) * self.size))
 
     def _begin(self, state: State) -> State:
@@ -159,16 +165,21 @@ class World:
                 acted |= 1 << index
         return acted
 
+    def due_at(self, index: int, node: Node) -> Instant:
+        """Return when the next timer of a node is due."""
+        return self.clocks[index].when(node.timers[0][0]) if node.timers else self.horizon + 1
+
+    def together(self, acted: int) -> Violation | None:
+        """Return what is wrong where these act at once."""
+        acting = [name for bit, name in enumerate(self.nodes.names) if acted >> bit & 1]
+        return Violation("alone", f"{' and '.join(acting)} act at once") if len(acting) > 1 else None
+
     def _quiet(self, state: State, left: Left) -> Iterator[tuple[tuple[Event, ...], State, Left, Violation | None]]:
-        due = [
-            clock.when(node.timers[0][0]) for clock, node in zip(self.clocks, state.nodes, strict=True) if node.timers
-        ]
-        after = min(due, default=self.horizon + 1)
+        after = min(self.due_at(index, node) for index, node in enumerate(state.nodes))
         if after > self.horizon or state.reigns > self.reigns_max:
             return
         moved = self._begin(state._replace(now=max(after, state.now), fresh=True, turn=0))
-        acting = [name for bit, name in enumerate(self.nodes.names) if moved.acted >> bit & 1]
-        violation = Violation("alone", f"{' and '.join(acting)} act at once") if len(acting) > 1 else None
+        violation = self.together(moved.acted)
         yield (("wait", NOBODY, after),), moved, left, violation
         if state.cut != NOBODY:
             yield (("heal", state.cut),), moved._replace(cut=NOBODY), left, violation
