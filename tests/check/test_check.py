@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_voters import SAFETY, Broken
+from broken_voters import SAFETY, BelievesAnybody, Broken, LeadsWithoutAPlace, tampered
 from msgspec.structs import replace
 
-from doyen.check.case import Case, picture, played, read, to_text, transcript
+from doyen.check.case import Case, picture, played, read, to_text, transcript, usual_of
 from doyen.check.turns import Faults
 from doyen.core.clock import ms
+from doyen.election.by_key.machine import LeaderByKey
+from doyen.election.churn.machine import CTolerant
 from doyen.election.pole.config import PoleConfig
 
 POLE = Case(election="pole", horizon=ms(400), in_all=1)
@@ -82,18 +84,40 @@ def test_a_guard_that_forgets_drift_is_found_where_clocks_drift() -> None:
 def _small() -> dict[str, Any]:
     from doyen.check.case import SMALL
 
-    return dict(SMALL["pole"])
+    return dict(SMALL["pole"]["pole"])
 
 
-@pytest.mark.parametrize("election", ["by-key", "hybrid"])
-def test_an_election_that_goes_by_a_membership_is_refused(election: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A ring of one would pass, and say nothing of rings."""
+def test_an_election_without_a_bound_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     from doyen.cli import main
 
     with pytest.raises(SystemExit) as ended:
-        main(["check", election, "--voters", "3"])
+        main(["check", "announce"])
     assert ended.value.code == 2
-    assert "goes by a membership" in capsys.readouterr().err
+    assert "has no bound here that is known to end" in capsys.readouterr().err
+
+
+MEMBERS = [
+    pytest.param("by-key", LeaderByKey, LeadsWithoutAPlace, "alone", id="by-key", marks=pytest.mark.soak),
+    pytest.param("hybrid", CTolerant, BelievesAnybody, "back", id="hybrid", marks=pytest.mark.soak),
+]
+
+
+@pytest.mark.parametrize(("election", "sound", "broken", "rule"), MEMBERS)
+def test_an_election_over_a_membership_holds_within_its_bound_and_a_broken_one_is_found(
+    election: str, sound: type[Any], broken: type[Any], rule: str, tell: Callable[[str], None]
+) -> None:
+    case = usual_of(election)
+    _, found = case.run()
+    assert (found.violations, found.exhausted) == ([], True)
+    assert found.reigns > 1
+    _, bad = case.run(tamper=tampered(sound, broken))
+    assert [violation.rule for violation, _ in bad.violations] == [rule]
+    tell(f"check {election}: {found.states:,} states, all; the broken one is found after {bad.states:,}")
+
+
+def test_an_alias_is_checked_like_its_election() -> None:
+    assert replace(usual_of("quorum"), election="pole") == usual_of("pole")
+    assert usual_of("gossip").voters == 4
 
 
 VOTERS = ["--group", "g", "--voters", "a", "--voters", "b", "--voters", "c", "--state", "d", "--election", "quorum"]

@@ -5,7 +5,7 @@ from array import array
 from collections import deque
 from typing import Any, NamedTuple
 
-from doyen.check.explore import Found, path_to, play, prelude
+from doyen.check.explore import Found, path_to
 from doyen.check.turns import ALL, Left, Turn, covers
 from doyen.check.world import State, World
 
@@ -27,7 +27,7 @@ def quiet_of(state: State) -> Quiet:
 
 def unreduced(world: World, left: Left, *, states_max: int = 10**6) -> tuple[set[Quiet], set[str], int]:
     """Return the quiet states, the rules that are broken, and how many states there are."""
-    first = play(world, prelude(world), left)[-1][0]
+    first = world.begin
     quiet, broken = set(), set()
     todo: list[tuple[State | Midway, Left]] = [(first, left)]
     seen: set[Any] = set(todo)
@@ -105,7 +105,7 @@ def _ended(world: World, at: Midway) -> State:
 
 def reduced(world: World, left: Left) -> tuple[set[Quiet], set[str], int]:
     """Return the same of the exploration that `doyen check` makes; what breaks a rule is not followed."""
-    first = play(world, prelude(world), left)[-1][0]
+    first = world.begin
     quiet, broken = set(), set()
     seen: dict[State, list[Left]] = {first: [left]}
     todo = [(first, left)]
@@ -128,8 +128,7 @@ def reduced(world: World, left: Left) -> tuple[set[Quiet], set[str], int]:
 
 def plain(world: World, left: Left) -> Found:
     """Explore a world as `doyen check` does, but by its own steps, without numbers for states."""
-    begin = prelude(world)
-    first = play(world, begin, left)[-1][0]
+    first = world.begin
     found = Found()
     parents, choices = array("q", [-1]), array("q", [-1])
     seen: dict[State, list[Left]] = {first: [left]}
@@ -143,7 +142,7 @@ def plain(world: World, left: Left) -> Found:
             for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
                 found.transitions += 1
                 if violation is not None:  # The first has the fewest faults.
-                    found.violations.append((violation, [*begin, *path_to(parents, choices, number), choice]))
+                    found.violations.append((violation, [*path_to(parents, choices, number), choice]))
                     found.exhausted = False
                     return found
                 others = seen.get(after)

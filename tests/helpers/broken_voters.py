@@ -1,17 +1,23 @@
 """Voters of POLE that break safety, on purpose: what each takes to show it is stated before any run."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from doyen.core.clock import Instant, ms
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
+from doyen.election.by_key.machine import LeaderByKey
+from doyen.election.churn.machine import CTolerant
+from doyen.election.churn.messages import Record
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import Status
 from doyen.election.pole.promise import Voter, VoterRecord
-from doyen.election.pole.reign import Lease
+from doyen.election.pole.reign import Lease, Reign
+from doyen.membership.ring.messages import LeftRing
 
 
 class PromiseNotDurable(Pole):
@@ -77,6 +83,11 @@ def _until(self: Lease) -> Instant:
     return -1 if reached is None else reached + 2 * self._length
 
 
+def _answered_now(self: Reign, voter: NodeId, number: int, now: Instant) -> None:
+    if self._beats.sent_at(number) is not None:
+        self._answered(voter, now)
+
+
 CUT = {"cuts": 1}
 SAFETY = [
     Broken("a lease without an end", CUT, 1, machine=LeaseOfAnyNumber, horizon_ms=600),
@@ -94,3 +105,29 @@ SAFETY = [
     ),
     Broken("a restart that does not wait", CUT | {"crashes": 2}, 3, machine=PromiseForgottenByARestart, horizon_ms=200),
 ]
+
+
+class LeadsWithoutAPlace(LeaderByKey):
+    """Leads on after it has left the ring."""
+
+    def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
+        self._seat, self._next, self._claiming = None, frozenset(), False
+
+    HEARS: ClassVar[Hears] = {**LeaderByKey.HEARS, LeftRing: on_left_ring}
+
+
+class BelievesAnybody(CTolerant):
+    """Takes every LEADER, also one of an earlier term."""
+
+    def accepts(self, record: Record) -> bool:
+        return True
+
+
+def tampered(sound: type[Any], broken: type[Any]) -> Callable[[Any], None]:
+    """Return what makes a machine of that class a broken one."""
+
+    def tamper(machine: Any) -> None:
+        if type(machine) is sound:
+            machine.__class__ = broken
+
+    return tamper

@@ -32,13 +32,11 @@ def left_of(faults: Faults, in_all: int) -> Left:
     return (*each, in_all) if in_all else (0,) * (len(each) + 1)
 
 
-def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0) -> Found:
-    """Explore a world from its start, or from its first leader on; at most so many states, if that is given."""
-    begin = prelude(world) if warm else []
+def explore(world: World, left: Left, states_max: int = 0) -> Found:
+    """Explore a world from where it begins; at most so many states, if that is given."""
     packed = Packed(world)
-    found = _explored(packed, packed.pack(play(world, begin, left)[-1][0]), left, states_max)
+    found = _explored(packed, packed.pack(world.begin), left, states_max)
     found.reigns = packed.reigns
-    found.violations = [(violation, [*begin, *path]) for violation, path in found.violations]
     return found
 
 
@@ -109,21 +107,9 @@ def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[i
     return path[::-1]
 
 
-def prelude(world: World) -> list[int]:
-    """Return the choices of a run without faults, in one order, until all name one that leads, and all is quiet."""
-    state, count = world.first(), 0
-    nothing = (0,) * (ALL + 1)
-    while not (state.reigns and state.turn == world.size and world.is_named(state)):
-        following = next(iter(world.after(state, nothing)), None)
-        if following is None:
-            return []  # Nobody comes to lead: begin at the start.
-        state, count = following[1], count + 1
-    return [0] * count
-
-
 def play(world: World, choices: list[int], left: Left) -> list[tuple[State, tuple[Event, ...], Violation | None]]:
     """Return the states of one run, each with the events that led to it; choices beyond the last one end it."""
-    state = world.first()
+    state = world.begin
     played: list[tuple[State, tuple[Event, ...], Violation | None]] = [(state, (), None)]
     for choice in choices:
         following = next(islice(world.after(state, left), choice, None), None)

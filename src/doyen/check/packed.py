@@ -11,7 +11,7 @@ tests/check compares these worlds with `World`: states, transitions and verdicts
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from doyen.check.turns import ALL, CUTS, Left, Node, Numbers, covers, less
+from doyen.check.turns import ALL, CUTS, Finals, Left, Node, Numbers, covers, less
 from doyen.check.world import NOBODY, State, Violation, World
 from doyen.core.clock import Instant
 from doyen.errors import LocalProtocolError
@@ -50,6 +50,7 @@ class _Round(NamedTuple):
     reigns: int
     cut: int
     acted: int
+    finals: Finals
 
 
 class Packed:
@@ -143,6 +144,7 @@ class Packed:
                 state.reigns + len(end.led),
                 state.cut,
                 state.acted | end.acted << index,
+                self.world.finals(state.finals, end.finals),
             )
             change = (node - (number >> place & PAIR) << place) + self._rounds.of(one) - (number & MASK)
             yield change, self.lefts.of(end.left), violation
