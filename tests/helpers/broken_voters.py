@@ -9,14 +9,12 @@ from doyen.core.clock import Instant, ms
 from doyen.core.ids import NodeId
 from doyen.core.machine import Hears
 from doyen.election.by_key.machine import LeaderByKey
-from doyen.election.churn.machine import CTolerant
-from doyen.election.churn.messages import Record
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import Status
 from doyen.election.pole.promise import Voter, VoterRecord
-from doyen.election.pole.reign import Lease, Reign
+from doyen.election.pole.reign import Lease
 from doyen.membership.ring.messages import LeftRing
 
 
@@ -83,11 +81,6 @@ def _until(self: Lease) -> Instant:
     return -1 if reached is None else reached + 2 * self._length
 
 
-def _answered_now(self: Reign, voter: NodeId, number: int, now: Instant) -> None:
-    if self._beats.sent_at(number) is not None:
-        self._answered(voter, now)
-
-
 CUT = {"cuts": 1}
 SAFETY = [
     Broken("a lease without an end", CUT, 1, machine=LeaseOfAnyNumber, horizon_ms=600),
@@ -114,13 +107,6 @@ class LeadsWithoutAPlace(LeaderByKey):
         self._seat, self._next, self._claiming = None, frozenset(), False
 
     HEARS: ClassVar[Hears] = {**LeaderByKey.HEARS, LeftRing: on_left_ring}
-
-
-class BelievesAnybody(CTolerant):
-    """Takes every LEADER, also one of an earlier term."""
-
-    def accepts(self, record: Record) -> bool:
-        return True
 
 
 def tampered(sound: type[Any], broken: type[Any]) -> Callable[[Any], None]:
