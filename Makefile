@@ -17,8 +17,8 @@ test: .venv/.all  ## Format, lint, types and the whole suite.
 	.venv/bin/ruff check src packages tests
 	.venv/bin/mypy
 	.venv/bin/pytest -m "not soak and not live and not alone" -n 4 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and live" -n 3 --dist loadfile $(ARGS)
-	.venv/bin/pytest -m "not soak and alone" -n 3 $(ARGS)
+	.venv/bin/pytest -m "not soak and live" -n 4 --dist loadfile $(ARGS)
+	.venv/bin/pytest -m "not soak and alone" -n 3 --dist worksteal $(ARGS)
 
 lint: .venv/.all
 	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy
@@ -71,13 +71,14 @@ bench-figures: .venv/.all  ## The same in 8 minutes, written into docs/explanati
 	.venv/bin/doyen bench peers $(FIGURES) $(ARGS) --json > build/peers.json || test -s build/peers.json
 	$(PY) scripts/peers_page.py build/peers.json
 
-browser: .venv/bin/python  ## Chromium (root) and axe-core, for tests and pictures of the page.
+browser: .venv/.up  ## Chromium (root), axe-core and the parts of the playground, for tests and pictures of pages.
 	@bash scripts/browser.sh
 
 pictures: .venv/.all browser  ## docs/pictures, drawn from real runs.
 	$(PY) scripts/picture.py
 	$(PY) scripts/page_pictures.py
 	$(PY) scripts/incident_picture.py
+	$(PY) scripts/playground_picture.py
 
 lab: .venv/.all  ## The proving ground: every scenario with every election, judged.  Root.
 	.venv/bin/doyen lab run $(ARGS)

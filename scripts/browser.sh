@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What tests and pictures of the page need besides Python: Chromium by apt (root), and axe-core by npm, into .venv/npm.
+# What tests and pictures of the page need besides Python: Chromium by apt (root), axe-core by npm, into .venv/npm, and
+# the parts of the playground, into .venv/playground.
 set -euo pipefail
 if ! command -v chromium >/dev/null; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -15,3 +16,4 @@ if [ ! -f .venv/npm/node_modules/axe-core/axe.min.js ]; then
     echo "missing: npm: tests of the page's accessibility will be skipped" >&2
   fi
 fi
+.venv/bin/python scripts/playground.py --fetch || echo "tests of the playground will be skipped" >&2

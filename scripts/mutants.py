@@ -1,298 +1,51 @@
 """A mutation campaign: small changes to protocol code, one at a time, each against the tests that run its line.
 
-    python scripts/mutants.py                 draw the sample, gather which test runs which line, go on with the campaign
+    python scripts/mutants.py                 gather which test runs which line, and go on with the campaign
     python scripts/mutants.py --minutes 30    … and stop after so long; the next call goes on where this one stopped
     python scripts/mutants.py --only pole     … on files whose path matches this expression
-    python scripts/mutants.py --seconds 10    … with at most so many seconds of tests for each, as they take alone
-    python scripts/mutants.py --again ID … --tests FILE …    those mutants anew, against these tests, too
+    python scripts/mutants.py --of-fresh      … on the 100 for which no test is written
+    python scripts/mutants.py --again ID …    those mutants anew
+    python scripts/mutants.py --again ID … --tests FILE …    … against the new tests of these files alone
+    python scripts/mutants.py --only pole --tests FILE …     all that nobody noticed yet, against these files, new or not
     python scripts/mutants.py --fresh         take the last commit anew, and gather anew
-    python scripts/mutants.py --show ID       the change of one mutant
+    python scripts/mutants.py --show ID …     the changes of some mutants
     python scripts/mutants.py --page          only write the figures into the page "mutants"
 
-Nothing of the tree is changed but `tests/mutants/results.jsonl`: all runs are in a copy of the last commit in
-`build/mutants`.  A mutant is named by its file, function, operator and the text of its line, so that results stay true
-while other lines change.  A worker forks for each mutant, with pytest loaded and doyen not.
+Nothing of the tree is changed but `tests/mutants/results.jsonl` and the page: all runs are in a copy of the last
+commit in `build/mutants`, or with `--tests` of the tree in `build/again`.  A mutant is named by its file, function,
+operator and the text of its line, so that results stay true while other lines change.
 """
 
 import argparse
-import ast
 import io
 import json
 import os
-import random
 import re
-import resource
 import subprocess
 import sys
 import tarfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from hashlib import sha256
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
+
+from mutants_run import CHOSEN, ON_REAL_TIME, QUIET, Changed, End, Loaded, restore, run_anew
+from mutants_sites import PARTS, Mutant, Sites, all_mutants
 
 HERE = Path(__file__).parents[1]
-WORK = HERE / "build/mutants"
+WORK = GATHERED = HERE / "build/mutants"
 TREE = WORK / "tree"
 RESULTS = HERE / "tests/mutants/results.jsonl"
 JUDGED = HERE / "tests/mutants/judged.json"
 PAGE = HERE / "docs/explanation" / "mutants.md"
-PARTS = ("core", "election", "membership", "score", "net")
-SEED, SAMPLE = 16, 1000
-# Those of `make test` that are about these parts.  Not among them: tests/sim, tests/node, and what is live: too slow.
+BASE = "3e5b4f3"  # The commit before which no test was written for the mutants that were run since.
+SAMPLE, FRESH = HERE / "tests/mutants/sample.txt", HERE / "tests/mutants/fresh.txt"
+# Those of `make test` that are about these parts, without what is live; the slow ones run on what the others let pass.
 FOLDERS = ("core", "score", "election", "membership", "transcripts", "property", "check", "holds", "net")
-TESTS_S, CPU_S, WALL_S = 25, 60, 240  # Of the tests that are chosen, as they took alone; limits of one mutant.
-
-COMPARISONS = {
-    ast.Lt: "<=",
-    ast.LtE: "<",
-    ast.Gt: ">=",
-    ast.GtE: ">",
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.Is: "is not",
-    ast.IsNot: "is",
-    ast.In: "not in",
-    ast.NotIn: "in",
-}
-ARITHMETIC = {
-    ast.Add: "-",
-    ast.Sub: "+",
-    ast.Mult: "//",
-    ast.FloorDiv: "*",
-    ast.Div: "*",
-    ast.Mod: "*",
-    ast.BitAnd: "|",
-    ast.BitOr: "&",
-    ast.LShift: ">>",
-    ast.RShift: "<<",
-    ast.Pow: "*",
-}
-
-
-class Mutant(NamedTuple):
-    name: str  # A short hash.
-    path: str
-    function: str
-    line: int
-    operator: str
-    start: int  # Bytes of the source that are replaced.
-    end: int
-    text: str
-
-    @property
-    def part(self) -> str:
-        """Return the part of the tree: a folder of an election or a membership, or a package."""
-        rest = Path(self.path).relative_to("src/doyen").parts
-        return "/".join(rest[:2]) if rest[0] in ("election", "membership") and len(rest) > 2 else rest[0]
-
-
-class Sites(ast.NodeVisitor):
-    """Finds all changes of one file that the operators allow."""
-
-    def __init__(self, path: str, source: bytes) -> None:
-        self.path, self.source = path, source
-        self.lines = source.splitlines(keepends=True)
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line))
-        self.found: list[Mutant] = []
-        self.functions: list[str] = []
-        self.seen: Counter[str] = Counter()
-        self.visit(ast.parse(source))
-
-    def at(self, line: int, column: int) -> int:
-        return self.starts[line - 1] + column
-
-    def span(self, node: ast.AST) -> tuple[int, int]:
-        return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-
-    def of(self, node: ast.AST) -> str:
-        start, end = self.span(node)
-        return self.source[start:end].decode()
-
-    def add(self, operator: str, node: ast.AST, text: str, span: tuple[int, int] | None = None) -> None:
-        start, end = span or self.span(node)
-        line: int = node.lineno  # type: ignore[attr-defined]
-        function = ".".join(self.functions)
-        key = f"{self.path} {function} {operator} {self.lines[line - 1].strip().decode()} {text}"
-        self.seen[key] += 1
-        name = sha256(f"{key} {self.seen[key]}".encode()).hexdigest()[:10]
-        self.found.append(Mutant(name, self.path, function, line, operator, start, end, text))
-
-    def between(self, left: ast.AST, right: ast.AST, word: str, other: str, operator: str) -> None:
-        """Replace the operator that stands between two operands."""
-        start, end = self.span(left)[1], self.span(right)[0]
-        gap = self.source[start:end].decode()
-        if gap.count(word) == 1 and "#" not in gap:
-            self.add(operator, left, gap.replace(word, other), (start, end))
-
-    # What is passed over: types, texts for people, and what only editors and checkers read.
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
-
-    def visit_arguments(self, node: ast.arguments) -> None:
-        for default in (*node.defaults, *filter(None, node.kw_defaults)):
-            self.visit(default)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name == "__repr__":
-            return
-        self.functions.append(node.name)
-        self.visit(node.args)
-        for statement in node.body:
-            self.visit(statement)
-        self.functions.pop()
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        if any(self.of(base).startswith("Protocol") for base in node.bases):
-            return
-        self.functions.append(node.name)
-        for statement in node.body:
-            self.visit(statement)
-        self.functions.pop()
-
-    def visit_Assert(self, node: ast.Assert) -> None: ...
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if self.of(node.value).split(".")[-1] not in ("Annotated", "Final", "ClassVar", "Callable"):
-            self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        called = self.of(node.func)
-        if called.startswith(("log.", "Doc", "TypeVar", "cast", "struct.")) or called.endswith("Error"):
-            return
-        if called in ("min", "max"):
-            self.add("extreme", node.func, "max" if called == "min" else "min")
-        self.generic_visit(node)
-
-    def visit_If(self, node: ast.If) -> None:
-        if self.of(node.test) == "TYPE_CHECKING":
-            return
-        self.add("condition", node.test, f"not ({self.of(node.test)})")
-        self.generic_visit(node)
-
-    # Operators.
-
-    def visit_While(self, node: ast.While) -> None:
-        self.generic_visit(node)
-
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.add("condition", node.test, f"not ({self.of(node.test)})")
-        self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        operands = [node.left, *node.comparators]
-        for left, right, op in zip(operands, operands[1:], node.ops, strict=False):
-            word = {"Is": "is", "In": "in", "NotIn": "not in", "IsNot": "is not"}.get(type(op).__name__)
-            word = word or {v: k for k, v in _WORDS.items()}[type(op)]
-            self.between(left, right, word, COMPARISONS[type(op)], "comparison")
-        self.generic_visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        for left, right in zip(node.values, node.values[1:], strict=False):
-            self.between(left, right, word, other, "and/or")
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if isinstance(node.op, ast.Not):
-            self.add("not", node, f"({self.of(node.operand)})")
-        self.generic_visit(node)
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        words = {v: k for k, v in _SIGNS.items()}
-        self.between(node.left, node.right, words[type(node.op)], ARITHMETIC[type(node.op)], "arithmetic")
-        self.generic_visit(node)
-
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, bool):
-            self.add("constant", node, str(not node.value))
-        elif isinstance(node.value, int):
-            self.add("constant", node, str(node.value + 1))
-        elif isinstance(node.value, float):
-            self.add("constant", node, str(node.value * 2 or 1.0))
-
-    def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            self.add("return", node, "return None")
-        self.generic_visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call | ast.Await) and not self.of(node).startswith(("log.", "super()")):
-            self.add("statement", node, "pass")
-        if not isinstance(node.value, ast.Constant):
-            self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        named = self.of(node.targets[0])
-        if self.functions and named.startswith("self.") and self.functions[-1] != "__init__":
-            self.add("statement", node, "pass")
-        if named not in ("__slots__", "__all__", "HEARS"):
-            self.visit(node.value)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.add("statement", node, "pass")
-        self.generic_visit(node)
-
-    def visit_Raise(self, node: ast.Raise) -> None:
-        self.add("statement", node, "pass")
-
-    def visit_Delete(self, node: ast.Delete) -> None:
-        self.add("statement", node, "pass")
-
-    def visit_Continue(self, node: ast.Continue) -> None:
-        self.add("jump", node, "break")
-
-    def visit_Break(self, node: ast.Break) -> None:
-        self.add("jump", node, "continue")
-
-
-_WORDS = {"<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq}
-_SIGNS = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "//": ast.FloorDiv, "/": ast.Div, "%": ast.Mod, "&": ast.BitAnd}
-_SIGNS |= {"|": ast.BitOr, "<<": ast.LShift, ">>": ast.RShift, "**": ast.Pow, "^": ast.BitXor, "@": ast.MatMult}
-ARITHMETIC |= {ast.BitXor: "|", ast.MatMult: "*"}
-
-
-def all_mutants(tree: Path) -> list[Mutant]:
-    found: list[Mutant] = []
-    for part in PARTS:
-        for path in sorted((tree / "src/doyen" / part).rglob("*.py")):
-            found += Sites(str(path.relative_to(tree)), path.read_bytes()).found
-    return found
-
-
-def drawn(mutants: list[Mutant]) -> list[Mutant]:
-    """Return the sample: by turns of the operators, within one by turns of the parts, within one of the files."""
-    rng = random.Random(SEED)
-    stacks: dict[str, dict[str, dict[str, list[Mutant]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for mutant in sorted(mutants):
-        stacks[mutant.operator][mutant.part][mutant.path].append(mutant)
-
-    def turns(level: object) -> Iterator[Mutant]:
-        if isinstance(level, list):
-            rng.shuffle(level)
-            yield from level
-            return
-        assert isinstance(level, dict)
-        waiting = [turns(level[key]) for key in sorted(level)]
-        rng.shuffle(waiting)
-        while waiting:
-            for one in [*waiting]:
-                found = next(one, None)
-                if found is None:
-                    waiting.remove(one)
-                else:
-                    yield found
-
-    return [mutant for mutant, _ in zip(turns(stacks), range(SAMPLE), strict=False)]
+SLOW = ("sim", "node")
+TESTS_S, SLOW_S = 5, 30  # Of the tests that are chosen, as they took while it was gathered what they run.
 
 
 # Which test runs which line.
@@ -351,140 +104,240 @@ def gather(folder: str) -> None:
 
 
 class Cover:
-    """Which tests run a line, the shortest first."""
+    """Which tests run a line, and in which order they are worth their time."""
 
-    def __init__(self, seconds_max: float) -> None:
-        self.seconds_max = seconds_max
+    def __init__(self, folders: tuple[str, ...], known: dict[str, list[dict[str, Any]]]) -> None:
         self.seconds: dict[str, float] = {}
         self.lines: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.files: dict[str, set[str]] = defaultdict(set)
-        for folder in FOLDERS:
-            file = WORK / f"{folder}.json"
-            if file.exists():
-                told = json.loads(file.read_text())
-                tests = [test for test, _ in told["tests"]]
-                self.seconds |= dict(told["tests"])
-                for path, lines in told["lines"].items():
-                    for line, indices in lines.items():
-                        self.lines[path, int(line)] |= {tests[i] for i in indices}
-                        self.files[path] |= {tests[i] for i in indices}
+        self.noticed = Counter(str(row["by"]) for rows in known.values() for row in rows if row["by"])
+        for folder in folders:
+            told = json.loads((GATHERED / f"{folder}.json").read_text())
+            tests = [test for test, _ in told["tests"]]
+            self.seconds |= dict(told["tests"])
+            for path, lines in told["lines"].items():
+                for line, indices in lines.items():
+                    self.lines[path, int(line)] |= {tests[i] for i in indices}
+                    self.files[path] |= {tests[i] for i in indices}
 
-    def of(self, mutant: Mutant) -> list[str]:
+    def of(self, mutant: Mutant, folders: tuple[str, ...], seconds_max: float, at_import: bool) -> list[str]:
         """Return the tests to run; where the line runs at import alone, tests that run the file."""
-        source = (TREE / mutant.path).read_bytes()
-        last = source[: mutant.end].count(b"\n") + 1
-        found = set().union(*(self.lines[mutant.path, line] for line in range(mutant.line, last + 1)))
-        found = found or self.files[mutant.path]
+        found = set().union(*(self.lines[mutant.path, line] for line in lines_of(mutant)))
+        if at_import or not found:
+            found |= self.files[mutant.path]
+        found = {test for test in found if test.split("/")[1] in folders}
+        words = words_of(mutant.path)
+
+        def worth(test: str) -> float:
+            own = len(words & words_of(test.partition("::")[0]))
+            return (0.3 + own + self.noticed[test]) / (0.02 + self.seconds[test])
+
         chosen, total = [], 0.0
-        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
-            total += self.seconds[test] + 0.01
-            if total > self.seconds_max and chosen:
-                break
+        for test in sorted(found, key=lambda test: (-worth(test), test)):
+            total += self.seconds[test] + 0.005
+            if total > seconds_max and chosen:
+                continue
             chosen.append(test)
-        return chosen
+        return chosen[:100]
 
 
-# A mutant's run.
+def words_of(path: str) -> set[str]:
+    """Return the words of a path that tell what it is about."""
+    return set(re.findall(r"[a-z]{3,}", path)) - {"src", "doyen", "tests", "test", "machine", "election", "membership"}
 
 
-def run(mutant: Mutant, tests: list[str]) -> tuple[str, str]:
-    """Run tests with the mutant in place; return how it ended, and the test that noticed it."""
-    path = TREE / mutant.path
-    source, stat = path.read_bytes(), path.stat()
-    path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-    run.count += 1  # type: ignore[attr-defined]
-    unlike = stat.st_mtime + 100_000 + run.count * 10  # type: ignore[attr-defined]
-    os.utime(path, (unlike, unlike))  # Bytecode of the file as it was must not pass for this one's.
-    output, kept = WORK / "output", WORK / "kept"
-    kept.write_text(json.dumps([mutant.path, source.decode(), stat.st_mtime]))  # For a run that is ended meanwhile.
-    try:
-        child = os.fork()
-        if child == 0:
-            _in_child(tests, output)
-        ends_at = time.monotonic() + WALL_S
-        while True:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > ends_at:
-                os.killpg(child, 9)
-                os.waitpid(child, 0)
-                return "time", ""
-            time.sleep(0.02)
-    finally:
-        path.write_bytes(source)
-        os.utime(path, (stat.st_atime, stat.st_mtime))
-        kept.unlink()
-    if os.WIFSIGNALED(status):
-        return "time" if os.WTERMSIG(status) in (9, 24) else "killed", ""
-    code = os.WEXITSTATUS(status)
-    if code == 0:
-        return "survived", ""
-    told = output.read_text(errors="replace")
-    noticed = [line for line in told.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    if not noticed and "rror" not in told:
-        raise RuntimeError(f"pytest ended with {code} and no word: look into {output}")
-    return "killed", noticed[0].split(" - ")[0].split(" ", 1)[1] if noticed else "pytest cannot begin"
+def lines_of(mutant: Mutant) -> range:
+    return range(mutant.line, (TREE / mutant.path).read_bytes()[: mutant.end].count(b"\n") + 2)
 
 
-run.count = 0  # type: ignore[attr-defined]
+# The campaign.
 
 
-def _in_child(tests: list[str], output: Path) -> None:
-    os.setpgid(0, 0)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(opened, 1)
-    os.dup2(opened, 2)
-    code = 99
-    try:
-        import pytest
-
-        # Hypothesis is loaded already: its own asserts are of no interest.
-        quiet = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        code = int(pytest.main(["-x", "--tb=no", *quiet, *tests]))
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
+def results() -> dict[str, list[dict[str, Any]]]:
+    """Return the results of each mutant, the last one last."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in RESULTS.read_text().splitlines() if RESULTS.exists() else []:
+        row = json.loads(line)
+        found[row["name"]].append(row)
+    return found
 
 
-def results() -> dict[str, dict[str, object]]:
-    """Return the last result of each mutant."""
-    told = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    return {row["name"]: row for row in map(json.loads, told)}
+class Campaign:
+    """Runs mutants one by one, and writes how each ended."""
+
+    def __init__(self, mutants: list[Mutant], cover: Cover, ends_at: float, anew: Callable[[list[str]], End]) -> None:
+        self.mutants, self.cover, self.ends_at, self.anew = mutants, cover, ends_at, anew
+        self.outside: dict[str, set[int]] = {}  # Lines that run at import or while tests are collected.
+        self.first = True  # The tests are those that were there before a result was looked at.
+
+    def __call__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        say.write(f"{len(loaded.items)} tests, {len(self.mutants)} mutants to run\n")
+        for mutant in self.mutants:
+            if time.monotonic() > self.ends_at:
+                return
+            self.write(mutant, *self.judge(mutant))
+
+    def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
+        """Return the tests for a mutant, those of the slow folders apart."""
+        return [
+            [test for test in self.cover.of(mutant, folders, seconds, at_import) if test in self.loaded.items]
+            for folders, seconds in ((FOLDERS, TESTS_S), (SLOW, SLOW_S))
+        ]
+
+    def judge(self, mutant: Mutant) -> tuple[End, int]:
+        at_import = bool(self.outside.get(mutant.path, set()) & set(lines_of(mutant)))
+        count, cpu_s = 0, 0.0
+        with Changed(TREE, WORK / "kept", mutant) as changed:
+            replaced = self.loaded.replacements(changed) is not None
+            for tests in self.choose(mutant, not replaced):
+                count += len(tests)
+                while replaced and tests:
+                    end = self.loaded.run(changed, tests)
+                    cpu_s += end.cpu_s
+                    if end.how == "survived":
+                        break
+                    if self.confirmed(changed, end):
+                        return end._replace(cpu_s=cpu_s), count
+                    tests = tests[tests.index(end.by) + 1 :]  # The test fails by itself now and then.
+            if at_import or not replaced:
+                for tests in self.choose(mutant, True):
+                    tests = self.few_files(tests)
+                    if tests:
+                        end = self.anew(tests)
+                        cpu_s += end.cpu_s
+                        if end.how != "survived":
+                            return end._replace(cpu_s=cpu_s), count
+        return End("survived" if count else "uncovered", "", "", cpu_s), count
+
+    def few_files(self, tests: list[str]) -> list[str]:
+        """Return the tests of the three files that come first: each file costs its import."""
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:3]
+        return [test for test in tests if test.partition("::")[0] in files]
+
+    def confirmed(self, changed: Changed, end: End) -> bool:
+        """Return whether a test notices the mutant once more, and passes without it where it runs on real time."""
+        if not end.by or end.how == "time":
+            return True
+        if self.loaded.run(changed, [end.by]).how == "survived":
+            return False
+        if end.how == "killed" and not end.by.startswith(ON_REAL_TIME):
+            return True
+        changed.__exit__()
+        try:
+            return self.loaded.run(None, [end.by]).how == "survived"
+        finally:
+            changed.__enter__()
+
+    def write(self, mutant: Mutant, end: End, count: int) -> None:
+        self.cover.noticed[end.by] += 1
+        if end.how in ("survived", "uncovered") and not self.first:
+            say.write(f"survived  {mutant.name} {mutant.path}:{mutant.line} {mutant.operator}\n")
+            return
+        row = {"name": mutant.name, "path": mutant.path, "line": mutant.line, "function": mutant.function}
+        row |= {"operator": mutant.operator, "part": mutant.part, "ended": "time" if end.how == "wall" else end.how}
+        row |= {"by": end.by, "told": end.told[:160], "tests": count, "cpu_s": round(end.cpu_s, 2), "first": self.first}
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        what = f"{end.how:9} {mutant.name} {mutant.path}:{mutant.line} {mutant.operator}"
+        say.write(f"{what} ({end.cpu_s:.1f} s) {end.by} {end.told[:100]}\n")
 
 
-def campaign(sample: list[Mutant], cover: Cover, minutes: float, again: set[str], further: list[str]) -> None:
+class NewTests(Campaign):
+    """Runs some test files on some mutants: first the tests that were there before, by their lines, then new ones."""
+
+    only_new = False
+
+    def __call__(self, loaded: Loaded) -> None:
+        self.earlier = {test for test in loaded.items if name_of(test) in names_at_first(test.partition("::")[0])}
+        end = loaded.run(None, [test for test in loaded.items if test not in self.earlier])
+        if end.how != "survived":
+            raise RuntimeError(f"{end.by} fails without any mutant: {end.told}")
+        super().__call__(loaded)
+
+    def choose(self, mutant: Mutant, at_import: bool) -> list[list[str]]:
+        known = [] if self.only_new else self.cover.of(mutant, FOLDERS, TESTS_S, at_import)
+        known = [test for test in known if test in self.earlier]
+        apart = [test for test in self.loaded.items if test in self.earlier and test not in self.cover.seconds]
+        new = [test for test in self.loaded.items if test not in self.earlier]
+        own = words_of(mutant.path)
+        return [known, apart, [test for test in new if own & words_of(test.partition("::")[0])] or new]
+
+    def write(self, mutant: Mutant, end: End, count: int) -> None:
+        self.first = end.by in self.earlier
+        super().write(mutant, end, count)
+
+
+def name_of(test: str) -> str:
+    return test.partition("::")[2].partition("[")[0].rpartition("::")[2]
+
+
+@cache
+def names_at_first(file: str) -> frozenset[str]:
+    """Return the names of the tests that a file had before the campaign."""
+    told = subprocess.run(["git", "show", f"{BASE}:{file}"], cwd=HERE, capture_output=True, text=True)
+    return frozenset(re.findall(r"^\s*(?:async )?def (test_\w+)", told.stdout, re.M))
+
+
+say = os.fdopen(os.dup(1), "w", buffering=1)  # What pytest does not capture.
+
+
+def run_campaign(
+    campaign: type[Campaign], mutants: list[Mutant], cover: Cover, minutes: float, files: list[str]
+) -> None:
+    """Fork a process that loads all and runs the campaign; this one, without doyen, runs what must be imported anew."""
     import hypothesis  # noqa: F401  (loaded once, for all that are forked)
     import msgspec  # noqa: F401
-    import pytest  # noqa: F401
+    import pytest
 
     os.chdir(TREE)
     sys.path.insert(0, str(TREE / "src"))
     os.environ |= {"PYTHONPATH": str(TREE / "src"), "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis")}
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Else every run would compile all that it imports.
     sys.dont_write_bytecode = False
-    for test in further:  # As it is in the tree now.
-        (TREE / test.partition("::")[0]).write_bytes((HERE / test.partition("::")[0]).read_bytes())
-    known, ends_at = results(), time.monotonic() + 60 * minutes
-    RESULTS.parent.mkdir(exist_ok=True)
-    unchanged = sample[0]._replace(end=sample[0].start, text="")
-    ended, by = run(unchanged, cover.of(sample[0]))
-    if ended != "survived":
-        raise RuntimeError(f"tests fail without any mutant: {ended} {by}: look into {WORK / 'output'}")
-    for mutant in sample:
-        if mutant.name in again or (mutant.name not in known and not again):
-            if time.monotonic() > ends_at:
-                return
-            tests = [*further, *cover.of(mutant)]
-            began = time.monotonic()
-            ended, by = run(mutant, tests) if tests else ("uncovered", "")
-            took = round(time.monotonic() - began, 1)
-            row = {"name": mutant.name, "path": mutant.path, "line": mutant.line, "function": mutant.function}
-            row |= {"operator": mutant.operator, "part": mutant.part, "ended": ended, "by": by, "tests": len(tests)}
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(row | {"seconds": took}) + "\n")
-            print(f"{ended:9} {mutant.name} {mutant.path}:{mutant.line} {mutant.operator} ({took} s) {by}", flush=True)
+    (to_anew, to_loop), (to_campaign, from_loop) = os.pipe(), os.pipe()
+
+    def anew(tests: list[str]) -> End:
+        asks.write(json.dumps(tests) + "\n")
+        asks.flush()
+        return End(*json.loads(answers.readline()))
+
+    child = os.fork()
+    if child == 0:
+        import coverage
+
+        os.close(to_anew)
+        os.close(from_loop)
+        asks, answers = os.fdopen(to_loop, "w"), os.fdopen(to_campaign)
+        code = 98
+        try:
+            work = campaign(mutants, cover, time.monotonic() + 60 * minutes, anew)
+            work.first = campaign is Campaign
+            watched = coverage.Coverage(data_file=None, include=[f"{TREE}/src/doyen/*"], config_file=False)
+
+            def begin(loaded: Loaded) -> None:
+                watched.stop()
+                data = watched.get_data()
+                work.outside = {
+                    str(Path(file).relative_to(TREE)): set(data.lines(file) or []) for file in data.measured_files()
+                }
+                work(loaded)
+
+            if campaign is Campaign:  # Else only what runs in no function is imported anew.
+                watched.start()
+            code = int(pytest.main([*QUIET, *CHOSEN, *files], plugins=[Loaded(TREE, cover.seconds, begin)]))
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.close(to_loop)
+    os.close(to_campaign)
+    with os.fdopen(to_anew) as asked, os.fdopen(from_loop, "w") as told:
+        for line in asked:
+            told.write(json.dumps(run_anew(json.loads(line), WORK / "output")) + "\n")
+            told.flush()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise RuntimeError(f"the campaign ended with {status}")
 
 
 def shown(mutant: Mutant) -> str:
@@ -495,7 +348,9 @@ def shown(mutant: Mutant) -> str:
     before = source[begin:end].decode()
     after = (source[begin : mutant.start] + mutant.text.encode() + source[mutant.end : end]).decode()
     head = f"{mutant.name} {mutant.path}:{mutant.line} {mutant.function}, {mutant.operator}"
-    return "\n".join([head, *(f"- {line}" for line in before.split("\n")), *(f"+ {line}" for line in after.split("\n"))])
+    return "\n".join(
+        [head, *(f"- {line}" for line in before.split("\n")), *(f"+ {line}" for line in after.split("\n"))]
+    )
 
 
 # The figures.
@@ -504,83 +359,158 @@ NOTICED = ("killed", "time")
 MARK = "<!-- figures: made by scripts/mutants.py -->"
 
 
-def page(sample: list[Mutant]) -> None:
+class Figures:
+    """How the mutants of a sample ended, by part."""
+
+    def __init__(self, sample: list[Mutant]) -> None:
+        known = results()
+        self.judged: dict[str, str] = json.loads(JUDGED.read_text()) if JUDGED.exists() else {}
+        self.rows: dict[str, Counter[str]] = defaultdict(Counter)
+        self.left: list[Mutant] = []
+        for mutant in sample:
+            count, runs = self.rows[mutant.part], known.get(mutant.name, [])
+            noticed = [run for run in runs if run["ended"] in NOTICED]
+            count["drawn"] += 1
+            count["run"] += bool(runs)
+            count["noticed at first"] += any(run.get("first", run is runs[0]) for run in noticed)
+            count["noticed now"] += bool(noticed)
+            if runs and not noticed:
+                self.left.append(mutant)
+                equivalent = self.judged.get(mutant.name, "").startswith("equivalent")
+                count["equivalent" if equivalent else "survived"] += 1
+        self.all = sum(self.rows.values(), Counter())
+
+    def table(self) -> list[str]:
+        columns = ("drawn", "run", "noticed at first", "noticed now", "equivalent", "survived")
+        lines = [f"| part | {' | '.join(columns)} | share at first | share now |", "|---" * (len(columns) + 3) + "|"]
+        for part, count in [*sorted(self.rows.items()), ("**all**", self.all)]:
+            shares = [share(count, when) for when in ("noticed at first", "noticed now")]
+            lines.append(f"| {' | '.join([part, *(str(count[column]) for column in columns), *shares])} |")
+        return lines
+
+    def survivors(self) -> list[str]:
+        lines = ["| mutant | where | change | judged |", "|---|---|---|---|"]
+        for mutant in sorted(self.left, key=lambda mutant: (mutant.path, mutant.line)):
+            source = (HERE / mutant.path).read_bytes()
+            was = " ".join(source[mutant.start : mutant.end].decode().split()) or "…"
+            change = f"{was} → {' '.join(mutant.text.split())}".replace("|", "\\|").replace("`", "'")
+            where = f"{mutant.path.removeprefix('src/doyen/')}:{mutant.line} {mutant.function}"
+            lines.append(f"| {mutant.name} | {where} | `{change[:80]}` | {self.judged.get(mutant.name, 'open')} |")
+        return lines
+
+
+def named(file: Path, mutants: dict[str, Mutant]) -> list[Mutant]:
+    """Return the mutants that a file names, but for those whose code is gone."""
+    return [mutants[name] for name in file.read_text().split() if name in mutants]
+
+
+def share(count: Counter[str], noticed: str) -> str:
+    unlike = count["run"] - count["equivalent"]
+    return f"{count[noticed] / unlike:.0%}" if unlike else "–"
+
+
+def page() -> None:
     """Write the figures by part, and the survivors, below the mark of the page."""
-    known = results()
-    judged: dict[str, str] = json.loads(JUDGED.read_text()) if JUDGED.exists() else {}
-    rows: dict[str, Counter[str]] = defaultdict(Counter)
-    left: list[Mutant] = []
-    for mutant in sample:
-        ended = known.get(mutant.name, {}).get("ended")
-        count = rows[mutant.part]
-        count["drawn"] += 1
-        if ended is None:
-            continue
-        count["run"] += 1
-        if ended in NOTICED:
-            count["noticed"] += 1
-        elif judged.get(mutant.name, "").startswith("equivalent"):
-            count["equivalent"] += 1
-        else:
-            count["survived"] += 1
-        if ended not in NOTICED:
-            left.append(mutant)
-    whole = sum(rows.values(), Counter())
-    lines = [MARK, "", "| part | drawn | run | noticed | equivalent | survived | noticed of those that differ |"]
-    lines.append("|---|---|---|---|---|---|---|")
-    for part, count in [*sorted(rows.items()), ("**all**", whole)]:
-        unlike = count["run"] - count["equivalent"]
-        share = f"{count['noticed'] / unlike:.0%}" if unlike else "–"
-        cells = [part, *(str(count[key]) for key in ("drawn", "run", "noticed", "equivalent", "survived")), share]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "## Those that no test noticed", "", "| mutant | where | change | judged |", "|---|---|---|---|"]
-    for mutant in sorted(left, key=lambda mutant: (mutant.path, mutant.line)):
-        source = (TREE / mutant.path).read_bytes()
-        was = " ".join(source[mutant.start : mutant.end].decode().split()) or "…"
-        change = f"{was} → {' '.join(mutant.text.split())}".replace("|", "\\|")
-        where = f"{mutant.path.removeprefix('src/doyen/')}:{mutant.line} {mutant.function}"
-        lines.append(f"| {mutant.name} | {where} | `{change[:90]}` | {judged.get(mutant.name, 'open')} |")
+    mutants = {mutant.name: mutant for mutant in all_mutants(HERE)}
+    first, second = (Figures(named(file, mutants)) for file in (SAMPLE, FRESH))
+    lines = [MARK, ""]
+    lines += ["| sample | run | equivalent | noticed of the others |", "|---|---|---|---|"]
+    for what, figures, when in (
+        ("1,000, before any test was written for one", first, "noticed at first"),
+        ("1,000, now", first, "noticed now"),
+        ("100 others, for which no test was written", second, "noticed at first"),
+    ):
+        count = figures.all
+        lines.append(f"| {what} | {count['run']} | {count['equivalent']} | {count[when]} ({share(count, when)}) |")
+    lines += ["", "By part, of the 1,000:", "", *first.table()]
+    lines += ["", "## Those that no test notices", "", *first.survivors()]
+    lines += ["", "## Those of the 100 others that no test notices", "", *second.survivors()]
     text = PAGE.read_text()
     PAGE.write_text(text[: text.index(MARK)] + "\n".join(lines) + "\n")
+
+
+def copy_of_this() -> None:
+    """Put the tree as it is, with what is not committed, beside the campaign's own."""
+    global WORK, TREE
+    WORK = HERE / "build/again"
+    TREE = WORK / "tree"
+    TREE.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        "git ls-files -z --cached --others --exclude-standard | tar c --null -T - | tar x -C build/again/tree",
+        shell=True,
+        cwd=HERE,
+        check=True,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=24 * 60)
     parser.add_argument("--only", default="")
-    parser.add_argument("--seconds", type=float, default=TESTS_S)
+    parser.add_argument("--of-fresh", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--tests", nargs="*", default=[])
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--show", default="")
+    parser.add_argument("--show", nargs="*", default=[])
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--gather", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--as-gathered", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only-gather", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.gather:
         gather(given.gather)
         return
-    check_out(given.fresh)
-    if (kept := WORK / "kept").exists() and not given.page and not given.show:
-        path, source, at = json.loads(kept.read_text())
-        (TREE / path).write_text(source)
-        os.utime(TREE / path, (at, at))
-    mutants = all_mutants(TREE)
-    sample = drawn(mutants)
-    if given.show:
-        print("\n".join(shown(mutant) for mutant in mutants if mutant.name.startswith(given.show)))
+    if given.page:
+        page()
         return
-    if not given.page:
-        for folder in FOLDERS:
-            if not (WORK / f"{folder}.json").exists():
+    if given.tests:
+        copy_of_this()
+    else:
+        check_out(given.fresh)
+    if not given.show:
+        restore(TREE, WORK / "kept")
+    known = results()
+    if given.again and given.tests:  # Only their files are looked through, and no figures are made.
+        paths = {known[name][-1]["path"] for name in given.again}
+        found = [mutant for path in paths for mutant in Sites(path, (TREE / path).read_bytes()).found]
+        chosen = sorted(
+            (mutant for mutant in found if mutant.name in given.again), key=lambda mutant: not mutant.function
+        )
+        NewTests.only_new = True
+        run_campaign(NewTests, chosen, Cover((), {}), given.minutes, given.tests)
+        return
+    mutants = {mutant.name: mutant for mutant in all_mutants(TREE)}
+    sample = named(FRESH if given.of_fresh else SAMPLE, mutants)
+    if given.show:
+        print("\n".join(shown(mutant) for mutant in mutants.values() if mutant.name in given.show))
+        return
+    if given.tests:
+        folders = tuple(f for f in FOLDERS if (GATHERED / f"{f}.json").exists())
+        chosen = [
+            mutant
+            for mutant in sample
+            if re.search(given.only, mutant.path)
+            and not any(run["ended"] in NOTICED for run in known.get(mutant.name, []))
+        ]
+        run_campaign(NewTests, chosen, Cover(folders, known), given.minutes, given.tests)
+    else:
+        for folder in (*FOLDERS, *SLOW):
+            if not (WORK / f"{folder}.json").exists() and not given.as_gathered:
                 print(f"tests/{folder}: which test runs which line", flush=True)
                 subprocess.run([sys.executable, __file__, "--gather", folder], check=True, stdout=subprocess.DEVNULL)
         if given.only_gather:
             return
-        chosen = [mutant for mutant in sample if re.search(given.only, mutant.path)]
-        campaign(chosen, Cover(given.seconds), given.minutes, set(given.again), given.tests)
+        chosen = [
+            mutant
+            for mutant in sample
+            if re.search(given.only, mutant.path)
+            and (mutant.name in given.again if given.again else mutant.name not in known)
+        ]
+        folders = tuple(f for f in (*FOLDERS, *SLOW) if (WORK / f"{f}.json").exists())
+        files = [f"tests/{folder}" for folder in folders]
+        run_campaign(Campaign, chosen, Cover(folders, known), given.minutes, files)
     if PAGE.exists():
-        page(sample)
+        page()
 
 
 if __name__ == "__main__":

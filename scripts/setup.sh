@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
 # Everything that tests, papers and benchmarks need: Python packages in .venv, system packages by apt where root.
 set -euo pipefail
-.venv/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' -e packages/doyen-papers -e packages/doyen-lab  # Python compiles what is used, when it is used.
-
 # The suite runs one seed on every Python from 3.11 on that is here: each gets the two packages that a simulation needs.
-own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-for version in 3.11 3.12 3.13; do
-  [ "$version" = "$own" ] && continue
-  interpreter=""
-  candidates=$(command -v "python$version" || true)
-  if command -v pyenv >/dev/null; then  # Its shims exist for versions that are not switched on: look behind them.
-    candidates+=" $(ls -d "$(pyenv root)/versions/$version".*/bin/python3 2>/dev/null | tail -n 1 || true)"
-  fi
-  for candidate in $candidates; do
-    if "$candidate" -c 'import sys' >/dev/null 2>&1; then interpreter=$candidate; break; fi
+other_pythons() {
+  local own version interpreter candidates candidate
+  own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  for version in 3.11 3.12 3.13; do
+    [ "$version" = "$own" ] && continue
+    interpreter=""
+    candidates=$(command -v "python$version" || true)
+    if command -v pyenv >/dev/null; then  # Its shims exist for versions that are not switched on: look behind them.
+      candidates+=" $(ls -d "$(pyenv root)/versions/$version".*/bin/python3 2>/dev/null | tail -n 1 || true)"
+    fi
+    for candidate in $candidates; do
+      if "$candidate" -c 'import sys' >/dev/null 2>&1; then interpreter=$candidate; break; fi
+    done
+    [ -n "$interpreter" ] || continue
+    [ -x ".venvs/$version/bin/python" ] || "$interpreter" -m venv ".venvs/$version" || { rm -rf ".venvs/$version"; continue; }
+    ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check --no-compile msgspec click
   done
-  [ -n "$interpreter" ] || continue
-  [ -x ".venvs/$version/bin/python" ] || "$interpreter" -m venv ".venvs/$version" || { rm -rf ".venvs/$version"; continue; }
-  ".venvs/$version/bin/pip" install --quiet --disable-pip-version-check --no-compile msgspec click
-done
+}
+other_pythons &
+others=$!
+# Python compiles what is used, when it is used.
+.venv/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' -e packages/doyen-papers -e packages/doyen-lab
+wait "$others"
 
 # Real network namespaces need iproute2, losing packets there iptables, and both of them root.
 missing=()

@@ -26,7 +26,17 @@ SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the fir
     "Tutorials": ("tutorial", ["singleton", "first-group"]),
     "How-to": (
         "how-to",
-        ["discover", "cron", "systemd", "containers", "fastapi", "django", "schedulers", "test-your-program"],
+        [
+            "playground",
+            "discover",
+            "cron",
+            "systemd",
+            "containers",
+            "fastapi",
+            "django",
+            "schedulers",
+            "test-your-program",
+        ],
     ),
     "Reference": ("reference", ["glossary", "commands", "python", "configuration", "http"]),
     "Explanation": (
@@ -37,6 +47,7 @@ SECTIONS = {  # Folders of docs/ in the order of the navigation; in each the fir
     "Decisions": ("decisions", ["README"]),
     "Project": ("project", ["readme", "changelog", "stability", "contributing", "security"]),
 }
+PLAYGROUND = "docs/playground/index.html"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]*)(#[^)]*)?\)")
 NESTED = re.compile(r"^ {2,3}(?=([-*]|\d+\.) )", re.MULTILINE)  # mkdocs wants four spaces before an inner list.
 FENCE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
@@ -49,8 +60,8 @@ def place(source: Path) -> str | None:
     name = source.relative_to(ROOT).as_posix()
     if name in ABROAD:
         return ABROAD[name]
-    inside = name.startswith("docs/") and source.is_file() and source.suffix in {".md", ".svg", ".png"}
-    return name.removeprefix("docs/") if inside else None
+    page = source.suffix in {".md", ".svg", ".png"} or name == PLAYGROUND
+    return name.removeprefix("docs/") if name.startswith("docs/") and source.is_file() and page else None
 
 
 def staged(source: Path) -> str:
@@ -111,8 +122,11 @@ def navigation(pages: Path) -> list[dict[str, object]]:
 
 def main() -> int:
     """Gather, and run mkdocs."""
+    import playground  # Beside this file.
+
     pages = ROOT / "build" / "docs"
     gather(pages)
+    playground.build_or_say_why(pages / "playground")
     config = ROOT / "build" / "mkdocs.yml"  # JSON is YAML.
     paths = {"docs_dir": "docs", "site_dir": "site"}
     config.write_text(json.dumps({"INHERIT": "../mkdocs.yml", **paths, "nav": navigation(pages)}, indent=1))

@@ -60,9 +60,11 @@ period = "3s"
 
 On the command line `--election KIND` and `--membership KIND` say the same, and `--node FIELD=VALUE` gives any other field (`--node medley.period=3s`).
 Without `[node]` nodes elect as they do by default (`gossip`, hybrid).
-A file whose `[group]` has `protocol`, `[group.election]`, `durable_terms` or `rank = "wake-up"` is about announce-listen, and its group announces and listens by `[group.election]`; it has no `[node]`.
+A file whose `[group]` has `protocol`, `[group.election]`, `durable_terms` or `rank = "wake-up"` is about announce-listen.
+Its group announces and listens by `[group.election]`, and it has no `[node]`.
 
-The world gives what a real node gets from where it runs: its name, its address and its seeds; all nodes as voters, unless `voters` names them; a disk, unless `state = ""`; the number of nodes as `group_size`.
+The world gives what a real node gets from where it runs: its name, its address and its seeds.
+All nodes are voters, unless `voters` names them; they have a disk, unless `state = ""`; `group_size` is the number of nodes.
 Fields about sockets, keys, HTTP and recordings have no effect.
 What a file leaves open follows from the stack: `network.delay.mean` is the preset's, and `run.quiet` is as long as the stack may need.
 
@@ -70,7 +72,7 @@ What a file leaves open follows from the stack: `network.delay.mean` is the pres
 """
 
 DEEDS = """
-`who` and `to` are names, indices from 0, or `leader` (the best that acts as one), `others` (all that do not), `random` (one that the deed can befall), `all`.
+`who` and `to` are names, indices from 0, or `leader` (the best that acts as one), `others` (all that do not), `random` (one to which the deed can happen), `all`.
 `to` left out means everybody else.
 
 - `join`: a new node; where nodes are linked, to those in `to`, or to one at random (and to all within reach)
@@ -78,7 +80,8 @@ DEEDS = """
 - `pause`, `resume`: the process is stopped, its inputs pile up, it wakes up believing; `slow`: each input takes `by`
 - `partition`: the two sides do not reach each other; `block`: `who` does not reach `to`, one way
 - `star`: everybody and the hub (`who`) hear each other, and no other two do; `chain`: each hears its neighbours in a line with the hub in the middle
-- `one-way-star`: a star in which of two that are not the hub the earlier hears the later, and not the reverse; `graph`: each pair draws whether it is linked, linked one way, or cut
+- `one-way-star`: a star in which of two that are not the hub the earlier hears the later, and not the reverse
+- `graph`: each pair draws whether it is linked, linked one way, or cut
 - each of these four takes the place of the one before it
 - `cut`: links between the two sides carry nothing, what is on them included; routes avoid them; `heal` ends these
 - `clog`: what the two sides send each other is held until `release`
@@ -102,7 +105,8 @@ Besides:
 RUNS = """\
 `faults` has every configured fault, also at zero, then whatever else was counted.
 `never_fired` lists configured faults that took effect in none of the runs, `never_looked` checks that apply and had nothing to look at.
-With `--runs R`, `agreed` counts runs, numbers are `{"mean": …, "stderr": …}`, `faults` and `looked` are sums, `final_leaders` has one list for each run, `violations` have `seed` and `replay`, and `trace_hash` is of the runs' hashes in run order.
+With `--runs R`, `agreed` counts runs, numbers are `{"mean": …, "stderr": …}`, and `faults` and `looked` are sums.
+`final_leaders` has one list for each run, `violations` have `seed` and `replay`, and `trace_hash` is of the runs' hashes in run order.
 
 A violated invariant ends its run, exits with 1, and prints a line that replays it: `doyen sim replay '{…}'`, one inline TOML table with everything that differs from the defaults.
 `--shrink` looks for a smaller scenario that fails alike.

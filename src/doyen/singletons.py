@@ -126,6 +126,8 @@ def _decorator_of(join: Callable[P, Node]) -> Callable[P, _Singleton]:
         If leadership is lost meanwhile, an async function is cancelled, and the call waits to run it again from its
         beginning; a plain one cannot be stopped, so it asks `doyen.current_term().check()`, and if it returns
         too late, the call raises `LeadershipLost`.  Afterwards the next process runs it, if it waits for its turn.
+        With a weak election, such as the default, two processes may run it while the network is split, and for a moment
+        around starts and failures.
         """
         return _Singleton(group[0] if group else fields.get("group", ""), group, fields)  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@
             nightly(fence=term.number, still_mine=term.check)
 
 A thread cannot be stopped from outside, so a body asks: `term.check()` raises `LeadershipLost`, `term.lost` tells,
-`term.wait_lost(seconds)` waits; and a body that ends after leadership was lost is told so by the same error.
+`term.wait_lost(seconds)` waits; and a body that ends after leadership was lost gets the same error.
 On SIGTERM the main thread gets `SystemExit`, so a body there unwinds, its `finally` included; then the node leaves.
 """
 
@@ -207,7 +207,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant; with a weak election two nodes may."""
         return self._campaign.is_leader
 
     @property
@@ -347,7 +347,7 @@ class Node(Campaign):
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this process may act as leader of the group's own election at this very instant."""
+        """Return whether this process may act as leader now; with a weak election it may be true in two processes."""
         return self._node.is_leader
 
     @property

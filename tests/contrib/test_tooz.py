@@ -1,5 +1,6 @@
 """`doyen://` for tooz: tooz's own suite, and what happens when the process that leads is killed."""
 
+import asyncio
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 tooz = pytest.importorskip("tooz", reason="tooz is not installed: make setup")
@@ -20,6 +22,8 @@ from copies import free_ports  # noqa: E402
 
 from doyen.contrib.tooz import messages as m  # noqa: E402
 from doyen.contrib.tooz.registry import Refused, Registry  # noqa: E402
+from doyen.contrib.tooz.server import Server, log  # noqa: E402
+from doyen.contrib.tooz.wire import Wire  # noqa: E402
 
 # Tests of tooz's suite that do not apply, and why.
 SKIPPED = {
@@ -307,3 +311,67 @@ def test_a_coordinator_that_did_not_start_says_so() -> None:
     wrong = tooz.coordination.get_coordinator("doyen:///x?elction=quorum", b"ant")
     with pytest.raises(tooz.coordination.ToozConnectionError, match="elction"):
         wrong.start()
+
+
+# Whoever connects.
+
+
+def frame(message: Any) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_requests_that_nobody_answers_yet_do_not_fill_the_registrys_memory() -> None:
+    """They wait in the kernel, at the sender's cost."""
+
+    async def main() -> int:
+        server = Server(None, "g", strong=True, states=dict)
+        port = await server.listen("127.0.0.1", 0)
+        leading = asyncio.create_task(server.lead(lambda: True))  # It waits for 5 s before it answers anybody.
+        await asyncio.sleep(0)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bytes(16) + frame(m.Declared("eve", "n", (), (), ())))
+        request, sent = frame(m.Asked(1, m.Create(bytes(50_000), b"a"))), 0
+        try:
+            async with asyncio.timeout(2):
+                while sent < 2000:
+                    writer.write(request)
+                    await writer.drain()
+                    sent += 1
+        except TimeoutError:
+            pass
+        writer.transport.abort()
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        await server.close()
+        return sent
+
+    assert 256 <= asyncio.run(main()) < 1000
+
+
+def test_a_process_that_reads_nothing_is_let_go() -> None:
+    async def main() -> bool:
+        gone = asyncio.Event()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            wire = Wire(reader, writer, None, "g")
+            for _ in range(100):
+                wire.send(m.Answered(1, "", bytes(1_000_000)))
+            if writer.is_closing():
+                gone.set()
+            writer.transport.abort()
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        async with asyncio.timeout(10):
+            await gone.wait()
+        writer.transport.abort()
+        server.close()
+        return gone.is_set()
+
+    assert asyncio.run(main())
+
+
+def test_a_name_that_a_process_chose_reaches_the_log_as_text(caplog: pytest.LogCaptureFixture) -> None:
+    log.warning("%s is gone", "eve\x1b[2J\nant leads")
+    assert caplog.messages == ["eve\\x1b[2J\\nant leads is gone"]

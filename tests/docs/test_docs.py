@@ -1,4 +1,4 @@
-"""Every command and snippet in README and docs is run: `$ ` lines of console blocks, python blocks in order."""
+"""Every command and snippet in README and docs is run: the commands of console blocks, python blocks in order."""
 
 import importlib.util
 import json
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from plain import shell_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -28,8 +29,7 @@ def commands() -> list[tuple[str, str]]:
     for page in PAGES:
         for kind, body in BLOCK.findall(page.read_text()):
             if kind == "console":
-                lines = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
-                found += [(str(page.relative_to(ROOT)), line) for line in lines]
+                found += [(str(page.relative_to(ROOT)), command) for command in shell_commands(body)]
     return found
 
 
@@ -112,6 +112,11 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One `two`: three\n\n[a](#one-two-three) [b](#one) [c](gone.md) [d](page.md#one-two-three)\n")
     assert dead_links(page) == ["#one", "gone.md"]
+
+
+def test_a_command_may_go_on_over_several_lines() -> None:
+    body = "$ for n in 1 2; do\n>   echo $n\n> done\nfirst\n$ echo third\n> echo fourth\npip install doyen\n"
+    assert shell_commands(body) == ["for n in 1 2; do\n  echo $n\ndone", "echo third\necho fourth"]
 
 
 def test_there_is_something_to_check() -> None:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from plain import BLOCK, ROOT, Installs, bare, to_install
+from plain import BLOCK, ROOT, Installs, bare, shell_commands, to_install
 from plain_hosts import HOW_TO
 from stores import ServerOf, snippets
 
@@ -28,10 +28,9 @@ def run_page(page: Path, installs: Installs, server_of: ServerOf, folder: Path) 
     count, together = 0, ""
     for kind, body in BLOCK.findall(page.read_text()):
         if kind == "console":
-            for line in body.splitlines():
-                if line.startswith("$ "):
-                    run_in(folder, environment, ["bash", "-c", line[2:]], f"{page.name}: {line[2:]}")
-                    count += 1
+            for command in shell_commands(body):
+                run_in(folder, environment, ["bash", "-c", command], f"{page.name}: {command}")
+                count += 1
         elif kind == "python":
             together, count = together + body, count + 1
     if together:

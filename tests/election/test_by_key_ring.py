@@ -2,15 +2,15 @@
 
 from random import Random
 
-from doyen.core import Emit, Host, Send, ms, seconds
+from doyen.core import Emit, Host, Incarnation, Member, Send, SetTimer, ms, seconds
 from doyen.core.clock import Instant
 from doyen.core.commands import LeaveGroup
-from doyen.core.ids import NodeId, Term
+from doyen.core.ids import TERM_LEAP_MAX, NodeId, Term
 from doyen.core.leadership import LeaderElected, LeaderLost
-from doyen.core.view import Status, ViewChanged
+from doyen.core.view import Status, ViewChanged, ViewEditor
 from doyen.election.by_key.config import ByKeyConfig
 from doyen.election.by_key.machine import LeaderByKey
-from doyen.election.by_key.messages import Answer, Claim, Reign
+from doyen.election.by_key.messages import Answer, Claim, ClaimRepeats, Reign
 from doyen.election.churn.config import CTolerantConfig
 from doyen.election.churn.machine import CTolerant
 from doyen.membership.ring.config import ArbitrationConfig
@@ -155,3 +155,100 @@ def test_the_ring_is_a_membership_for_other_elections() -> None:
     assert all(fact.view[leader].status is Status.FAILED for name, fact in views.items() if name != leader)
     second = {name: term.leader for _, name, term in elected}
     assert len(second) == 6 and len(set(second.values())) == 1 and leader not in second.values()
+
+
+def test_only_a_next_neighbour_is_granted_the_key_and_only_by_who_neither_acts_nor_ought_to() -> None:
+    out = RecordingOut()
+    machine = LeaderByKey(BEFORE.node, ByKeyConfig(), out)
+    assert machine.granted == frozenset()
+    machine.on_message(ME.node, Claim(1, ME), 0)
+    assert out.take() == [Send(ME.node, Answer(1, False, 0))]  # It is in no ring yet.
+    machine.on_neighbours_changed(NeighboursChanged(BEFORE, None, ME, (ME,)), 0)
+    machine.on_message(ME.node, Claim(2, ME), 1)
+    machine.on_message(AFTER.node, Claim(3, AFTER), 2)
+    assert out.take() == [Send(ME.node, Answer(2, True, 0)), Send(AFTER.node, Answer(3, False, 0))]
+
+
+def test_who_owns_the_key_grants_it_to_nobody_whether_it_acts_or_not() -> None:
+    machine, out = elector()
+    out.take()
+    for acts in (False, True):
+        assert machine.is_leader is acts
+        machine.on_message(AFTER.node, Claim(7, AFTER), ms(1))
+        assert out.take()[-1] == Send(AFTER.node, Answer(7, False, int(acts)))
+        lead(machine, out)
+    assert machine.granted == {BEFORE.node, AFTER.node}
+
+
+def test_an_answer_lifts_the_term_but_not_one_that_is_too_far_ahead() -> None:
+    machine, _ = elector()
+    machine.on_message(BEFORE.node, Answer(1, False, 3), ms(1))
+    machine.on_message(BEFORE.node, Answer(1, True, 3 + TERM_LEAP_MAX + 1), ms(2))
+    machine.on_message(AFTER.node, Answer(2, True, 50), ms(3))  # Of another claim.
+    machine.on_message(AFTER.node, Answer(1, True, 2), ms(4))
+    assert machine.term == Term(4, ME.node)
+    machine, _ = elector()
+    machine.on_message(BEFORE.node, Answer(1, True, TERM_LEAP_MAX), ms(1))
+    machine.on_message(AFTER.node, Answer(1, True, 0), ms(1))
+    assert machine.term == Term(TERM_LEAP_MAX + 1, ME.node)
+
+
+def test_a_claim_ends_when_another_is_nearer_and_its_late_answers_count_for_nothing() -> None:
+    machine, out = elector()
+    machine.on_message(BEFORE.node, Answer(1, True, 0), ms(1))
+    machine.on_neighbours_changed(NeighboursChanged(ME, BEFORE, NEARER, (BEFORE, NEARER)), ms(2))
+    out.take()
+    machine.on_message(NEARER.node, Answer(1, True, 0), ms(3))
+    machine.on_timer(ClaimRepeats(1), ms(4))
+    assert out.take() == [] and not machine.is_leader
+
+
+def test_a_claim_is_repeated_to_those_that_have_not_granted_it() -> None:
+    machine, out = elector()
+    machine.on_message(BEFORE.node, Answer(1, True, 0), ms(1))
+    out.take()
+    at, lease = ms(10), ByKeyConfig().lease
+    machine.on_timer(ClaimRepeats(1), at)
+    assert out.take() == [Send(AFTER.node, Claim(1, ME)), SetTimer(ClaimRepeats(1), at + lease // 4)]
+
+
+def test_a_term_that_is_heard_again_names_its_leader_only_while_nobody_is_named() -> None:
+    out = RecordingOut()
+    machine = LeaderByKey(BEFORE.node, ByKeyConfig(), out)
+    editor = ViewEditor()
+    for node in (BEFORE.node, ME.node):
+        editor.put(Member(node=node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (ME.node,)), 0)
+    machine.on_message(ME.node, Reign(4), 1)
+    assert out.take() == [Emit(LeaderElected(Term(4, ME.node)))]
+    machine.on_message(ME.node, Reign(4), 2)
+    machine.on_message(AFTER.node, Reign(3), 2)  # An earlier term.
+    assert out.take() == [] and machine.named == ME.node
+    machine.on_left_ring(LeftRing(BEFORE, "left"), 3)
+    assert out.take() == [Emit(LeaderLost(Term(4, ME.node), "left"))]
+    machine.on_message(ME.node, Reign(4), 4)
+    assert out.take() == [Emit(LeaderElected(Term(4, ME.node)))]
+
+
+def test_a_claim_does_not_make_a_node_forget_the_leader_of_the_term_that_it_knows() -> None:
+    machine, _ = elector()
+    editor = ViewEditor()
+    editor.put(Member(node=AFTER.node, incarnation=Incarnation(1)))
+    machine.on_message(AFTER.node, Reign(4), ms(1))
+    machine.on_view_changed(ViewChanged(ViewEditor().view, (AFTER.node,)), ms(2))
+    assert machine.named is None
+    machine.on_message(BEFORE.node, Answer(1, False, 4), ms(3))  # The same term.
+    machine.on_neighbours_changed(NeighboursChanged(ME, BEFORE, NEARER, (BEFORE, NEARER)), ms(4))
+    machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), ms(5))
+    assert machine.term == Term(4, AFTER.node)
+
+
+def test_a_term_of_which_only_an_answer_told_is_named_once_its_leader_says_so() -> None:
+    machine, _ = elector()
+    machine.on_message(BEFORE.node, Answer(1, False, 4), ms(1))
+    editor = ViewEditor()
+    editor.put(Member(node=AFTER.node, incarnation=Incarnation(1)))
+    machine.on_view_changed(ViewChanged(editor.view, (AFTER.node,)), ms(2))
+    assert machine.named is None
+    machine.on_message(AFTER.node, Reign(4), ms(3))
+    assert machine.term == Term(4, AFTER.node)

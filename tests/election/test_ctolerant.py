@@ -695,7 +695,7 @@ def test_a_living_leader_that_one_view_holds_dead_goes_on_leading() -> None:
 
 
 def test_decision_22_answering_a_living_leader_by_the_next_term_never_ends() -> None:
-    """One view errs for ever, as c = 1 allows: by the literal rule its node asks for ever and has no leader."""
+    """One view errs forever, as c = 1 allows: by the literal rule its node asks forever and has no leader."""
     groups = {rule: Group(4, dead_leader=rule) for rule in ("ask", "next-term")}
     for group in groups.values():
         group.put(3, 0, Status.FAILED)

@@ -203,7 +203,7 @@ def test_a_better_candidate_goes_first_and_an_heir_before_all() -> None:
     assert member.asked().do == "look"  # It gives way once,
     member.look(2 * CONFIG.stand_time)
     member.found(top, 2 * CONFIG.stand_time, better)
-    assert member.asked().do == "claim"  # and not for ever.
+    assert member.asked().do == "claim"  # and not forever.
     heir = Member()
     heir.found(replace(top, heir=A), 0)
     assert heir.asked().do == "claim"
@@ -426,3 +426,30 @@ def test_a_file_that_cannot_be_removed_is_left(shared: Path) -> None:
     Folder(shared, A).do(Link("made", b"once"))
     Folder(shared, A).do(Link("made", b"twice"))
     assert (shared / "made").read_bytes() == b"once"
+
+
+@pytest.mark.parametrize(
+    ("phase", "free", "lease"),
+    [("claimed", False, 9), ("claimed", True, 3), ("acting", False, 3), ("released", False, 9)],
+)
+def test_a_claimant_that_never_acted_may_still_wait_for_a_longer_lease_than_its_own(
+    shared: Path, phase: Any, free: bool, lease: int
+) -> None:
+    ask(shared, "claim", epoch=4, lease=9)
+    top = ask(shared, "renew", epoch=4, serial=1, phase=phase, lease=3, free=free).top
+    assert top is not None and (top.epoch, top.node, top.phase, top.free, top.lease) == (4, A, phase, free, lease)
+
+
+def test_a_configuration_renews_at_least_twice_in_a_lease_and_candidates_wait_for_a_look() -> None:
+    assert DirectoryConfig(lease=seconds(2), renew_interval=seconds(1), stand_time=seconds(1))
+    for wrong in ({"renew_interval": seconds(1) + 1, "stand_time": seconds(2)}, {"stand_time": ms(399)}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            DirectoryConfig(**({"lease": seconds(2)} | wrong))
+
+
+def test_a_claim_that_cannot_be_read_is_named_among_the_odd_files(shared: Path) -> None:
+    ask(shared, "claim", epoch=3, lease=5)
+    assert ask(shared).odd == ()
+    (shared / numbered("epoch", 3)).write_bytes(b"garbled")
+    found = ask(shared)
+    assert found.odd == (numbered("epoch", 3),) and found.top is not None and found.top.node is None

@@ -99,7 +99,7 @@ def failing(seed: int) -> list[str]:
 
 def not_without_end(experiment: Experiment) -> None:
     def check(now: Instant) -> None:
-        assert experiment.sim.event_count < EVENTS_MAX, "it talks for ever"
+        assert experiment.sim.event_count < EVENTS_MAX, "it talks forever"
 
     experiment.sim.checks.append(check)
 

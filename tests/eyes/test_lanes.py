@@ -41,7 +41,7 @@ def test_a_takeover_is_two_reigns_a_failure_and_the_sentences_why() -> None:
         lane="ant", at=5.3, kind="elected", label="ant leads (term 2)", why="best of the rest"
     )
     assert (
-        Mark(lane="bee", at=5.1, kind="lost", label="bee leads no more (term 1)", why="its process has ended")
+        Mark(lane="bee", at=5.1, kind="lost", label="bee no longer leads (term 1)", why="its process has ended")
         in whole.marks
     )
 

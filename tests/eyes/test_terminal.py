@@ -60,8 +60,15 @@ def test_the_matrix_says_who_sees_whom_and_what_is_old() -> None:
         "cat  9 s  ok       0.4 ms   ·        ",
     ]
     said, tone = terminal.sides(rows)
-    assert said.startswith("All that answer agree: ant leads. Not heard now: cat;")
+    assert said == (
+        "All that answer agree: ant leads. Cannot be asked now: cat (9 s ago) last named cat; "
+        "members there may see another leader."
+    )
     assert tone == "care"
+    asked = [rows[0], {**rows[2], "age_s": None}]
+    assert terminal.sides(asked, strong=True)[0].endswith(
+        " Cannot be asked now: cat never answered; only a side with a majority of the voters has a leader."
+    )
     assert terminal.sides([{**rows[2], "age_s": 0.1}, rows[0]])[1] == "bad"
 
 

@@ -32,11 +32,11 @@ needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not instal
 
 
 @asynccontextmanager
-async def browser() -> AsyncIterator[Any]:
+async def browser(*more: str) -> AsyncIterator[Any]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *more])
         try:
             yield started
         finally:
@@ -50,6 +50,7 @@ async def opened(started: Any, url: str, **more: Any) -> tuple[Any, list[str]]:
     page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
-    page.on("request", lambda asked: None if asked.url.startswith(url) else complaints.append(f"asks {asked.url}"))
+    own = (url, f"blob:{url}")
+    page.on("request", lambda asked: None if asked.url.startswith(own) else complaints.append(f"asks {asked.url}"))
     await page.goto(url if url.startswith("file:") else url + "/")
     return page, complaints

@@ -17,7 +17,7 @@ class Vector(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
 
 
-class Message(ctypes.Structure):  # struct mmsghdr
+class Header(ctypes.Structure):  # struct msghdr
     _fields_ = [
         ("name", ctypes.c_void_p),
         ("namelen", ctypes.c_uint),
@@ -26,8 +26,11 @@ class Message(ctypes.Structure):  # struct mmsghdr
         ("control", ctypes.c_void_p),
         ("controllen", ctypes.c_size_t),
         ("flags", ctypes.c_int),
-        ("sent", ctypes.c_uint),
     ]
+
+
+class Message(ctypes.Structure):  # struct mmsghdr
+    _fields_ = [("header", Header), ("sent", ctypes.c_uint)]
 
 
 def main() -> None:
@@ -38,13 +41,13 @@ def main() -> None:
             packets.append(file.read(int.from_bytes(size, "big")))
     vectors = [Vector(packet, len(packet)) for packet in packets]
     batches = [
-        (Message * BATCH)(*(Message(None, 0, ctypes.pointer(vector), 1) for vector in vectors[i : i + BATCH]))
+        (Message * BATCH)(*(Message(Header(None, 0, ctypes.pointer(vector), 1)) for vector in vectors[i : i + BATCH]))
         for i in range(0, len(vectors) - BATCH + 1, BATCH)
     ]
     send = ctypes.CDLL(None, use_errno=True).sendmmsg
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
         door.connect((host, port))
-        echoed = echo(door, packets[0])
+        echoed = echo(door)
         began, sent, busy = time.monotonic(), 0, time.process_time()
         while (passed := time.monotonic() - began) < seconds:
             if sent > passed * rate:
@@ -54,11 +57,11 @@ def main() -> None:
     print(sent, time.monotonic() - began, time.process_time() - busy, int(echoed))
 
 
-def echo(door: socket.socket, packet: bytes) -> bool:
+def echo(door: socket.socket) -> bool:
     """Say something, and echo the token that is asked for; return whether one was."""
     door.settimeout(0.25)
     for _ in range(8):
-        door.send(packet)
+        door.send(bytes(40))
         try:
             question = door.recv(2048)
         except TimeoutError:

@@ -17,11 +17,24 @@ PACKAGES = {
 BLOCK = re.compile(r"^```(console|python|dockerfile)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+def shell_commands(body: str) -> list[str]:
+    """Return the commands of a console block: `$ ` begins one, and `> ` goes on with it, as at a prompt of bash."""
+    found: list[str] = []
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            found.append(line[2:])
+        elif found and (line == ">" or line.startswith("> ")):
+            found[-1] += "\n" + line[2:]
+    return found
+
+
 def to_install(page: Path) -> tuple[str, ...]:
     """Return what a page says to install, in its blocks: `pip install WORDS`, and RUN lines of a Dockerfile."""
     found: dict[str, None] = {}
     for kind, body in BLOCK.findall(page.read_text()):
         for line in body.splitlines() if kind != "python" else ():
+            if line.startswith(("$", ">")):
+                continue
             words = shlex.split(line, comments=True)
             if words[1:2] == ["install"] and words[0].endswith("pip"):
                 found |= dict.fromkeys(words[2:])

@@ -64,7 +64,7 @@ def forgets_its_promise() -> None:
 
 
 def never_yields() -> None:
-    """An application that is not stopped, and does not ask: it acts on although its node leads no more."""
+    """An application that is not stopped, and does not ask: it acts on although its node no longer leads."""
     from doyen.node.term import Term
 
     Term.lost = property(lambda self: False)  # type: ignore[assignment,method-assign]
@@ -94,7 +94,7 @@ def forgets_its_reign() -> None:
 
 
 def tells_before_it_stops() -> None:
-    """The others are told that it leads no more while its command still ends."""
+    """The others are told that it no longer leads while its command still ends."""
     from doyen.node.campaign import Campaign
 
     async def do_nothing(self: Campaign) -> None:

@@ -8,7 +8,7 @@ import pytest
 from doyen.core.clock import seconds
 from doyen_lab.proving.evidence import trouble
 from doyen_lab.proving.history import Life, Record
-from doyen_lab.proving.soak import decisions, growth, soak
+from doyen_lab.proving.soak import count_growth, decisions, growth, soak
 
 
 def agent(label: str, *sizes: tuple[float, int]) -> Life:
@@ -32,6 +32,29 @@ def test_growth_is_from_the_end_of_warming_up_to_the_end() -> None:
 def test_who_was_killed_or_came_late_is_not_measured() -> None:
     lives = [agent("killed", (0, 1), (35, 1), (60, 1)), agent("late", (30, 1), (40, 1), (95, 9))]
     assert growth(lives, 0, seconds(100)) == ({}, [])
+
+
+def counting(label: str, *counts: tuple[float, int, bool]) -> Life:
+    made = Life(label, label)
+    for at_s, descriptors, leads in counts:
+        made.add(Record(kind="status", at=seconds(at_s), rss=1, descriptors=descriptors, leads=leads))
+    return made
+
+
+def test_descriptors_that_leak_are_seen_and_the_connections_of_a_leader_are_none() -> None:
+    lives = [
+        counting("leaks", *((at, 10 + at // 10, False) for at in range(0, 101, 5))),
+        counting("led", *((at, 70 if at > 50 else 10, 50 < at < 98) for at in range(0, 100, 3)), (100, 11, False)),
+        counting("leads", *((at, 10 if at < 50 else 70, at >= 50) for at in range(0, 101, 5))),
+    ]
+    assert count_growth(lives, "descriptors", 0, seconds(100)) == {"leaks#1": (13, 18), "led#1": (10, 11)}
+
+
+def test_where_members_are_is_kept_as_it_changes() -> None:
+    life = Life("n0", "n0")
+    for at, moved in ((1, {"n1": "a:1", "n2": "b:1"}), (2, {}), (3, {"n2": "c:1"})):
+        life.add(Record(kind="status", at=at, moved=moved))
+    assert life.addresses == {"n1": "a:1", "n2": "c:1"}
 
 
 def test_a_decision_without_a_reason_is_counted() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +13,7 @@ from browser import AXE, browser, needs_axe, needs_chromium, opened
 
 import doyen
 from doyen.core.ids import Address
+from doyen.node.events import Event
 from doyen.node.node import Node
 from doyen.testing.processes import LocalCluster
 
@@ -77,6 +79,47 @@ def test_the_leader_is_killed_and_the_page_shows_the_next_and_why(tell: Callable
     asyncio.run(main())
 
 
+def test_a_hostile_name_metadata_or_reason_is_text() -> None:
+    async def main() -> None:
+        given: dict[str, Any] = {"membership": "swim", "election": "hybrid", "preset": "local", "http": "127.0.0.1:0"}
+        async with AsyncExitStack() as stack, browser() as started:
+            found = [
+                await stack.enter_async_context(doyen.join("web", name=name, meta={"zone": HOSTILE}, **given))
+                for name in (HOSTILE, "ant")
+            ]
+            await found[1].wait_for_members(2, "60s")
+            await until(lambda: found[0].leader is not None and found[1].leader is not None)
+            for node in found:
+                page, complaints = await opened(started, node.agent.attached.http.url)
+                await page.wait_for_function(AGREE)
+                for event in (
+                    Event(kind="differs", at=time.time(), member=HOSTILE, reason=HOSTILE),
+                    Event(kind="suspected", at=time.time(), member=HOSTILE, by=(HOSTILE,)),
+                    Event(kind="lost", at=time.time(), leader=HOSTILE, term=1, reason=HOSTILE),
+                ):
+                    for listen in node.agent.listeners:
+                        listen(event)
+                for shown in (
+                    f"{HOSTILE} runs something else: {HOSTILE}",
+                    f"{HOSTILE} is suspected by {HOSTILE}",
+                    f"{HOSTILE} leads no more (term 1): {HOSTILE}",
+                ):
+                    await page.wait_for_function(
+                        "(text) => document.getElementById('changes').textContent.includes(text)", arg=shown
+                    )
+                heads = await page.locator("#matrix tbody th").all_text_contents()
+                assert heads == [HOSTILE, "ant"]
+                for button in await page.locator("#matrix td button").all():
+                    await button.click()
+                await page.locator("#lanes canvas").focus()
+                await page.keyboard.press("ArrowUp")
+                assert HOSTILE in await page.inner_text(".lanes-said")
+                assert await page.locator("img").count() == 0
+                assert complaints == []  # A dialog, an image that is asked for, and a refusal would be there.
+
+    asyncio.run(main())
+
+
 # ── make soak ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -136,6 +179,8 @@ def test_two_sides_of_a_partition_are_seen_as_two() -> None:
             ]
             for page in pages:
                 await page.wait_for_function(AGREE)
+            before = found[0].leader
+            assert before is not None
             cut([one, other])
             await until(lambda: len({node.leader and node.leader.name for node in found}) == 2)
             for page, near, far in zip(pages, (one, other), (other, one), strict=True):
@@ -149,6 +194,14 @@ def test_two_sides_of_a_partition_are_seen_as_two() -> None:
                 await page.wait_for_function(  # Two of this side hold two of the other to have failed.
                     "() => document.querySelectorAll('#matrix tr:not(.stale) .failed').length === 4", timeout=30_000
                 )
+                sides = await page.text_content("#sides")  # Of the other side: what was last known, and since when.
+                assert re.search(rf"Cannot be asked now: .*\d+ s ago.* last named {before.name};", sides), sides
+                for node in far:
+                    named = "itself" if node.name == before.name else before.name
+                    row = page.locator("#matrix tr.stale", has=page.locator(f'th[title="{node.name}"]'))
+                    assert re.fullmatch(rf"{named}, \d+ s ago", await row.locator("td").first.text_content())
+                    cells = await row.locator("td button").evaluate_all("all => all.map(cell => cell.dataset.why)")
+                    assert [why for why in cells if "cannot be asked now" not in why] == []
             cut([found])
             await until(lambda: len({node.leader and node.leader.name for node in found}) == 1)
             for page in pages:
@@ -231,6 +284,48 @@ def test_a_page_left_open_leaks_nothing(tell: Callable[[str], None]) -> None:
                 return sizes; }""")
             tell(f"page: {', '.join(f'{size / 1e6:.0f}' for size in sizes)} MB after each 200,000 events")
             assert max(sizes[3:]) < 1.3 * sizes[2]
+
+    asyncio.run(main())
+
+
+ROUND = 40_000  # Of 150,000 marks that a lane keeps: the fourth round reaches them, the fifth adds nothing.
+
+
+@pytest.mark.soak
+def test_two_days_of_events_through_the_stream_leave_heap_and_nodes_flat(tell: Callable[[str], None]) -> None:
+    async def main() -> None:
+        async with nodes(1) as found, browser() as started:
+            node = found[0]
+            page, complaints = await opened(started, node.agent.attached.http.url)
+            await page.wait_for_function("() => window.doyenLanes")
+            devtools = await page.context.new_cdp_session(page)
+            await devtools.send("Performance.enable")
+            measured: list[dict[str, float]] = []
+            began, kinds = time.time(), ("suspected", "alive", "failed", "joined")
+            for count in range(1, 5 * ROUND + 1):
+                event = Event(kind=kinds[count % 4], at=began + count, member="passing", reason=f"event {count}")
+                for listen in node.agent.listeners:
+                    listen(event)
+                if count % 500 == 0:  # As fast as the page takes them.
+                    await page.wait_for_function(
+                        "(text) => window.doyenLanes.marks(-Infinity, Infinity, 1)[0].why === text",
+                        arg=f"event {count}" if kinds[count % 4] != "suspected" else "it did not answer in time",
+                        timeout=120_000,
+                    )
+                if count % ROUND == 0:
+                    await devtools.send("HeapProfiler.collectGarbage")
+                    metrics = (await devtools.send("Performance.getMetrics"))["metrics"]
+                    measured.append({metric["name"]: metric["value"] for metric in metrics})
+            took = time.time() - began
+            shown = {
+                name: [round(one[name] / scale, 1) for one in measured]
+                for name, scale in (("JSHeapUsedSize", 1e6), ("Nodes", 1), ("JSEventListeners", 1))
+            }
+            tell(f"page: {5 * ROUND:,} events by /events, {5 * ROUND / took:.0f} a second: {shown}")
+            assert shown["JSHeapUsedSize"][4] < 1.15 * shown["JSHeapUsedSize"][3]
+            for name in ("Nodes", "JSEventListeners"):
+                assert max(shown[name][1:]) <= 1.1 * shown[name][0] + 50, shown
+            assert complaints == []
 
     asyncio.run(main())
 

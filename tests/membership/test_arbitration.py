@@ -1,18 +1,21 @@
 """Arbitrated membership, step by step."""
 
 import gc
+from itertools import pairwise
 from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from doyen.core import Emit, Send, SetTimer, ms
 from doyen.core.ids import NodeId
 from doyen.core.view import Status, ViewChanged
 from doyen.errors import ConfigError
-from doyen.membership.ring.arbitrator import Arbitrator, Version
+from doyen.membership.ring.arbitrator import PRUNE_ABOVE, Arbitrator, Version
 from doyen.membership.ring.config import ArbitrationConfig
 from doyen.membership.ring.geometry import Seat
 from doyen.membership.ring.machine import Arbitration
@@ -370,3 +373,27 @@ def test_no_part_keeps_a_way_back_to_the_machine() -> None:
                 found.append(held)
     assert any(isinstance(held, Pair) for held in seen.values())
     assert id(machine) not in seen
+
+
+NAMES = tuple(seat.name for seat in (P, Q, R, S))
+
+
+@given(requests=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.integers(0, T_ARB)), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_an_arbitrator_judges_each_pair_as_if_there_were_no_other(requests: list[tuple[Any, Any, int]]) -> None:
+    """Two pairs with one member in common share nothing: else a death in one would be denied in the other."""
+    together, apart, now = Arbitrator(CONFIG), dict[frozenset[Any], Arbitrator](), 0
+    for asker, suspect, later in requests:
+        now += later
+        if asker != suspect:
+            alone = apart.setdefault(frozenset((asker, suspect)), Arbitrator(CONFIG))
+            assert together.judge(asker, suspect, 1, now) == alone.judge(asker, suspect, 1, now)
+
+
+def test_an_arbitrator_forgets_only_what_no_longer_counts() -> None:
+    arbitrator = Arbitrator(CONFIG)
+    strangers = [(NodeId(f"n{i}"), 1) for i in range(2 * PRUNE_ABOVE)]
+    for i, (one, other) in enumerate(pairwise(strangers)):
+        assert arbitrator.judge(one, other, 1, i).verdict is Verdict.ACCEPT
+    for i, (one, other) in enumerate(pairwise(strangers)):
+        assert arbitrator.judge(other, one, 1, i + T_ARB).verdict is Verdict.REJECT, i

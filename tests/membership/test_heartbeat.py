@@ -3,10 +3,13 @@
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from doyen.core import Address, Codec, Emit, NodeId, Send, SetTimer, Status, ms, seconds
 from doyen.core.commands import LeaveGroup
+from doyen.core.seeds import SeedsChanged
 from doyen.core.view import ViewChanged
 from doyen.errors import ConfigError
 from doyen.membership.fading import CountsAreHalved
@@ -221,4 +224,55 @@ def test_turns_end_where_no_name_is_present() -> None:
     assert turns.first([B, C], {B}) == B
     assert turns.first([C], {B}) == B, "the round goes on"
     turns.end()
-    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on for ever"
+    assert turns.first([C], {B}) is None, "a recording may hold such names; the search must not go on forever"
+
+
+def test_the_patience_for_a_counter_grows_with_the_logarithm_of_the_group_and_with_the_messages_of_a_list() -> None:
+    config = HeartbeatConfig(period=seconds(1), fail_periods=8.0, fail_periods_log=2.0, entries_max=16)
+    assert [config.fail_after(size) for size in (0, 1, 2, 16)] == [seconds(s) for s in (8, 8, 10, 16)]
+    assert config.fail_after(32) == seconds(2 * 18)
+
+
+@pytest.mark.parametrize(("known", "left"), [("", False), ("b", False), ("", True)])
+def test_new_seeds_are_tried_at_once_by_who_is_alone(out: RecordingOut, known: str, left: bool) -> None:
+    old, new, own = Address("h", 1), Address("h", 2), Address("h", 3)
+    machine = member(out, known=known, address=own, seeds=[old])
+    if left:
+        machine.leave(1)
+        out.take()
+    machine.on_seeds_changed(SeedsChanged((old, new, own)), 2)
+    tried = [effect.to for effect in out.take() if isinstance(effect, Send)]
+    assert tried == ([new] if not known and not left else [])
+    machine.on_seeds_changed(SeedsChanged(()), 3)
+    assert out.take() == []
+
+
+def test_a_message_keeps_within_its_bytes_and_its_entries(out: RecordingOut) -> None:
+    for room, most in ((400, 32), (1200, 8)):
+        machine = member(out, replace(CONFIG, entries_max=most), known="", payload_max=room)
+        for i in range(60):
+            node = NodeId(f"n{i}" * (1 + i % 7))
+            machine.on_message(node, Beats((beat(node, 1),)), i)
+        out.take()
+        told = set()
+        for _ in range(60):
+            machine.on_timer(PeriodBegins(), ms(10))
+            (sent,) = [effect for effect in out.take() if isinstance(effect, Send)]
+            names = [one.node for one in sent.message.beats]
+            assert names[0] == A and len(names) == len(set(names)) <= most
+            assert sent.to not in names
+            assert len(msgspec.msgpack.encode(sent.message)) <= room
+            told |= set(names)
+        assert len(told) >= 60  # Each has its turn; the one that all messages went to was told to nobody.
+
+
+def test_news_of_oneself_counts_only_if_it_is_of_a_later_count_than_ones_own(out: RecordingOut) -> None:
+    machine = member(out, incarnation=5)
+    for count, incarnation in ((0, 5), (99, 4)):
+        machine.on_message(B, Beats((beat(A, count, incarnation),)), ms(1))
+    assert machine.incarnation == 5
+    machine.on_message(B, Beats((beat(A, 99, 5),)), ms(2))
+    assert machine.incarnation == 6
+    machine.leave(ms(3))
+    machine.on_message(B, Beats((beat(A, 99, 9),)), ms(4))
+    assert machine.incarnation == 6

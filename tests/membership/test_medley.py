@@ -11,7 +11,7 @@ from doyen.core import FOREVER, Member, NodeId, Send, Term, ms, seconds
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.errors import ConfigError
 from doyen.membership.medley.config import MedleyConfig
-from doyen.membership.medley.machine import Medley
+from doyen.membership.medley.machine import Hops, Medley
 from doyen.membership.medley.targets import NearFirst
 from doyen.membership.swim.messages import Ack, PeriodBegins, Ping, PingMe
 from doyen.membership.swim.roster import Acquaintances
@@ -180,3 +180,44 @@ def test_an_election_above_tells_whom_to_watch() -> None:
     medley.on_leader_lost(LeaderLost(term, "silent"), ms(2))
     assert Counter(medley.targets.next() for _ in range(400))[far] < 30
     medley.on_leader_elected(LeaderElected(Term(2, NodeId("me"))), ms(3))  # Itself: nobody to watch.
+
+
+def test_medley_a_drawn_member_that_asks_twice_for_a_ping_is_next_once() -> None:
+    order, far, stranger = targets(time_bounded=False), NAMES[-1], NodeId("stranger")
+    for node in (far, stranger, far):
+        order.hurry(node)
+    assert order.next() == far
+    assert far not in [order.next() for _ in range(5)]
+    order.hurry(far)
+    assert order.next() == far  # It may ask again.
+
+
+def test_a_member_of_unknown_distance_is_a_neighbour() -> None:
+    hops = Hops({"far": 5.0})
+    assert (hops(NodeId("far")), hops(NodeId("anybody"))) == (5.0, 1.0)
+
+
+def test_medley_whoever_is_not_pinged_for_long_asks_its_nearest_neighbour() -> None:
+    order, period = targets(active_feedback_periods=3), MedleyConfig().period
+    assert order.starved(seconds(50)) is None  # It counts from its first look.
+    assert order.starved(seconds(50) + 3 * period - 1) is None
+    assert order.starved(seconds(50) + 3 * period) == NAMES[0]
+    assert order.starved(seconds(50) + 4 * period) is None  # It has asked just now.
+    order.on_pinged(seconds(80))
+    assert order.starved(seconds(80) + 3 * period - 1) is None
+    order.remove(NAMES[0])
+    assert order.starved(seconds(80) + 3 * period) == NAMES[1]
+    assert targets(active_feedback_periods=0).starved(seconds(500)) is None
+
+
+def test_medley_who_has_left_asks_nobody_for_a_ping() -> None:
+    for leaves in (False, True):
+        out = RecordingOut()
+        one = machine(out, active_feedback_periods=1)
+        one.on_timer(PeriodBegins(0), 0)
+        if leaves:
+            one.leave(1)
+        out.take()
+        one.on_timer(PeriodBegins(1), 10 * MedleyConfig().period)
+        asked = [effect for effect in sent(out) if isinstance(effect.message, PingMe)]
+        assert bool(asked) is not leaves

@@ -69,7 +69,7 @@ def test_equal_sums_cost_one_small_message_and_different_ones_are_mended() -> No
 
 def test_words_are_bounded_here_and_on_the_wire() -> None:
     machine, _ = notes(B)
-    with pytest.raises(ConfigError, match="512 at the most"):
+    with pytest.raises(ConfigError, match="at most 512"):
         machine.on_change_note(ChangeNote(words={"k": "v" * META_BYTES_MAX}), 1)
     assert machine.own.version == 0
     wild = msgspec.msgpack.encode(News((Note(B, Incarnation(1), 1),)))

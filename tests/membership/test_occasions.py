@@ -259,3 +259,16 @@ def test_over_a_lossy_network_all_learn_of_it_and_still_know_after_a_restart(see
         sim.start(node)
     sim.run(until=seconds(11))
     assert all(isinstance(facts[node.name][0], OccasionDone) for node in others)
+
+
+def test_all_that_a_view_changed_are_met_whoever_is_named_first() -> None:
+    out = RecordingOut()
+    machine = Occasions(A, "g", DAY, out, epoch=EPOCH, restored=None)
+    machine.start(0)
+    editor = ViewEditor()
+    for node in (A, B):
+        editor.put(Member(node=node, incarnation=Incarnation(1)))
+    gone = NodeId("gone")
+    machine.on_view_changed(ViewChanged(editor.view, (A, gone, B)), 1)
+    machine.on_inquire(Inquire(), 2)
+    assert Send(B, Question(DAY)) in out.take()

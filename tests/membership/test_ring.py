@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from doyen.core.ids import NodeId
 from doyen.membership.ring.geometry import (
@@ -19,6 +20,7 @@ from doyen.membership.ring.geometry import (
     owner,
     seat,
 )
+from doyen.membership.ring.view import RosterView
 
 
 def at(*points: int) -> list[Seat]:
@@ -103,3 +105,13 @@ def test_near_is_what_sorting_gives() -> None:
             roster.add(seat(NodeId(f"j{i}")))
         me = rng.choice(base)
         assert roster.near(me, 3) == neighbours(me, roster, 3)
+
+
+def test_an_earlier_incarnation_is_not_shown_and_what_else_changed_is() -> None:
+    (one,), (two,) = at(10), at(20)
+    later = replace(one, incarnation=2)
+    view = RosterView(Roster([later, two]), ())
+    view.update([later])
+    told = view.update([one, two])
+    assert told is not None and told.changed == (two.node,)
+    assert told.view[one.node].incarnation == 2

@@ -52,7 +52,7 @@ STRANGE: Final[tuple[Any, ...]] = (
 
 
 class Stopped(BaseException):
-    """One replay took too long: machines whose state contradicts itself may loop for ever."""
+    """One replay took too long: machines whose state contradicts itself may loop forever."""
 
 
 class Watch:

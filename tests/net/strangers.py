@@ -13,6 +13,7 @@ import msgspec
 import doyen
 from doyen.core.codec import SHORT
 from doyen.core.ids import Address
+from doyen.net.credit import is_room
 from doyen.net.echoes import is_handshake
 from doyen.net.handshake import MARK, NONE, TOKEN_BYTES
 from doyen.testing import Cluster
@@ -59,7 +60,7 @@ class Besieged:
             self.out[address] = self.out.get(address, 0) + len(data)
             if address == self.stranger and self.echoes and is_handshake(data):
                 self._answer(source, data)
-        elif not is_handshake(data):
+        elif not is_handshake(data) and not is_room(data):
             self.crossed.append(data)
         self.carry(source, data, to)
 
@@ -85,10 +86,10 @@ class Besieged:
         high, low = divmod(self.strangers_count, 250)
         self.stranger, self.named = (Address(f"127.1.{part + high}.{low + 1}", 4000) for part in (200, 220))
 
-    def ask(self, opened: list[Any], *, of: str, echoes: bool, seconds: float) -> tuple[int, int, int]:
+    def ask(self, opened: list[Any], *, of: str, echoes: bool, seconds: float, way: int = 0) -> tuple[int, int, int]:
         """Say that to one member; return the bytes spent, those sent back, and those to the address named."""
         self.come()
-        data = forged(opened, self.named)
+        data = WAYS[way](opened, self.named)
         self.out, self.spent, self.echoes, self.said = {}, 0, echoes, data if echoes else b""
         self.cluster.sim.at(self.cluster.sim.now, partial(self.put, self.endpoint(of), data), "a stranger speaks")
         self.cluster.run_for(seconds)
@@ -106,19 +107,23 @@ class Besieged:
 
     def kinds(self) -> dict[tuple[str, str], list[Any]]:
         """Return a message of each kind that a member understands: the longest that crossed, or one that is made up."""
-        found: dict[tuple[str, str], list[Any]] = {}
-        longest: dict[tuple[str, str], int] = {}
+        return {key: of_kind[0] for key, of_kind in self.variants().items()}
+
+    def variants(self) -> dict[tuple[str, str], list[list[Any]]]:
+        """Return the longest and the shortest message of each kind that crossed, or one that is made up."""
+        sizes: dict[tuple[str, str], dict[int, list[Any]]] = {}
         for data in self.crossed:
             opened = msgspec.msgpack.decode(data)
-            if len(data) > longest.get(key := (str(opened[4]), str(opened[5][0])), 0):
-                found[key], longest[key] = opened, len(data)
-        head = next(iter(found.values()))[:4]
+            sizes.setdefault((str(opened[4]), str(opened[5][0])), {})[len(data)] = opened
+        found = {key: [by_size[max(by_size)], by_size[min(by_size)]] for key, by_size in sizes.items()}
+        head = next(iter(found.values()))[0][:4]
+        found["views", "?"] = [[*head, "views", ["?", 1, "", 0]]]  # Asked by a page; no machine hears it.
         for port in self.nodes["n1"].agent.driver.host.ports.values():
             channel, spoken = SHORT.get(port.channel, port.channel), port.machine.MESSAGES
             for kind in get_args(spoken) or (spoken,):
                 key = (channel, str(kind.__struct_config__.tag))
                 if key not in found:
-                    found[key] = [*head, channel, filled(msgspec.inspect.type_info(kind))]
+                    found[key] = [[*head, channel, filled(msgspec.inspect.type_info(kind))]]
         return found
 
 
@@ -172,3 +177,24 @@ def forged(opened: list[Any], named: Address) -> bytes:
 
     version, group, _, _, channel, message, *rest = opened
     return msgspec.msgpack.encode([version, group, "eve", 2**50, channel, change(message), *rest])
+
+
+def as_said(opened: list[Any], named: Address) -> bytes:
+    """Return a member's datagram of a stranger, with the members' real names and numbers."""
+    version, group, _, _, *rest = opened
+    return msgspec.msgpack.encode([version, group, "e", 2**50, *rest])
+
+
+def oldest(opened: list[Any], named: Address) -> bytes:
+    """Return the same with every number 0: the stranger knows all members, and nothing of them."""
+
+    def change(value: Any) -> Any:
+        if isinstance(value, list):
+            return [change(one) for one in value]
+        return 0 if isinstance(value, int) and not isinstance(value, bool) and value != PORT else value
+
+    version, group, _, _, channel, message, *rest = opened
+    return msgspec.msgpack.encode([version, group, "e", 2**50, channel, [message[0], *change(message[1:])], *rest])
+
+
+WAYS = (forged, as_said, oldest)

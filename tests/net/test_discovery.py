@@ -1,4 +1,4 @@
-"""Finding the others: addresses, names, a file that changes, multicast; for ever, and without blocking."""
+"""Finding the others: addresses, names, a file that changes, multicast; forever, and without blocking."""
 
 import asyncio
 import logging

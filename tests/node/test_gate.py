@@ -146,7 +146,7 @@ def test_silent_seeds_are_waited_for_and_named() -> None:
 def test_an_answer_ends_the_wait() -> None:
     made = gate(alone_after=FOREVER)
     made.named(0, leader=True)
-    assert not made.look(seconds(3600), Seen(silent_seeds=("host",))) and "for ever" in made.why
+    assert not made.look(seconds(3600), Seen(silent_seeds=("host",))) and "forever" in made.why
     assert not made.look(seconds(3600), TWO) and made.calms  # It may have begun an election of its own.
     assert made.look(seconds(3601), TWO) and not made.alone
 

@@ -59,7 +59,7 @@ def test_the_api_works_with_any_python_on_any_loop(
 
 
 def found(version: str) -> str | None:
-    """Return an interpreter of that version: in the path, or one of pyenv's."""
+    """Return an interpreter of that version: one of pyenv's, or in the path; pyenv's shims there may be of no use."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     installed = sorted(pyenv.glob(f"{version}.*/bin/python"))
-    return shutil.which(f"python{version}") or (str(installed[-1]) if installed else None)
+    return str(installed[-1]) if installed else shutil.which(f"python{version}")

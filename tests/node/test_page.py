@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from doyen.core.ids import Incarnation, NodeId
 from doyen.core.view import Member, ViewEditor
 from doyen.errors import RemoteProtocolError
 from doyen.node.node import Node
-from doyen.node.views import ANSWERS_MAX, Ask, Seen, Told, Views
+from doyen.node.views import ANSWERS_MAX, ROWS_MAX, SEEN_MAX, Ask, Seen, Told, Views
 
 TOKEN = "0123456789abcdef-token"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -91,7 +93,7 @@ def test_now_says_who_leads_why_what_is_promised_and_what_would_unseat_it() -> N
             now = (await ask(node, "/page/now")).json
             assert now["leader"] == "ant" and now["term"] >= 1 and now["since"] <= now["at"]
             assert now["sentence"] == node.explain().sentence
-            assert "across a partition two may lead" in now["promise"]
+            assert "two may lead across a partition" in now["promise"]
             assert any(text.startswith("Silence: ant is given up within") for text in now["unseats"])
             assert now["may_act"] is False
             assert [member["meta"] for member in now["members"]] == [{"zone": HOSTILE}]
@@ -100,6 +102,16 @@ def test_now_says_who_leads_why_what_is_promised_and_what_would_unseat_it() -> N
             assert any(mark["kind"] == "elected" and mark["why"] for mark in lanes["marks"])
 
     asyncio.run(main())
+
+
+def test_the_scripts_write_text_and_never_markup() -> None:
+    """So whatever a member calls itself, or says of itself, is shown and not run."""
+    scripts = sorted((Path(doyen.__file__).parent / "eyes/static").glob("*.js"))
+    assert len(scripts) >= 3
+    for script in scripts:
+        text = script.read_text()
+        found = re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc", text)
+        assert not found, f"{script.name}: {found}"
 
 
 def test_with_a_token_the_files_are_open_and_all_that_they_show_is_not() -> None:
@@ -267,6 +279,30 @@ def test_answers_are_bounded_and_a_silent_member_is_asked_rarely() -> None:
             if views.questions("", [NodeId("old")], now + seconds(at))  # Once a second.
         ]
         assert asked == [0, 1, 2, 32, 62, 92]
+
+    with_views(check)
+
+
+def test_a_member_that_tells_without_end_fills_no_memory() -> None:
+    def check(views: Views, node: Node) -> None:
+        eve, now = NodeId("eve"), seconds(1000)
+        views.questions("", [eve], now)
+        for i in range(300):
+            names = tuple(Seen(NodeId(f"x{i}-{j}"), "alive", 0) for j in range(100))
+            for first in (i, 100 * i, 7):
+                told = Told(1, "", "eve", 9, True, None, 10**6, first, names)
+                views.on_message(eve, msgspec.msgpack.encode(told), now)
+        assert 100 <= len(views.rows[""][eve].seen) <= 2 * SEEN_MAX
+
+    with_views(check)
+
+
+def test_members_that_are_gone_leave_their_place_to_those_that_come() -> None:
+    def check(views: Views, node: Node) -> None:
+        for i in range(3 * ROWS_MAX):
+            (asked,) = views.questions("", [NodeId(f"pod{i}")], seconds(i))
+            assert asked[0] == f"pod{i}"
+        assert list(views.rows[""]) == [f"pod{3 * ROWS_MAX - 1}"]
 
     with_views(check)
 

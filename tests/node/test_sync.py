@@ -1,4 +1,4 @@
-"""`doyen.sync`: no call waits for ever, whoever calls, whenever."""
+"""`doyen.sync`: no call waits forever, whoever calls, whenever."""
 
 import asyncio
 import gc

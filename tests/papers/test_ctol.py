@@ -4,20 +4,22 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from doyen.sim.runs import Figure, run_seed
 from doyen.sim.streams import Streams
 from doyen_papers.papers import paper
 from doyen_papers.papers.cells import difference, outcomes, paired, paired_gain, paired_ratio
+from doyen_papers.papers.ctol import cells
 from doyen_papers.papers.ctol.cells import MODES, Asked, elections, run_task, statistics, straightness
-from doyen_papers.papers.ctol.points import POINTS, Point, trace_of
+from doyen_papers.papers.ctol.points import POINTS, Point, recorded
 from doyen_papers.papers.ctol.tables import needed
 from doyen_papers.papers.item import Budget, Task
 from doyen_papers.papers.running import expected_of, reproduce
 from doyen_papers.studies.ctolerant import TABLE_I, ChurnSetting, Experiment, simulate
 from doyen_papers.studies.ground import CROWDS, draw_places
 from doyen_papers.studies.memstats import percentile, trace_stats
-from doyen_papers.studies.memtrace import Header, MemTrace, read
+from doyen_papers.studies.memtrace import Header, MemTrace, Stage
 
 EXACT = ("lemma1", "fig1", "fig2", "theorem1", "theorem2", "theorem3")
 
@@ -55,25 +57,45 @@ def test_every_run_has_a_trace_of_its_own_and_all_modes_share_it(tmp_path: Path)
     point = Point(size=32)
     budget = Budget(runs=3, seed=1, jobs=1, engine="machine", work=str(tmp_path))
     first = run_task(elections(point), budget, None)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "traces").iterdir()}
-    assert len(kept) == budget.runs
-    places = {tuple(map(tuple, read(str(path)).header.places)) for path in kept}
+    places = {tuple(map(tuple, recorded(point, run_seed(1, run)).header.places)) for run in range(budget.runs)}
     assert len(places) == budget.runs  # Nobody stands where somebody of another run does.
-    assert run_task(elections(point), budget, None) == first
     assert run_task(statistics(point), budget, None).of["missing_mean"] is not None
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "traces").iterdir()} == kept
-    assert trace_of(point, str(tmp_path), run_seed(1, 2)) in {str(path) for path in kept}
     labels = [label for label, mode in MODES.items() if mode.exclusion == "union"]
     assert all(first.columns[f"{label}: agreed"] == [1.0] * budget.runs for label in labels)
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are kept as they end; a line that was torn, other code and other seeds are made anew."""
+    made: list[int] = []
+
+    def count(point: Point, seed: int) -> dict[str, float | None]:
+        made.append(seed)
+        return {"x": float(seed % 97), "y": None}
+
+    monkeypatch.setattr(cells, "_elected", count)
+    task, few = elections(Point(size=32)), Budget(runs=3, seed=1, jobs=1, engine="machine", work=str(tmp_path))
+    first = run_task(task, few, None)
+    (path,) = (tmp_path / "runs").iterdir()
+    assert len(made) == len(path.read_text().split()) == 3
+    assert run_task(task, few, None) == first and len(made) == 3
+    path.write_bytes(path.read_bytes()[:-9])  # The process was killed while it wrote its last run.
+    assert run_task(task, replace(few, runs=5), None).columns["x"][:3] == first.columns["x"]
+    assert made[3:] == [run_seed(1, 2), run_seed(1, 3), run_seed(1, 4)]
+    assert run_task(task, replace(few, runs=5), None).runs == 5 and len(made) == 6
+    run_task(task, replace(few, seed=2), None)
+    assert len(made) == 9
+    monkeypatch.setattr(cells, "code", lambda: "other code")
+    run_task(task, few, None)
+    assert len(made) == 12
 
 
 def test_as_printed_nothing_is_confirmed_and_the_same_leader_is_elected(tmp_path: Path) -> None:
     """What our confirmation costs is bytes, and what it changes is not the leader."""
     point, costs = Point(size=32), []
     for seed in range(1, 5):
-        path = trace_of(point, str(tmp_path), seed)
+        stage = Stage(recorded(point, seed))
         ours, printed, base = (
-            simulate(ChurnSetting(variant=variant, confirmed=confirmed, trace=path, missing_max="2"), seed)  # type: ignore[arg-type]
+            simulate(ChurnSetting(variant=variant, confirmed=confirmed, missing_max="2"), seed, stage=stage)  # type: ignore[arg-type]
             for variant, confirmed in (("optimistic", True), ("optimistic", False), ("base", True))
         )
         assert printed.agreed and ours.agreed

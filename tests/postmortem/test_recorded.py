@@ -16,7 +16,8 @@ from doyen.net.recording.format import MAGIC, Effect, encode, frame
 from doyen.net.recording.reader import Reader
 from doyen.postmortem.document import document
 from doyen.postmortem.gather import flights_of, postmortem
-from doyen.postmortem.incident import Incident, Table, incident_of
+from doyen.postmortem.incident import Table, incident_of
+from doyen.postmortem.picture import Incident
 from doyen.postmortem.recorded import Flight
 from doyen.testing import Cluster
 

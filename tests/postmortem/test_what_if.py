@@ -7,7 +7,7 @@ import pytest
 
 from doyen.errors import ConfigError
 from doyen.postmortem.gather import postmortem
-from doyen.postmortem.incident import Incident
+from doyen.postmortem.picture import Incident
 from doyen.testing import Cluster
 
 from .recordings import Recorded

@@ -1,4 +1,4 @@
-"""Elections by a directory under any schedule: each step of each operation takes as long as it likes, or for ever.
+"""Elections by a directory under any schedule: each step of each operation takes as long as it likes, or forever.
 
 Storms draw faults that last; here every single step, answer and timer may be late by more than a guard, clocks run at
 the two rates that are still allowed, and members end in the middle of whatever they do.  Nothing is asked of liveness.
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from broken_directories import BROKEN
 
 from doyen.core.clock import Instant, ms
 from doyen.core.commands import LeaveGroup, Resign
@@ -169,22 +170,7 @@ def test_never_two_act_under_many_schedules() -> None:
         assert not played.two, (seed, played.two)
 
 
-class NoWaitAfterTheClaim(Directory):
-    def acts_from(self, claimed_at: Instant) -> Instant:
-        return claimed_at
-
-
-class HigherEpochsAreNotLookedFor(Directory):
-    def is_deposed(self) -> bool:
-        return False
-
-
-class LeaseWithoutItsOwnClock(Directory):
-    def leads(self, now: Instant) -> bool:
-        return self.status is Status.LEADING
-
-
-@pytest.mark.parametrize("kind", [NoWaitAfterTheClaim, HigherEpochsAreNotLookedFor, LeaseWithoutItsOwnClock])
+@pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_variant_is_caught_by_some_schedule(kind: type[Directory]) -> None:
     assert any(Schedule(seed, kind).run().two for seed in range(5 * SCHEDULES))
 

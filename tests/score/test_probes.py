@@ -11,8 +11,10 @@ from doyen.score.probes import (
     battery_share,
     cpu_capacity_ghz,
     fixed,
+    load_per_core,
     memory_free_gib,
 )
+from doyen.score.rating import own_quality, rating_of
 from doyen.score.topsis import Attribute
 from doyen_papers.score.graph import closeness, degree, eccentricity, regions
 
@@ -68,3 +70,50 @@ def test_a_rating_joins_probes_and_bounds_to_a_standing() -> None:
 def test_regions_are_who_can_reach_whom_from_the_lowest_name() -> None:
     graph = {"10": ["2"], "2": ["10"], "3": [], "1": ["4"], "4": ["1"]}
     assert regions(graph) == [["1", "4"], ["2", "10"], ["3"]]
+
+
+def test_a_line_that_is_no_number_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("cpu MHz : 1000\ncpu MHz : unknown\ncpu MHz :\ncpu MHz : 2500\n")
+    assert cpu_capacity_ghz(tmp_path) == 2.5
+
+
+def test_the_load_is_for_each_core(tmp_path: Path) -> None:
+    with pytest.raises(Unmeasured):
+        load_per_core(tmp_path)
+    (tmp_path / "loadavg").write_text("3.0 9 9 1/2 3\n")
+    assert load_per_core(tmp_path) == 3.0  # No core is named.
+    (tmp_path / "cpuinfo").write_text("processor : 0\nprocessor : 1\n")
+    assert load_per_core(tmp_path) == 1.5
+    (tmp_path / "loadavg").write_text("")
+    with pytest.raises(Unmeasured):
+        load_per_core(tmp_path)
+
+
+def test_the_fullest_battery_counts_and_one_that_tells_nothing_is_passed_over(tmp_path: Path) -> None:
+    for name, text in (("BAT0", "30"), ("BAT1", "?"), ("BAT2", "70")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "capacity").write_text(text)
+    assert battery_share(tmp_path) == 0.7
+
+
+def test_a_rating_is_made_of_attributes_and_measures_as_text() -> None:
+    rating = rating_of(("security:0:10:0.5", "failures:0:2:0.5:cost"), ("security=10", "failures=0"))
+    assert rating.measure() == ({"security": 10.0, "failures": 0.0}, ())
+    assert own_quality(rating) == pytest.approx(rating(), abs=0.00501) == round(own_quality(rating), 2)
+    assert {a.name for a in rating_of((), ()).attributes} == {"cpu", "memory", "load", "battery"}
+    assert rating_of((), ("battery=0.5",)).measure()[0]["battery"] == 0.5  # In the place of the probe.
+
+
+@pytest.mark.parametrize(
+    ("attributes", "measures", "complaint"),
+    [
+        (("cpu:0:6:1",), ("memory=4",), "'memory' is no attribute: one of cpu"),
+        (("security:0:10:1",), (), "'security' cannot be measured here"),
+        (("cpu:0:6:0.5", "memory:0:64:0.25"), (), "weights"),
+    ],
+)
+def test_what_makes_no_rating_is_refused(
+    attributes: tuple[str, ...], measures: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        rating_of(attributes, measures)

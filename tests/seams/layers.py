@@ -116,11 +116,11 @@ LAYERS = {
         typing="doyen.errors",
     ),
     # The wheel `doyen-papers`.
-    "doyen_papers.analysis": Layer("doyen.core doyen.errors", "msgspec numpy"),
+    "doyen_papers.analysis": Layer("doyen.core doyen.errors doyen.net", "msgspec numpy"),
     "doyen_papers.kernels": Layer("doyen.errors doyen_papers.analysis", "msgspec numba numpy"),
     "doyen_papers.score": Layer("doyen.core doyen.errors doyen.score", "msgspec pathlib", "files"),
     "doyen_papers.studies": Layer(
-        "doyen.core doyen.election doyen.errors doyen.membership doyen.score doyen.sim "
+        "doyen.core doyen.election doyen.errors doyen.membership doyen.node doyen.score doyen.sim doyen.testing "
         "doyen_papers.analysis doyen_papers.kernels doyen_papers.score",
         "msgspec pathlib",
         "files",
@@ -132,10 +132,10 @@ LAYERS = {
         "files",
     ),
     "doyen_papers.cli": Layer(
-        "doyen.cli doyen.core doyen.errors doyen.eyes doyen.score doyen.sim "
+        "doyen.cli doyen.core doyen.errors doyen.eyes doyen.node doyen.score doyen.sim "
         "doyen_papers.analysis doyen_papers.papers doyen_papers.score doyen_papers.studies",
-        "click importlib msgspec os pathlib",
-        "files",
+        "click importlib msgspec os pathlib time",
+        "clock files",
     ),
     # The wheel `doyen-lab`.
     "doyen_lab": Layer(
@@ -151,9 +151,9 @@ LAYERS = {
         "clock environment files",
     ),
     "doyen_lab.contest": Layer(
-        "doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.score doyen.sim doyen.testing "
-        "doyen_lab doyen_lab.proving doyen_papers.score",
-        "asyncio concurrent http kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
+        "doyen.core doyen.election doyen.engines doyen.errors doyen.net doyen.node doyen.score doyen.sim "
+        "doyen.testing doyen_lab doyen_lab.proving doyen_papers.score",
+        "asyncio concurrent kazoo msgspec os pathlib shutil socket swimprotocol sys tempfile threading time",
         "console environment files",
     ),
     "doyen_lab.simulators": Layer(
@@ -222,7 +222,7 @@ FILES = {
     ),
     "doyen_lab/relay.py": Extra(Layer(outside="socket threading"), "it forwards connections, in threads"),
     "doyen_lab/steered.py": Extra(
-        Layer(outside="http threading"), "clients of etcd, each a thread in the namespace of its server"
+        Layer("doyen.engines", "threading"), "clients of etcd, each a thread in the namespace of its server"
     ),
     "doyen_lab/servers.py": Extra(
         Layer(outside="pwd shutil socket"), "it runs stores on ports and in folders of their own"

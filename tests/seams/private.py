@@ -6,11 +6,13 @@ attribute of `self` or a global.  What `self` has is the test's own, unless its 
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from reader import parsed
 
+KINDS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Attribute, ast.Name, ast.ImportFrom, ast.Call)
 SETTERS = ("setattr", "getattr", "delattr", "hasattr", "patch.object")
 
 
@@ -28,12 +30,18 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in ("_", "_replace")
 
 
+@cache
+def walked(path: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of a file that define or use names."""
+    return tuple(node for node in ast.walk(parsed(path)) if isinstance(node, KINDS))
+
+
 def defined(roots: Mapping[str, Path]) -> set[str]:
     """Return the private names that the modules of the packages define."""
     found = set()
     for root in roots.values():
         for path in root.rglob("*.py"):
-            for node in ast.walk(parsed(path)):
+            for node in walked(path):
                 match node:
                     case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                         found.add(name)
@@ -48,8 +56,7 @@ def reaches(tests: Path, private: set[str]) -> list[Reach]:
     """Return every use of one of these names in the tests, in the order of the text."""
     found = []
     for path in sorted(tests.rglob("*.py")):
-        tree = parsed(path)
-        for line, name in _reaches(tree):
+        for line, name in _reaches(walked(path)):
             if name in private:
                 found.append(Reach(str(path.relative_to(tests)), line, name))
     return sorted(found)
@@ -60,18 +67,17 @@ def reaches_across(roots: Mapping[str, Path], private: set[str]) -> list[Reach]:
     found = []
     for root in roots.values():
         for path in sorted(root.rglob("*.py")):
-            tree = parsed(path)
-            used = [(line, name) for line, name in _reaches(tree) if name in private]
-            own = _own(tree) if used else set()
+            used = [(line, name) for line, name in _reaches(walked(path)) if name in private]
+            own = _own(walked(path)) if used else set()
             place = str(path.relative_to(root.parent))
             found += [Reach(place, line, name) for line, name in used if name not in own]
     return found
 
 
-def _own(tree: ast.Module) -> set[str]:
+def _own(nodes: tuple[ast.AST, ...]) -> set[str]:
     """Return the names that a module defines itself."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found.add(name)
@@ -80,9 +86,9 @@ def _own(tree: ast.Module) -> set[str]:
     return found
 
 
-def _reaches(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _reaches(nodes: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
     imported = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.ImportFrom(module=str(module), names=names) if module.split(".")[0].startswith("doyen"):
                 imported |= {alias.asname or alias.name for alias in names}
@@ -92,13 +98,13 @@ def _reaches(tree: ast.Module) -> Iterator[tuple[int, str]]:
             case ast.Call(func=func, args=args) if _last_two(func).endswith(SETTERS):
                 texts = (arg.value for arg in args[:2] if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
                 yield from ((node.lineno, text.rpartition(".")[2]) for text in texts)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and any(_root(base) in imported for base in node.bases):
             yield from _overrides(node)
 
 
 def _overrides(derived: ast.ClassDef) -> Iterator[tuple[int, str]]:
-    """What a class that is derived from one of the product defines anew, or finds in itself."""
+    """Yield what a class that is derived from one of the product defines anew, or finds in itself."""
     for node in ast.walk(derived):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

@@ -102,6 +102,11 @@ LEADS_AGAIN: Final = aimed(
     length_s=14,
 )
 
+# Voters are replaced, now and then the leader, which is never without a baton to hand on.
+NEVER_WITHOUT_A_BATON: Final = replace(
+    (busy := aimed(2, length_s=24, voters_rate=60.0, baton_rate=3000.0)), run=replace(busy.run, disk_delay=ms(60))
+)
+
 
 def test_the_file_is_what_is_run() -> None:
     assert storm(5, 2) == STORM
@@ -126,6 +131,12 @@ def test_a_sample_of_seeds_in_which_every_fault_fires(voters: int, spares: int, 
     plan = storm(voters, spares, disk_ms)
     fired = check(plan, (simulate(plan, 2_000_000 + seed) for seed in range(10)))
     assert fired["baton"] > 30 and fired["voters"] > 10 and fired["will"] > 5
+
+
+def test_a_leader_that_has_removed_itself_does_not_lead_on_while_batons_come() -> None:
+    found = simulate(NEVER_WITHOUT_A_BATON, 0)
+    assert not found.violations and found.agreed
+    assert found.looked["voters"] > 3, "the leader was among those that were replaced"
 
 
 @pytest.mark.soak

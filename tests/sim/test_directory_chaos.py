@@ -1,79 +1,40 @@
 """Chaos for elections by a shared directory, and broken variants, each of which it must catch."""
 
-import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from broken import as_mutant
-from msgspec.structs import replace
+from broken_directories import BROKEN
+from storms import check_caught, check_many, check_sample, of_size
 
-from doyen.core.clock import Instant, ms
 from doyen.election.directory.machine import Directory
-from doyen.election.directory.messages import Status
 from doyen.election.directory.steps import Link, Replace, Step
 from doyen.sim.folder import SimFolder
-from doyen.sim.runs import run_many
-from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
-from doyen.sim.scenario.run import configured_faults
+from doyen.sim.scenario import read_file
 
 STORM = read_file(Path(__file__).parents[2] / "scenarios/directory_storm.toml")
-SEEDS = int(os.environ.get("DOYEN_SEEDS", "10000"))
-SEEDS_MAX = 100
-
-
-def storm(nodes: int, disk_ms: int) -> Scenario:
-    return replace(STORM, group=replace(STORM.group, nodes=nodes), run=replace(STORM.run, disk_delay=ms(disk_ms)))
+SEEDS = range(20, 120)
 
 
 @pytest.mark.parametrize(("nodes", "disk_ms"), [(2, 8), (3, 0), (3, 12)])
 def test_a_sample_of_seeds(nodes: int, disk_ms: int) -> None:
-    plan = storm(nodes, disk_ms)
-    results = [simulate(plan, 1000 + seed) for seed in range(6)]
-    for result in results:
-        assert not result.violations, replay_line(plan, result.seed)
-        assert result.agreed
-    fired = {name for name in configured_faults(plan) if any(result.faults.get(name) for result in results)}
-    assert fired == configured_faults(plan)
-    assert sum(result.leader_changes for result in results) > 30
+    check_sample(of_size(STORM, nodes, disk_ms))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("nodes", "disk_ms"), [(2, 8), (3, 0), (3, 8), (3, 12), (5, 8)])
 def test_many_seeds(nodes: int, disk_ms: int) -> None:
-    plan = storm(nodes, disk_ms)
-    for result in run_many(partial(simulate, plan), SEEDS // 5, nodes + disk_ms):
-        assert not result.violations and result.agreed, replay_line(plan, result.seed)
+    check_many(of_size(STORM, nodes, disk_ms), nodes + disk_ms)
 
 
 # Broken variants.
 
 
-class NoWaitAfterTheClaim(Directory):
-    def acts_from(self, claimed_at: Instant) -> Instant:
-        return claimed_at
-
-
-class HigherEpochsAreNotLookedFor(Directory):
-    def is_deposed(self) -> bool:
-        return False
-
-
-class LeaseWithoutItsOwnClock(Directory):
-    """Acts until an answer says that it must not."""
-
-    def leads(self, now: Instant) -> bool:
-        return self.status is Status.LEADING
-
-
-BROKEN = [NoWaitAfterTheClaim, HigherEpochsAreNotLookedFor, LeaseWithoutItsOwnClock]
-
-
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_variant_is_caught(kind: type[Directory], tell: Callable[[str], None]) -> None:
-    _is_caught(as_mutant(kind), kind.__name__, tell)
+    check_caught(STORM, as_mutant(kind), kind.__name__, SEEDS, tell)
 
 
 def test_a_claim_that_overwrites_is_caught(monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]) -> None:
@@ -83,13 +44,4 @@ def test_a_claim_that_overwrites_is_caught(monkeypatch: pytest.MonkeyPatch, tell
         return sound(self, Replace(step.name, step.data) if isinstance(step, Link) else step)
 
     monkeypatch.setattr(SimFolder, "do", overwriting)
-    _is_caught(None, "a claim that overwrites", tell)
-
-
-def _is_caught(tamper: Callable[..., Any] | None, name: str, tell: Callable[[str], None]) -> None:
-    for seed in range(20, 20 + SEEDS_MAX):
-        violations = simulate(STORM, seed, tamper=tamper).violations
-        if violations:
-            tell(f"mutant {name}: caught by {violations[0].check} after {seed - 19} seeds")
-            return
-    pytest.fail(f"{name} survived {SEEDS_MAX} seeds")
+    check_caught(STORM, None, "a claim that overwrites", SEEDS, tell)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from broken import as_mutant
 from msgspec.structs import replace
+from storms import check_caught
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
@@ -110,7 +111,7 @@ class LinksAreRememberedForEver(Pole):
 
 
 class HearsayVouchesForHearsay(Pole):
-    """What was told counts as heard just now, so that two vouch for a dead leader to each other for ever."""
+    """What was told counts as heard just now, so that two vouch for a dead leader to each other forever."""
 
     def on_told(self, source: NodeId, sight: Sight, now: Instant) -> None:
         super().on_told(source, replace(sight, heard_at=now), now)
@@ -167,10 +168,5 @@ FIRST = {HearsayVouchesForHearsay: 12}  # The earlier seeds do not catch it.
 def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None]) -> None:
     """Sound voters survive the very same run."""
     plan, first = BROKEN[kind], FIRST.get(kind, 0)
-    for seed in range(first, SEEDS_MAX):
-        violations = simulate(plan, seed, tamper=as_mutant(kind)).violations
-        if violations:
-            assert not simulate(plan, seed).violations
-            tell(f"mutant {kind.__name__}: caught by {violations[0].check} after {seed + 1} seeds")
-            return
-    pytest.fail(f"{kind.__name__} survived {SEEDS_MAX} seeds")
+    seed = check_caught(plan, as_mutant(kind), kind.__name__, range(first, SEEDS_MAX), tell)
+    assert not simulate(plan, seed).violations

@@ -60,7 +60,7 @@ def test_killed_leaders_over_hundreds_of_seeds(election: str, membership: str) -
 
 
 class TrustsWhoeverIsUnknown(CTolerant):
-    """As it was: a leader of whom the list says nothing is named for ever."""
+    """As it was: a leader of whom the list says nothing is named forever."""
 
     def on_timer(self, timer: Any, now: Instant) -> None:
         unknown = self.held is not None and not self.point.is_dead(self.held.leader)

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -94,3 +97,26 @@ def test_what_cannot_work_is_said_in_one_line(cluster: Any, capsys: Capture) -> 
         assert code == 2 and says in said, said
         assert said.count("\n") == 1
     assert "has workers of its own" in doyen(capsys, *sweep, where(cluster), "--jobs", "2")[1]
+
+
+@pytest.mark.soak
+@pytest.mark.alone
+def test_two_workers_are_not_slower_than_two_jobs_by_more_than_a_tenth(tell: Callable[[str], None]) -> None:
+    """Compare sweeps of some 20 s on two free cores, by turns; the start of Dask's workers is part of them."""
+    sweep = ["sim", "run", "--election", "quorum", "--nodes", "5", "--runs", "1000", "--jobs", "2", "--json"]
+
+    def timed(*more: str) -> tuple[float, bytes]:
+        began = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "doyen", *sweep, *more], capture_output=True, check=True)
+        return time.monotonic() - began, done.stdout
+
+    ratios = []
+    for turn in range(5):
+        hows: list[tuple[str, ...]] = [(), ("--on", "dask")]
+        found = {how: timed(*how) for how in (hows if turn % 2 else hows[::-1])}
+        (jobs_s, jobs), (dask_s, spread) = (found[how] for how in hows)
+        assert jobs == spread
+        ratios.append(dask_s / jobs_s)
+        tell(f"1,000 runs: --jobs 2 took {jobs_s:.1f} s, two workers of Dask {dask_s:.1f} s")
+    tell(f"Dask by --jobs, five turns: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    assert statistics.median(ratios) <= 1.1

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from broken import as_mutant
+from broken_voters import LeaseOfAnyNumber, PromiseForgottenByARestart, PromiseNotDurable
 from msgspec.structs import replace
+from storms import check_caught
 
 from doyen.core.clock import Instant, ms, seconds
 from doyen.core.ids import NodeId
-from doyen.election.pole.ballot import Ballot, better
+from doyen.election.pole.ballot import better
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import ElectionEnds, Message, Propose, Status, Vote
-from doyen.election.pole.promise import VoterRecord
 from doyen.sim.node import SimNode
 from doyen.sim.runs import run_many
 from doyen.sim.scenario import Scenario, read_file, replay_line, simulate
@@ -117,36 +118,11 @@ class EpochLoweredByJoining(Pole):
         super().on_message(sender, message, now)
 
 
-class PromiseNotDurable(Pole):
-    """Votes again after a restart, as if it had never promised anything."""
-
-    def start(self, now: Instant) -> None:
-        self.voter.promise = VoterRecord(0)
-        self.able, self.status = True, Status.ELECTING
-        self.ballot = Ballot(0, self.electorate)
-        super().start(now)
-
-
 class LeaseOnTheWallClock(Pole):
     wall: Callable[[], Instant]
 
     def leads(self, now: Instant) -> bool:
         return super().leads(now + self.wall())
-
-
-class PromiseForgottenByARestart(Pole):
-    """The file tells of the grant, but a new incarnation does not wait until that leader's lease is over."""
-
-    def start(self, now: Instant) -> None:
-        super().start(now)
-        self.voter.bound_until = 0
-
-
-class LeaseOfAnyNumber(Pole):
-    """Acts on grants, however old: no majority need be bound any more."""
-
-    def leads(self, now: Instant) -> bool:
-        return self.is_leader
 
 
 BROKEN = [
@@ -175,9 +151,4 @@ def tamper_with(mutate: Callable[..., Any]) -> Callable[[SimNode, str, Any, Any]
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_variant_is_caught(kind: type[Pole], tell: Callable[[str], None]) -> None:
-    for seed in range(SEEDS_MAX):
-        violations = simulate(STORM, seed, tamper=tamper_with(as_mutant(kind))).violations
-        if violations:
-            tell(f"mutant {kind.__name__}: caught by {violations[0].check} after {seed + 1} seeds")
-            return
-    pytest.fail(f"{kind.__name__} survived {SEEDS_MAX} seeds")
+    check_caught(STORM, tamper_with(as_mutant(kind)), kind.__name__, range(SEEDS_MAX), tell)

@@ -280,7 +280,7 @@ def test_memory_of_the_future_and_of_nobody_does_not_outlast_the_bound() -> None
 
 
 def test_without_a_pulse_or_a_failure_detector_corruption_stays() -> None:
-    """As published: ghosts are believed for ever, so the theorem needs more than the lemmas."""
+    """As published: ghosts are believed forever, so the theorem needs more than the lemmas."""
     stuck = 0
     for seed in range(10):
         rng = Random(seed)

@@ -371,7 +371,7 @@ def test_a_program_that_fails_stops_the_run_and_one_that_spins_is_named() -> Non
         while True:
             await asyncio.sleep(0)
 
-    with Cluster(1, program=spins) as cluster, pytest.raises(AssertionError, match=r"n0 runs for ever.*spins"):
+    with Cluster(1, program=spins) as cluster, pytest.raises(AssertionError, match=r"n0 runs forever.*spins"):
         cluster.run_for("1s")
 
 

@@ -32,7 +32,7 @@ class Fault(Struct, frozen=True):
 
 
 class Audit(Struct, kw_only=True):
-    """What came of an audit."""
+    """The result of an audit."""
 
     nodes: list[str]  # Whose recordings there are.
     missing: list[str]  # Voters whose recordings there are not: what they sent is taken on trust.

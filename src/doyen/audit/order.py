@@ -1,4 +1,4 @@
-"""Lays the moments of several nodes in one order: what a node hears comes after whoever sent it had sent it.
+"""Puts the moments of several nodes into one order: a message is received after it was sent.
 
 Among what may come next, wall clocks decide; the verdict does not depend on them, but where a recording ends.
 """

@@ -15,7 +15,7 @@ Node = str
 
 
 class Record(NamedTuple):
-    """What a voter has promised."""
+    """The promise of a voter."""
 
     epoch: int = 0  # It grants no earlier epoch.
     granted: int = 0  # The last epoch that it granted,
@@ -98,7 +98,7 @@ class Safety:
         return not self.writing[node]
 
     def holds(self, node: Node, epoch: int) -> bool:
-        """Whether a node's own grant to itself is durable."""
+        """Return whether a node's own grant to itself is durable."""
         return self.is_written(node) and self.mem[node][1:] == (epoch, node)
 
     def is_free(self, voter: Node, node: Node) -> bool:

@@ -39,7 +39,7 @@ SMALL: Mapping[str, Any] = {
 
 
 class Case(Config, frozen=True, kw_only=True):
-    """What is explored: a group that has just got its first leader, and all that may happen to it from then on."""
+    """A case to explore: a group that has just got its first leader, and the faults that may happen from then on."""
 
     election: str
     voters: int = 3

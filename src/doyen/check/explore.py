@@ -16,7 +16,7 @@ from doyen.check.world import State, Violation, World
 
 
 class Found(Struct):
-    """What came of an exploration."""
+    """The result of an exploration."""
 
     states: int = 0
     transitions: int = 0
@@ -33,7 +33,7 @@ def left_of(faults: Faults, in_all: int) -> Left:
 
 
 def explore(world: World, left: Left, states_max: int = 0) -> Found:
-    """Explore a world from where it begins; at most so many states, if that is given."""
+    """Explore a world from where it begins; stop at `states_max` states, unless it is 0."""
     packed = Packed(world)
     found = _explored(packed, packed.pack(world.begin), left, states_max)
     found.reigns = packed.reigns

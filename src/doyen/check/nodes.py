@@ -57,7 +57,7 @@ Input = Came | Fired | Written | Ordered
 
 
 class Step(NamedTuple):
-    """What came of one input."""
+    """The result of one input."""
 
     state: int
     sent: tuple[tuple[NodeId | None, str, Any], ...]  # (to or None for all others, channel, message)
@@ -126,11 +126,6 @@ class Nodes:
     def count(self) -> int:
         """Return how many states of single nodes there are."""
         return len(self._copies)
-
-    @property
-    def step_count(self) -> int:
-        """Return how many different steps were run."""
-        return len(self._steps)
 
     def start(self, index: int, disk: Disk, incarnation: int, now: Instant, *, newcomer: bool) -> Step:
         """Build a node from what is on its disk, and start it."""
@@ -205,7 +200,7 @@ class Nodes:
         return Step(number, tuple(world.sent), tuple(world.timers), tuple(world.records), tuple(world.facts))
 
     def leads(self, state: int, now: Instant) -> bool:
-        """Whether the machine of a node in that state says that it may act now."""
+        """Return whether a node in that state may act as leader now, by its own machine."""
         found = self._leads.get((state, now))
         if found is None:
             host = self._shared.restored(self._copies[state])

@@ -21,7 +21,7 @@ LOST_MAX = 64
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """What was asked of the solver, and what it said."""
+    """A question to the solver, and its answer."""
 
     name: str
     holds: bool
@@ -50,7 +50,7 @@ def safe(lease: Duration, guard: Duration, drift: float) -> Claim:
 
 
 def kept(lease: Duration, beat: Duration, delay: Duration, lost: int, drift: float) -> Claim:
-    """Ask whether a leader keeps its lease, with so many heartbeats or acks lost in a row."""
+    """Ask whether a leader keeps its lease when `lost` heartbeats or acks in a row are lost."""
     z3 = _solver()
     leader, there, back = z3.Reals("leader_rate delay_there delay_back")
     found = _counterexample(

@@ -20,16 +20,16 @@ DOWN: Final = -1
 
 
 class Faults(Struct, frozen=True, kw_only=True):
-    """How often each fault may happen, in all."""
+    """The number of times that each fault may happen."""
 
     crashes: int = 1  # A node crashes, with its disk or without it, and may start again.
     losses: int = 2  # A message is lost.
     timers: int = 3  # A timer is late, by any time.
-    resignations: int = 1  # A leader is told to resign.
+    resignations: int = 1  # A leader gets the command to resign.
     holds: int = 0  # A message is held, so that any others overtake it; or a record takes as long as that.
     duplicates: int = 0  # A message comes a second time, at any time.
     cuts: int = 0  # A node is cut off from all others for a while.
-    breaks: int = 0  # A node is told, wrongly or not, that the process of its leader is gone.
+    breaks: int = 0  # A node learns, wrongly or not, that the process of its leader is gone.
 
 
 CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.
@@ -72,7 +72,7 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """What can happen to a node, and what comes of it."""
+    """All that can happen to one node in its turn, with the results."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes, self.size = nodes, len(nodes.names)
@@ -115,7 +115,7 @@ class Turns:
         return tuple([(end, paths[end]) for ends in best.values() for end in ends])
 
     def is_busy(self, turn: Turn, now: Instant) -> bool:
-        """Whether something must still happen to a node in its turn."""
+        """Return whether something must still happen to a node in its turn."""
         node = turn.node
         if any(turn.inbox) or (node.writing and not node.slow):
             return True
@@ -249,7 +249,7 @@ class Turns:
 
 
 def covers(left: Left, other: Left) -> bool:
-    """Whether one has as many faults left as the other, of each."""
+    """Return whether `left` has at least as many of each fault as `other`."""
     return all(map(int.__ge__, left, other))
 
 

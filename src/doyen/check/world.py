@@ -59,7 +59,7 @@ class Clock(Struct, frozen=True):
 
 
 class World:
-    """What can happen in any state, and what comes of it."""
+    """All that can happen in any state of the group, with the results."""
 
     def __init__(
         self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Duration, reigns_max: int, cold: bool = False
@@ -89,7 +89,7 @@ class World:
         return state._replace(reigns=1)
 
     def is_named(self, state: State) -> bool:
-        """Whether all nodes name one leader."""
+        """Return whether all nodes name the same leader."""
         named = {self.nodes.leader_of(node.state) for node in state.nodes}
         return len(named) == 1 and None not in named
 
@@ -116,7 +116,7 @@ class World:
             yield events, after if violation else self._onward(after), end.left, violation
 
     def judged(self, state: State, left: Left) -> Iterator[tuple[Turn, Violation | None]]:
-        """Yield all ends of the turn of whoever's turn it is, each with what it violates."""
+        """Yield every way in which the turn of the current node can end, each with what it violates."""
         for end, _ in self._turn_ends(state, left):
             yield end, self._violation(state, state.turn, end)
 

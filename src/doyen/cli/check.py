@@ -20,11 +20,11 @@ FAULTS = {
     "crashes": "Nodes that crash, with their disks or without, and start again.",
     "losses": "Messages that are lost.",
     "timers": "Timers that are late, by any time.",
-    "resignations": "Leaders that are told to resign.",
+    "resignations": "Leaders that get the command to resign.",
     "holds": "Messages that any others overtake, and slow disks.",
     "duplicates": "Messages that come twice, at any time.",
     "cuts": "Nodes that are cut off from all others for a while.",
-    "breaks": "Nodes that are told, wrongly or not, that the leader's process is gone.",
+    "breaks": "Nodes that learn, wrongly or not, that the leader's process is gone.",
 }
 
 

@@ -154,7 +154,7 @@ def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iter
             yield from (Finding(*found) for found in elected_by.other_half().examine(outside, time.sleep))
     if not config.key_file:
         yield Finding(
-            "note", "no key: whoever can send to this group can speak in it", "doyen keys new, then --key-file"
+            "note", "no key: anybody who can send to this group can speak in it", "doyen keys new, then --key-file"
         )
     else:
         yield from _keys(Path(config.key_file))
@@ -188,7 +188,7 @@ def _others(config: NodeConfig) -> Iterator[Finding]:
                 yield Finding("ok", f"seed {seed}: {', '.join(sorted(map(str, found)))}")
             except OSError as error:
                 yield Finding(
-                    "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again for ever"
+                    "note", f"seed {seed} has no address now: {error.strerror}", "it is looked up again forever"
                 )
     votes = any(kind.needs.voters for kind in config.election_kinds().values())
     if votes and config.name not in config.voters:

@@ -8,7 +8,7 @@ from doyen.cli.output import json_flag, print_json
 from doyen.core.plain import plain
 from doyen.errors import ConfigError
 from doyen.postmortem.gather import postmortem
-from doyen.postmortem.incident import Incident
+from doyen.postmortem.picture import Incident
 
 CHANGES_SHOWN = 20
 

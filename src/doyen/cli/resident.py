@@ -5,7 +5,7 @@ interpreter (`exec`: the same process id, the same files) which gets the finishe
 memory, and never loads the flags, click or the package metadata (decision 103).
 
 asyncio loads OpenSSL for TLS, msgspec typing_extensions for older Pythons: together 6 of 33 MB.  Each does without
-where the import fails, so it fails while these two are imported.  Whoever imports them later gets them; only asyncio's
+where the import fails, so it fails while these two are imported.  A later import gets them; only asyncio's
 own TLS stays off, and a node's process has no use for it.
 """
 

@@ -34,7 +34,7 @@ class _Occasion(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 EXAMPLES = {
     "doyen run --group reports -- ./serve": "on one machine",
     "doyen run --group reports --seed host-a -- ./serve": "across hosts",
-    'doyen run --group reports --once "$(date +%F)" -- ./nightly.sh': "once a day",
+    'doyen run --group reports --once "$(date +%F)" -- ./nightly.sh': "daily",
 }
 
 
@@ -42,7 +42,8 @@ EXAMPLES = {
     "run",
     cls=NodeCommand,
     examples=EXAMPLES,
-    help="Run COMMAND only while this process leads its group; DOYEN_TERM has the term's number.",
+    help="Run COMMAND only while this process leads its group (term: DOYEN_TERM). By the default election two may lead "
+    "while the network is split.",
 )
 @click.argument("words", metavar="-- COMMAND [ARG…]", nargs=-1, required=True)
 @click.option(

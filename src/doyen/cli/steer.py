@@ -7,6 +7,7 @@ import click
 
 from doyen.cli.output import json_flag, print_json
 from doyen.core.clock import parse_duration, to_seconds
+from doyen.core.plain import plain
 from doyen.engines.etcd_servers import Servers
 from doyen.engines.steering import Look, Steering, Verdict
 from doyen.engines.url import parse
@@ -63,10 +64,10 @@ def etcd(
             except TransportError as error:
                 if once:
                     raise
-                click.echo(f"doyen: {error}; it is tried again", err=True)
+                click.echo(plain(f"doyen: {error}; it is tried again"), err=True)
             else:
                 for server, why in silent.items():
-                    click.echo(f"doyen: {server} is left out: {why}", err=True)
+                    click.echo(plain(f"doyen: {server} is left out: {why}"), err=True)
                 verdict = steering.look(look, time.monotonic_ns())
                 moved = "" if dry_run else _move(servers, steering, look, verdict)
                 _say(look, verdict, oracle, moved, dry_run, as_json)
@@ -106,7 +107,7 @@ def _say(look: Look, verdict: Verdict, oracle: str, moved: str, dry_run: bool, a
         return
     head = f"{look.leader} → {verdict.move_to}" if verdict.move_to else str(look.leader)
     done = f"{' · ' + moved if moved else ' · dry run' if dry_run and verdict.move_to else ''}"
-    click.echo(f"{time.strftime('%H:%M:%S')}  {head}{done}: {verdict.why}")
+    click.echo(plain(f"{time.strftime('%H:%M:%S')}  {head}{done}: {verdict.why}"))
     for name, score in verdict.scores.items():
         shown = "not known" if score is None else f"{score:.4g}{'/s' if oracle == 'request' else ' ms'}"
-        click.echo(f"  {name:20} {shown:>12}  {look.rates.get(name, 0):.3g} requests/s")
+        click.echo(plain(f"  {name:20} {shown:>12}  {look.rates.get(name, 0):.3g} requests/s"))

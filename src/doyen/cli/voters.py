@@ -46,7 +46,7 @@ def add(new: str, group: str | None, name: str | None, as_json: bool, election: 
     _print(_change(group, name, election, add=new), as_json)
 
 
-@command.command("remove", help="Let OLD vote no more: it follows from then on, and may be ended.")
+@command.command("remove", help="OLD no longer votes: it follows from then on, and may be ended.")
 @click.argument("old")
 @which_node
 @which_election

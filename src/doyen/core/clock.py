@@ -52,7 +52,7 @@ def parse_duration(text: str | float) -> Duration:
     number, unit = float(found[1]), _UNITS[found[2] or "s"]
     duration = number * unit
     if isnan(duration) or not isfinite(duration) or duration >= FOREVER:
-        raise ConfigError(f"{text!r} is too long a duration: the longest is {FOREVER // 10**9} s; say inf for ever")
+        raise ConfigError(f"{text!r} is too long a duration: the longest is {FOREVER // 10**9} s; say inf for no limit")
     return round(duration)
 
 

@@ -13,7 +13,7 @@ the world tells it (an answer, news, a command) while facts are being carried wa
 `persist` is a barrier.  While a record is on its way to the disk, the port *holds* what would tell others of it:
 messages, facts and further records of its channel; `durable()` lets them go in order.  A crash drops record and
 effects alike.  Timers are not held, they reach only the machine itself; and a fact that takes something back
-(an `UrgentFact`) is told at once, and again in its turn, for a leader whose disk hangs must still stop in time.
+(an `UrgentFact`) is reported at once, and again in its turn, for a leader whose disk hangs must still stop in time.
 
 Everything real is behind `World`, supplied by the driver or the simulator.
 """
@@ -30,7 +30,7 @@ from doyen.core.machine import Machine
 from doyen.errors import ConfigError, LocalProtocolError
 
 CHANNEL_MAX = 48
-FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts for ever are a bug: stop, do not hang.
+FACTS_PER_STEP_MAX = 10_000  # Two machines that answer each other's facts forever are a bug: stop, do not hang.
 
 Handler = Callable[[Any, Instant], None]
 
@@ -257,7 +257,7 @@ class Host:
                 while carried < len(facts):
                     port, fact = facts[carried]
                     carried += 1
-                    assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other for ever: {fact}"
+                    assert carried <= FACTS_PER_STEP_MAX, f"machines of {self.node} answer each other forever: {fact}"
                     if not alone:
                         for handle in self._subscribers_of(fact.__class__, port):
                             handle(fact, now)

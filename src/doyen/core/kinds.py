@@ -24,6 +24,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import Electors
 from doyen.core.outside import OtherHalf
 from doyen.core.reasons import Account
+from doyen.core.traffic import Measured
 from doyen.errors import LocalProtocolError
 
 Network: TypeAlias = Literal["local", "lan", "wan", "iot"]
@@ -118,7 +119,10 @@ class Promise(Struct, frozen=True, kw_only=True):
         return self.sort == "quorum"
 
 
-WEAK: Final = "one leader per connected region; across a partition two may lead until it heals."
+WEAK: Final = (
+    "one leader per connected region, once it has settled; two may lead across a partition until it heals, "
+    "and for a moment around starts and failures."
+)
 ADVICE: Final = 'For "never two at once": the election quorum (pole).'
 
 
@@ -203,6 +207,8 @@ class Election:
 
     __slots__ = ()
 
+    MEASURED: ClassVar[tuple[Measured, ...]] = ()  # Those of its messages that show how the network behaves.
+
     me: NodeId
 
     @property
@@ -279,6 +285,8 @@ class Membership:
     """The questions that a node may ask of any membership's machine, and the answers of one without suspects."""
 
     __slots__ = ()
+
+    MEASURED: ClassVar[tuple[Measured, ...]] = ()  # Those of its messages that show how the network behaves.
 
     def accusers(self, node: NodeId) -> tuple[NodeId, ...]:
         """Return who suspects that member, as far as this node has heard."""

@@ -28,7 +28,7 @@ class Machine(Protocol):
     MESSAGES: ClassVar[Any]  # The union of the message types this machine sends and understands.
     HEARS: ClassVar[Hears]  # hears(ViewChanged, on_view_changed) | hears(Resign, resign)
     # A machine that persists also has RECORD, the type of what it keeps, and takes `restored` by constructor.
-    # What must be told apart between two lives of one sender (its incarnation) the messages carry themselves.
+    # Messages carry the sender's incarnation where it matters which one sent them.
 
     def start(self, now: Instant) -> None: ...
 

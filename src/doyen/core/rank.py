@@ -37,6 +37,12 @@ class Vitals(Struct, frozen=True, kw_only=True):
     loss_sum: float = 0.0  # Over all members, as observed; 1 per member that is never heard.
 
 
+class VitalsObserved(Struct, frozen=True):
+    """A fact: what a node has observed of itself and the others has clearly changed."""
+
+    vitals: Vitals
+
+
 class ScoreWanted(Struct, frozen=True):
     """A question to the world: what is my score now?  Answered by `ScoreGiven` with the same number, or never."""
 
@@ -55,7 +61,7 @@ class VectorsChanged(Struct, frozen=True):
 
 
 class RoundTripsTold(Struct, frozen=True):
-    """An election has measured these round trips by its own heartbeats, or was told of them by its leader."""
+    """An election has measured these round trips by its own heartbeats, or got them from its leader."""
 
     trips: tuple[tuple[NodeId, Duration], ...]
 

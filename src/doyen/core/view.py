@@ -20,7 +20,8 @@ class Status(Enum):
     __hash__ = object.__hash__  # The one of Enum is written in Python, and simulations ask for it all the time.
 
 
-_PRESENT: Final = (Status.ALIVE, Status.SUSPECTED)
+_ALIVE: Final = Status.ALIVE
+_SUSPECTED: Final = Status.SUSPECTED
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -32,7 +33,8 @@ class Member(Struct, frozen=True, kw_only=True):
 
     @property
     def present(self) -> bool:
-        return self.status in _PRESENT
+        status = self.status
+        return status is _ALIVE or status is _SUSPECTED
 
 
 class MembershipView:
@@ -71,27 +73,33 @@ class MembershipView:
 class ViewEditor:
     """The membership machine's end of a view; nobody else holds one."""
 
-    __slots__ = ("view",)
+    __slots__ = ("members", "view")
 
     def __init__(self) -> None:
         self.view = MembershipView()
+        self.members = self.view._members  # To read from, quicker than by the view.
 
     def put(self, member: Member) -> bool:
         """Adds or replaces; says whether anything changed."""
-        members = self.view._members
+        members = self.members
         if members.get(member.node) == member:
             return False
         members[member.node] = member
         self.view.version += 1
         return True
 
+    def put_new(self, members: Mapping[NodeId, Member]) -> None:
+        """Add or replace members of whom it is known that each differs from what the view says."""
+        self.members.update(members)
+        self.view.version += len(members)
+
     def drop(self, node: NodeId) -> None:
-        if self.view._members.pop(node, None) is not None:
+        if self.members.pop(node, None) is not None:
             self.view.version += 1
 
 
 class MemberWanted(Struct, frozen=True):
-    """A fact: an election names this node, and the list does not hold it present; whoever keeps the list looks for it.
+    """A fact: an election names this node, and the list does not hold it present; the membership looks for it.
 
     Without it nobody would watch a leader of whom a node has only heard.
     """

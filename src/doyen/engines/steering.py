@@ -22,7 +22,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a look came to."""
+    """The result of one look at the servers."""
 
     scores: Mapping[str, float | None]  # By server; None: too little is known of it.
     best: str | None

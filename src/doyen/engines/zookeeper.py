@@ -12,7 +12,7 @@ from doyen.errors import TransportError
 
 SESSION_S = 30.0  # Pings are rare so; a connection that does not answer is given up sooner, by each request.
 log = logging.getLogger("doyen.zookeeper")
-log.setLevel(logging.CRITICAL)  # What fails is told by the election.
+log.setLevel(logging.CRITICAL)  # The election reports what fails.
 
 
 class Register:

@@ -137,7 +137,7 @@ class Fold:
             case "lost":
                 leader, resigned = event["leader"], why == "resigned"
                 done += self._close(leader, at, reign=True)
-                label = f"{leader} {'resigned' if resigned else 'leads no more'} (term {event.get('term')})"
+                label = f"{leader} {'resigned' if resigned else 'no longer leads'} (term {event.get('term')})"
                 done += self._mark(leader, at, "resigned" if resigned else "lost", label, LOST.get(why, why))
             case "joined" | "alive" | "suspected" | "failed" | "left":
                 done += self._state(member, kind, at, event)

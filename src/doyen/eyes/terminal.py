@@ -131,14 +131,21 @@ def _cell(itself: bool, seen: Mapping[str, Any] | None, stale: bool, wide: int) 
 def sides(rows: Sequence[Mapping[str, Any]], stale_s: float = 2.5, *, strong: bool = False) -> tuple[str, str]:
     """Return in a sentence whether all that answer agree, and its tone; `strong`: nobody leads without a majority."""
     answering: dict[str, list[str]] = {}
-    silent = []
+    last: dict[str, list[str]] = {}  # Whom those that cannot be asked named when they were last heard.
+    never = []
     for row in rows:
-        if row["age_s"] is None or row["age_s"] > stale_s:
-            silent.append(row["name"])
+        name, leader, age = row["name"], row["leader"] or "nobody", row["age_s"]
+        if age is None:
+            never.append(name)
+        elif age > stale_s:
+            last.setdefault(leader, []).append(f"{name} ({age:.0f} s ago)")
         else:
-            answering.setdefault(row["leader"] or "nobody", []).append(row["name"])
-    other = "" if strong else "; whoever lives there may see another leader"
-    gone = f" Not heard now: {', '.join(silent)}{other}." if silent else ""
+            answering.setdefault(leader, []).append(name)
+    silent = [f"{', '.join(who)} last named {leader}" for leader, who in last.items()]
+    silent += [f"{', '.join(never)} never answered"] if never else []
+    other = "only a side with a majority of the voters has a leader"
+    other = other if strong else "members there may see another leader"
+    gone = f" Cannot be asked now: {'; '.join(silent)}; {other}." if silent else ""
     if len(answering) > 1:
         words = "; ".join(f"{', '.join(who)} names {leader}" for leader, who in answering.items())
         return plain(f"Views differ: {words}.{gone}"), "bad"

@@ -49,7 +49,7 @@ class Etcd(Fence[Writes]):
     def end(self, number: int, inside: Writes) -> None:
         mine = f"{number:0{DIGITS}}"
         wanted = [etcd.put(self._key, mine), *inside.requests]
-        # A key that is not there compares as false; so whoever comes first makes it.
+        # A key that is not there compares as false; so the first writer makes it.
         not_greater = etcd.compared(self._key, "VALUE", "LESS", etcd.bits(f"{number + 1:0{DIGITS}}"))
         is_new = etcd.compared(self._key, "CREATE", "EQUAL", "0")
         with self._lock:

@@ -5,9 +5,9 @@
         file.write(b"17")
     Files("/mnt/orders", "state").read()  # what the greatest term wrote
 
-A term's file is made by a link, which succeeds once, and then replaced only by whoever made it.  A late leader can
-write its own file, which nobody reads any more, and it is told so.  Whoever comes new first copies what the last term
-left; where that changed between the copy and the link, it copies again, so nothing that was accepted is lost.
+A term's file is made by a link, which succeeds once, and then replaced only by its maker.  A late leader can write
+its own file, which nobody reads any more, and it gets an error.  A new term first copies what the last term left; where
+that changed between the copy and the link, it copies again, so nothing that was accepted is lost.
 On NFS mount with `-o hard,noac,lookupcache=none`.
 """
 

@@ -4,8 +4,9 @@
 
     httpx.post(url, headers={"Doyen-Term": str(term.number)}, …)
 
-A refused request is answered with 409, and one without a term with 428.  Without another fence the greatest term is in
-this process's memory: several workers, or a restart, need one that they share (`fence=Files(…)`).
+A refused request is answered with 409, and one without a term with 428; a refused WebSocket is closed.
+Without another fence the greatest term is in this process's memory: several workers, or a restart, need one that they
+share (`fence=Files(…)`).
 A request that was let in goes on although a greater term comes meanwhile: fence its writes, too, where that matters.
 """
 
@@ -35,21 +36,21 @@ class Http:
         self.fence = Memory("http") if fence is None else fence
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._covers(scope):
+        if scope["type"] not in ("http", "websocket") or not self._covers(scope):
             await self.app(scope, receive, send)
             return
         given = [value for name, value in scope["headers"] if name.lower() == HEADER]
         if not given:
-            await _answer(send, 428, "give the term that you lead in, in the header Doyen-Term")
+            await _answer(scope, send, 428, "give the term that you lead in, in the header Doyen-Term")
             return
         try:
             await self._check(_parsed(given))
         except TermRefused as refused:
-            await _answer(send, 409, str(refused), seen=refused.seen)
+            await _answer(scope, send, 409, str(refused), seen=refused.seen)
         except LocalProtocolError as wrong:
-            await _answer(send, 400, str(wrong))
+            await _answer(scope, send, 400, str(wrong))
         except (DoyenError, OSError) as failed:
-            await _answer(send, 503, f"the fence cannot be asked: {failed}")
+            await _answer(scope, send, 503, f"the fence cannot be asked: {failed}")
         else:
             await self.app(scope, receive, send)
 
@@ -66,7 +67,7 @@ class Http:
     def _covers(self, scope: Scope) -> bool:
         path = scope["path"]
         covered = any(path == prefix or path.startswith(f"{prefix}/") for prefix in self.paths)
-        return covered and (self.reads or scope["method"] not in SAFE)
+        return covered and (self.reads or scope.get("method") not in SAFE)
 
 
 def _parsed(given: list[bytes]) -> int:
@@ -76,7 +77,10 @@ def _parsed(given: list[bytes]) -> int:
     return int(text)
 
 
-async def _answer(send: Send, status: int, detail: str, **more: Any) -> None:
+async def _answer(scope: Scope, send: Send, status: int, detail: str, **more: Any) -> None:
+    if scope["type"] == "websocket":  # Before it is accepted: its client gets 403.
+        await send({"type": "websocket.close", "code": 1008, "reason": detail[:120]})
+        return
     body = json.dumps({"detail": detail, **more}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})

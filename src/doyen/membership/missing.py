@@ -10,7 +10,7 @@ The estimate is an upper bound for a high quantile of c over time, by the order 
 its confidence.  It errs on the high side: one view of seven that lacks a member counts for a seventh of the group.
 Members that most views lack are taken for gone, and count for nothing.
 
-Views are alike most of the time, so a sum over the digest is enough then (`sums`); whoever has another asks for it:
+Views are alike most of the time, so a sum over the digest is enough then (`sums`); a node with another sum asks for it:
 
     ViewSum ─▶ equal: the sender's view is as one's own
             ─▶ differs ─▶ DigestWanted ─▶ ViewDigest
@@ -78,7 +78,7 @@ class ViewDigest(Struct, frozen=True, gc=False, array_like=True, tag="V"):
 
 
 class ViewSum(Struct, frozen=True, gc=False, array_like=True, tag="S"):
-    """Carries a sum over the entries of a digest; whoever has another one asks for the digest itself."""
+    """Carries a sum over the entries of a digest; a receiver with another sum asks for the digest itself."""
 
     sum: int
     part: int = 0

@@ -241,7 +241,7 @@ def check_words(words: Mapping[str, str]) -> None:
         raise ConfigError(f"has a key that is empty or has a '=' in it: {words!r}", field="meta")
     if words_size(words) > META_BYTES_MAX:
         raise ConfigError(
-            f"has {words_size(words)} bytes: every member carries it, so {META_BYTES_MAX} at the most", field="meta"
+            f"has {words_size(words)} bytes: every member carries it, so give at most {META_BYTES_MAX}", field="meta"
         )
 
 

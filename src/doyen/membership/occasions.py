@@ -1,7 +1,7 @@
 """Remembers which occasions were done, and asks the other members before one is done again: `doyen run --once`.
 
-An occasion has a key (a date, say).  Whoever did it notifies all members that are present, again until each has
-acknowledged; a member acknowledges once its own record is durable.  Whoever is about to act asks all of them first.
+An occasion has a key (a date, say).  The runner that did it notifies all members that are present, again until each
+has acknowledged; a member acknowledges once its own record is durable.  A runner that is about to act asks all first.
 
     Inquire  ─▶ Question to all ─▶ Undone of all, or patience over ─▶ Inquired, with those that are silent
                                 └▶ Done of one ─▶ OccasionDone

@@ -5,7 +5,7 @@ keeps track of the members that owe an acknowledgement.  One message is publishe
 
 `GossipMulticast` is the other way: a few members at a time, by every member that knows, without acknowledgements.
 
-A member that is present gets copies for ever, ever more slowly; one that has left gets none; one that seems to have
+A member that is present gets copies forever, ever more slowly; one that has left gets none; one that seems to have
 failed gets a few, because membership may be wrong.  A member that turns up later is notified then.
 """
 

@@ -9,7 +9,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.view import Status, ViewChanged
 
 PEERS_MAX: Final = 10_000  # Addresses remembered; the one longest unheard of is forgotten first.
-SEEN_FOR: Final[Duration] = seconds(30)  # So long the source of a member's datagrams counts more than what is gossiped.
+SEEN_FOR: Final[Duration] = seconds(30)  # For this time a datagram's source counts more than gossip.
 FAN_OUT_MAX: Final = 256  # Addresses, besides the seeds, that a message for all goes to.
 
 
@@ -37,6 +37,10 @@ class AddressBook:
     def reach(self, node: NodeId) -> Address | None:
         """Return where to send what is for that member, also if a view holds it failed."""
         return self._addresses.get(node) or self._absent.get(node)
+
+    def is_in_view(self, address: Address) -> bool:
+        """Whether a view puts a member at that address."""
+        return address in self._at
 
     def towards(self, address: Address, now: Instant) -> Address:
         """Return where to send what is for the member that a view puts at that address.

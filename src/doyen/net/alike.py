@@ -33,7 +33,7 @@ CARRIED_LATER_PROB: Final = 0.25
 ASK_EVERY: Final[Duration] = seconds(1)  # The least time between two questions to one member.
 ALL_APART: Final[Duration] = ms(100)  # The least time between two messages of this kind, to whomever.
 DIFFERENCES_MAX: Final = 256  # The one longest unheard of is forgotten first.
-OVER_AFTER: Final[Duration] = seconds(60)  # A member that was not heard for this time differs no more.
+OVER_AFTER: Final[Duration] = seconds(60)  # A member that was not heard for this time no longer differs.
 
 Word: TypeAlias = Annotated[str, Meta(max_length=64)]
 
@@ -144,7 +144,7 @@ class Alike:
         ]
 
     def differs(self, sender: NodeId) -> bool:
-        """Whether a packet of that sender had another digest, whether it has said what it runs or not."""
+        """Return whether a packet of that sender had another digest, even if it has not said what it runs."""
         return any(member == sender for member, _ in self._found)
 
     def _difference(self, sender: NodeId, incarnation: Incarnation, election: str, now: Instant) -> _Difference | None:

@@ -113,7 +113,7 @@ class Beacon:
         return Here(self._address.host, self._address.port, wants_answer, others)
 
     def _expects(self, now: Instant) -> bool:
-        """Whether fewer members than expected have called lately; once they have, nobody is asked again."""
+        """Return whether fewer members than expected have called lately; once enough have, nobody is asked again."""
         since = now - self.config.answers_within
         if 1 + sum(at >= since for at in self._called_at.values()) >= self._expect:
             self._expect = 0

@@ -1,12 +1,12 @@
 """Finds the others: on this machine, by addresses given, by names looked up, by a file, and by calls over multicast.
 
     seeds        10.0.0.2:7600       used as it is
-                 orders.local:7600   looked up: all its records, again and again, for ever
+                 orders.local:7600   looked up: all its records, again and again, forever
     seeds file   the same, one a line; read again when it changes
-    this machine what others have registered where its user's nodes are; looked at for ever
+    this machine what others have registered where its user's nodes are; looked at forever
     multicast    `beacon`: every member says where it listens, often at first, rarely later
 
-What is found is told as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
+What is found is reported as `SeedsChanged`, and the driver sends what is for all there, where there is no multicast.
 Nothing here waits for a name server: lookups have threads of their own, one per name, that nobody waits for at the
 end.  A name that cannot be resolved keeps the addresses it had.
 """
@@ -221,7 +221,7 @@ class Discovery:
         if isinstance(found, OSError) or not found:
             wait, after = waited, waited * 2
             why = found.strerror or str(found) if isinstance(found, OSError) else "it has no address of our IP version"
-            self.driver.complain("seed name", f"seed {name}: {why}; trying again for ever")
+            self.driver.complain("seed name", f"seed {name}: {why}; trying again forever")
         else:
             self._found[name] = tuple(Address(host, port) for host in found[:ADDRESSES_MAX])
             wait, after = self.config.resolve_every, self.config.retry_first

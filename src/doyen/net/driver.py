@@ -33,30 +33,31 @@ from doyen.net.address_book import AddressBook
 from doyen.net.alike import CHANNEL as ALIKE
 from doyen.net.alike import Alike, MemberDiffers, Runs
 from doyen.net.echoes import Echoes
-from doyen.net.handshake import MARK
-from doyen.net.keys import ID_BYTES, UnknownKey
+from doyen.net.gate import Gate
+from doyen.net.keys import UnknownKey
 from doyen.net.namesakes import CHANNEL as NAMESAKE
 from doyen.net.namesakes import Arrival, Judgement, Namesake, Namesakes
-from doyen.net.sealed import OVERHEAD, Seal, Unproven
+from doyen.net.sealed import Seal
 from doyen.net.storage import Storage
+from doyen.net.tallies import Tallies
 from doyen.net.udp import UdpTransport
 
 log = logging.getLogger("doyen")
 
 
-def _plain_record(record: logging.LogRecord) -> bool:
+def plain_record(record: logging.LogRecord) -> bool:
     """Make what a record says one line that a terminal can show: it may name what others chose."""
     record.msg, record.args = plain(record.getMessage()), ()
     return True
 
 
-log.addFilter(_plain_record)
+log.addFilter(plain_record)
 
 ALARM_MAX_S = 1.0  # The longest that a timer can be late after the machine slept.
 LOG_EVERY_S = 10.0  # The least time between two complaints about one reason in the log.
 
 Observer = Callable[[str, Any, Instant], None]  # (channel, fact, now)
-Answering = Callable[[NodeId, bytes, Instant], Iterable[Any]]  # (sender, its message as bytes, now) → what it is told
+Answering = Callable[[NodeId, bytes, Instant], Iterable[Any]]  # (sender, its message as bytes, now) → the answers
 
 
 def boot_time_ns() -> Instant:
@@ -105,13 +106,15 @@ class Driver:
         self._closers: list[Callable[[], None]] = []
         self.refused: Counter[str] = Counter()  # Datagrams dropped, by reason.
         self.received_count = 0
+        self.tallies = Tallies()
         self.addresses = AddressBook(node, peers)
         self._namesakes = Namesakes(node, incarnation)
         self._alike = Alike(Random(incarnation))
-        self._echoes: Echoes | None = None
+        echoes = None
         if asks_for_echoes:
             rng = Random(f"{node} {incarnation}")
-            self._echoes = Echoes(self.addresses, lambda: self.clock() / 1e9, rng, transport.send)
+            echoes = Echoes(self.addresses, lambda: self.clock() / 1e9, rng, transport.send)
+        self._gate = Gate(transport, seal, echoes, self.refused, datagram_max=codec.datagram_max)
         codec.speak(NAMESAKE, Namesake)
         codec.speak(ALIKE, Runs)
         self._answers: dict[str, Answering] = {}  # By channel: those who answer besides the machines.
@@ -129,6 +132,7 @@ class Driver:
         """Add a machine, which speaks the messages that its class declares; on a running node it starts at once."""
         port = self.host.add(channel, build, follows=follows)
         self.codec.speak(channel, port.machine.MESSAGES)
+        self.tallies.watch(channel, port.machine)
         if self._running:
             self._step(self._inputs.start_late, port)
         return port.machine
@@ -224,7 +228,7 @@ class Driver:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a timer is due that has not fired yet."""
+        """Return whether a timer is due that has not fired yet."""
         return bool(self._timers) and self._timers[0][0] <= self.clock()
 
     # The world of the host.
@@ -243,8 +247,8 @@ class Driver:
         log.debug("%s/%s %s", self.host.node, port.channel, fact)
         if isinstance(fact, ViewChanged):
             self.addresses.learn(fact)
-            if self._echoes_in_clear is not None:
-                self._echoes_in_clear.on_named(filter(None, map(self.addresses.of, fact.changed)))
+            if self._gate.in_clear is not None:
+                self._gate.in_clear.on_named(filter(None, map(self.addresses.of, fact.changed)))
         self._notify(port.channel, fact, now)
 
     def _notify(self, channel: str, fact: Any, now: Instant) -> None:
@@ -264,23 +268,8 @@ class Driver:
         data = self._encode(port, message)
         if address is None:
             self.refused["no address"] += 1
-        elif data is not None:
-            self._send_to(data, address, None if isinstance(to, Address) else to)
-
-    def _send_to(self, data: bytes, address: Address, node: NodeId | None) -> None:
-        """Send a datagram, sealed where there is a key; in the clear only where it may go."""
-        echoes = self._echoes_in_clear
-        if echoes is None:
-            data = data if self.seal is None else self.seal.seal(data, address, node)
-        elif not echoes.lets_out(address, data):
-            self.refused["unechoed"] += 1
-            return
-        self.transport.send(data, address)
-
-    @property
-    def _echoes_in_clear(self) -> Echoes | None:
-        """Return who may be sent to, where this node speaks in the clear and asks for echoes."""
-        return self._echoes if self.seal is None or self.seal.keyring.speaks_clear else None
+        elif data is not None and self._gate.send(data, address, None if isinstance(to, Address) else to):
+            self.tallies.on_sent(port.channel, message, self.clock())
 
     def _reach(self, node: NodeId) -> Address | None:
         """Return where a member is reached, also one of a view that machines act on before it is observed here."""
@@ -304,19 +293,9 @@ class Driver:
 
     def _multicast(self, port: Port, message: Any) -> None:
         data = self._encode(port, message)
-        if data is None:
-            return
-        echoes = self._echoes_in_clear
-        if echoes is not None:
-            echoes.note_to_all(data)
-        elif self.seal is not None:
-            data = self.seal.seal(data, None)
-        if self.transport.config.multicast is not None:
-            self.transport.multicast(data)
-        else:
-            for address in self.addresses.fan_out():
-                if address != self.transport.address and (echoes is None or echoes.lets_out(address)):
-                    self.transport.send(data, address)
+        if data is not None:
+            self.tallies.on_sent(port.channel, message, self.clock())
+            self._gate.send_to_all(data, self.addresses.fan_out())
 
     def _encode(self, port: Port, message: Any) -> bytes | None:
         try:
@@ -334,6 +313,16 @@ class Driver:
     # Inputs.
 
     def _on_datagram(self, data: bytes, source: Address) -> None:
+        if self._gate.is_flooded_by(source):
+            self.refused["flood"] += 1
+            return
+        self._gate.begin(source)
+        try:
+            self._take(data, source)
+        finally:
+            self._gate.end()
+
+    def _take(self, data: bytes, source: Address) -> None:
         if not self._running:
             return
         if not data:  # It asks the kernel whether anybody is here (leaderlink): no news, and counted as all else.
@@ -341,7 +330,7 @@ class Driver:
             return
         header: Header | None = None
         try:
-            opened = self._open_datagram(data, source)
+            opened = self._gate.open(data, source)
             if opened is None:
                 return
             header = self.codec.open(opened)
@@ -365,6 +354,7 @@ class Driver:
                 return
         self.received_count += 1
         self.addresses.heard(sender, incarnation, source, self.clock())
+        self.tallies.on_heard(envelope.channel, sender, envelope.message, self.clock())
         if envelope.channel == NAMESAKE:
             self._turn_away(self._namesakes.on_notice(envelope.message, self.clock()), sender, source)
         elif envelope.channel == ALIKE:
@@ -377,32 +367,8 @@ class Driver:
             bare = self.codec.encode(sender, incarnation, envelope.channel, header.message)  # Without the digest.
             self._step(self._tap.on_datagram, envelope, bare)
 
-    def _open_datagram(self, data: bytes, source: Address) -> bytes | None:
-        """Return what the codec can read; None for a handshake, which is answered."""
-        hears_clear = self.seal is None or self.seal.keyring.hears_clear
-        if hears_clear and self._echoes is not None and not self._echoes.hears(data, source):
-            return None
-        if self.seal is None:
-            if data[:1] == MARK and len(data) > OVERHEAD:
-                raise UnknownKey(data[1 : 1 + ID_BYTES])
-            return data
-        if len(data) > self.codec.datagram_max + OVERHEAD:
-            raise RemoteProtocolError("oversized", f"{len(data)} bytes, at most {self.codec.datagram_max}, sealed")
-        if self.seal.is_own(data):
-            self.refused["echo"] += 1
-            return None
-        try:
-            opened = self.seal.open(data, source)
-        except Unproven as error:
-            if error.question is not None:
-                self.transport.send(error.question, source)
-            raise
-        for answer in opened.answers:
-            self.transport.send(answer, source)
-        return opened.datagram
-
     def has_namesake(self) -> bool:
-        """Whether another process of this node's name was heard that came before it."""
+        """Return whether an earlier process with this node's name was heard."""
         return self._namesakes.is_doubted(self.clock())
 
     def _turn_away(self, judged: Judgement, name: NodeId, source: Address) -> None:
@@ -443,7 +409,7 @@ class Driver:
     def _say(self, channel: str, message: Any, to: NodeId, at: Address) -> None:
         """Send a message of the driver's own."""
         data = self.codec.encode(self.host.node, self.incarnation, channel, message)
-        self._send_to(data, at, to)
+        self._gate.send(data, at, to)
 
     def _on_own_message(self, channel: str, message: Any) -> None:
         if self._running:
@@ -453,6 +419,8 @@ class Driver:
         self._alarm, self._alarm_at = None, FOREVER
         timers = self._timers
         now = self.clock()
+        if timers and timers[0][0] <= now:
+            self.tallies.lateness.note(now - timers[0][0])
         for _ in range(len(timers)):  # Those set meanwhile wait for the next round: sockets must be heard too.
             if not timers or timers[0][0] > now or not self._running:
                 break
@@ -505,7 +473,7 @@ class Driver:
     def _refuse(self, error: RemoteProtocolError, source: Address, sender: NodeId | None) -> None:
         self.refused[error.reason] += 1
         # A newcomer is unproven for a moment, and a member with a new name gets what was for its old one: no news.
-        # Whoever runs something else was named already, with what to do.
+        # A member that runs something else was named already, with what to do.
         differs = error.reason in ("channel", "message") and sender is not None and self._alike.differs(sender)
         level = logging.DEBUG if differs or error.reason in ("unproven", "addressee") else logging.WARNING
         self.complain(error.reason, f"dropped a datagram from {source}: {error}", level)

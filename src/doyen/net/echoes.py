@@ -1,4 +1,4 @@
-"""Who is heard in the clear, and where datagrams may go: addresses that have echoed a token, and the operator's seeds.
+"""The addresses that are heard in the clear and may be sent to: those that echoed a token, and the operator's seeds.
 
     handshake = C1 · token (8) · echo (8)            17 bytes; the one that is sealed where there is a key
 
@@ -13,7 +13,7 @@ started asks those for an echo, with fewer bytes than it has heard; later that i
 of them in ten seconds, however many are named.  A newcomer asks those who are there, so that they need not ask it
 (decision 84).
 
-Nothing is authenticated by it: whoever has an address may speak as anybody from there.
+Nothing is authenticated by it: anybody who has an address may speak under any name from there.
 """
 
 from collections import OrderedDict
@@ -24,11 +24,12 @@ from typing import Final
 from doyen.core.ids import Address
 from doyen.errors import RemoteProtocolError
 from doyen.net.address_book import AddressBook
+from doyen.net.credit import Credit, is_room
 from doyen.net.handshake import ASKING_BYTES, MARK, NONE, TOKEN_BYTES, Pace, Said, Tokens
 
 ECHOED_MAX: Final = 4096  # Addresses remembered; the one longest unheard of must echo again.
-ECHOED_FOR_S: Final = 3600.0  # An address that was not heard for so long must echo again.
-YOUNG_S: Final = 60.0  # So long a process asks every address that others name.
+ECHOED_FOR_S: Final = 3600.0  # An address that was not heard for this time must echo again.
+YOUNG_S: Final = 60.0  # For this time after its start a process asks every address that others name.
 NAMED_EVERY_S: Final = 10.0  # Later the whole group asks one such address in that time.
 WAIT_S, WAIT_MAX_S = 0.2, 10.0  # From one question to an address that does not echo to the next: twice as long each.
 DEAF_AFTER: Final = 5  # Questions without an echo to one source that goes on sending.
@@ -42,7 +43,7 @@ Send = Callable[[bytes, Address], None]
 
 
 class _Asked:
-    """How often an address was asked without an echo, and when it may be asked again because others name it."""
+    """An address that was asked for an echo: how often in vain, and when to ask again if others name it."""
 
     __slots__ = ("count", "next_at", "unanswered")
 
@@ -55,6 +56,7 @@ class Echoes:
 
     def __init__(self, book: AddressBook, clock: Callable[[], float], rng: Random, send: Send) -> None:
         self._book, self._clock, self._rng, self._send = book, clock, rng, send
+        self.credit = Credit(clock, send)
         self._tokens, self._pace, self._said = Tokens(), Pace(clock(), ECHOED_MAX), Said()
         self._echoed: OrderedDict[Address, float] = OrderedDict()  # When each was last heard; the longest ago first.
         self._asked: OrderedDict[Address, _Asked] = OrderedDict()  # Who was asked, and has not echoed.
@@ -66,10 +68,14 @@ class Echoes:
         at = self._echoed.get(address)
         return at is not None and self._clock() - at < ECHOED_FOR_S
 
+    def is_named(self, address: Address) -> bool:
+        """Return whether the operator gave that address, or a view puts a member there: it is no mere listener."""
+        return address in self._book.given or self._book.is_in_view(address)
+
     # In.
 
     def hears(self, data: bytes, source: Address) -> bool:
-        """Whether a datagram is to be heard, sealed or from an address that has echoed; a handshake is answered.
+        """Return whether to take a datagram: it is sealed, or its source has echoed; answer a handshake.
 
         Raises `RemoteProtocolError` for anything else, and asks its source for an echo, now and then.
         """
@@ -85,6 +91,10 @@ class Echoes:
             self._echoed.move_to_end(source)
             if now < self._young_until:
                 self._earned += len(data)
+            if is_room(data):
+                self.credit.on_room(data, source)
+                return False
+            self.credit.earn(source, len(data))
             return True
         if len(data) >= ASKING_BYTES and self._pace.allows((source, True), now):
             self._asked_of(source).unanswered += 1
@@ -124,7 +134,10 @@ class Echoes:
         self._said.note(None, data, None, self._clock())
 
     def lets_out(self, to: Address, data: bytes | None = None) -> bool:
-        """Whether a datagram may go there; if not, it is kept for a moment, unless for all, and an echo asked for."""
+        """Return whether a datagram may go there; if not, ask for an echo.
+
+        Meanwhile a datagram that is not for all is kept for a moment.
+        """
         if data is not None:
             self._said.note(to, data, None, self._clock())
         if self.has_echoed(to) or to in self._book.given:
@@ -168,5 +181,5 @@ class Echoes:
 
 
 def is_handshake(data: bytes) -> bool:
-    """Whether a datagram is a handshake in the clear; whatever is sealed is longer."""
+    """Return whether a datagram is a handshake in the clear; sealed ones are longer."""
     return len(data) == ASKING_BYTES and data[:1] == MARK

@@ -32,7 +32,7 @@ class Tokens:
         return blake2b(whom + slot, key=self._secret, digest_size=TOKEN_BYTES).digest()
 
     def knows(self, echo: bytes, whom: bytes, now: float) -> bool:
-        """Whether this is a token that was given to that one, and is not too old."""
+        """Return whether this token was given to that peer, and is not too old."""
         return echo in (self.token(whom, now), self.token(whom, now - TOKEN_S))
 
 

@@ -27,7 +27,7 @@ ID_BYTES: Final = 4
 CLEAR: Final = b""  # In the place of a key: what is not sealed.
 KEYS_MAX: Final = 16
 _FILE_MAX: Final = 64 * 1024
-_HEADER: Final = "# Keys of a doyen group: whoever reads this can speak in it.  Change it with `doyen keys`.\n"
+_HEADER: Final = "# Keys of a doyen group: anybody who reads this can speak in it.  Change it with `doyen keys`.\n"
 
 
 class Keyring:

@@ -11,7 +11,7 @@ machines follow as suspicion of that one incarnation; a silent cut of the networ
 
     hello = 2 bytes length · [role, other's nonce, own nonce, group, name, incarnation], sealed where there are keys
 
-An end with a bye is no news.  An end without one is told at once, then the member connects again: refused, and by UDP
+An end with a bye is no news.  An end without one is news, then the member connects again: refused, and by UDP
 too, or answered by another incarnation, the old one is gone; answered by the same one, nothing was the matter.  A reset
 alone says nothing: anybody on the way can send one.
 The leader hears of members that are killed in the same way.
@@ -163,7 +163,7 @@ class LeaderLink:
         return None
 
     async def _is_deaf(self, address: Address) -> bool:
-        """Whether the kernel there says that no process takes datagrams either; silence says nothing."""
+        """Return whether the kernel there says that no process takes datagrams either; silence says nothing."""
         loop = asyncio.get_running_loop()
         with socket.socket(family_of(address.host), socket.SOCK_DGRAM) as probe:
             probe.setblocking(False)
@@ -211,7 +211,7 @@ class LeaderLink:
             )
 
     def admit(self, link: "Link") -> bool:
-        """Whether to take a new connection, which has said nothing yet.
+        """Return whether to take a new connection, on which nothing was received yet.
 
         Members say hello at once, so those who stay silent cannot shut them out.
         """

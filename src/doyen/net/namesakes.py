@@ -1,10 +1,10 @@
 """Two processes of one name: the later one gives up (decision 90).
 
 A process that hears its own name from an earlier one gives up, once it is clear that it hears no straggler of its own
-former incarnation.  But two that never hear each other do not find out by themselves; whoever hears both does.  A later
-incarnation of a name is believed at once, for processes restart; if the earlier one then goes on sending, not just one
-late message, it is no former incarnation but another process.  From then on the earlier one is heard, as it was there
-first, the later one is not, and is notified.
+former incarnation.  But two that never hear each other do not find out by themselves; a node that hears both does.  A
+later incarnation of a name is believed at once, for processes restart; if the earlier one then goes on sending, not
+just one late message, it is no former incarnation but another process.  From then on the earlier one is heard, as it
+was there first, the later one is not, and is notified.
 
 An earlier incarnation that was never heard before is no straggler: it may be a restart under a clock that was set back.
 It is believed at once, too.
@@ -90,7 +90,7 @@ class Namesakes:
         self._rivalries: OrderedDict[NodeId, _Rivalry] = OrderedDict()
 
     def is_settled(self, name: NodeId, incarnation: Incarnation, known: Incarnation | None) -> bool:
-        """Whether a name is not ours and has one known incarnation; that holds for nearly all datagrams."""
+        """Return whether a name is not ours and has one known incarnation, as in nearly all datagrams."""
         return known in (None, incarnation) and name != self._me and name not in self._rivalries
 
     def judge(self, name: NodeId, incarnation: Incarnation, known: Incarnation | None, came: Arrival) -> Judgement:
@@ -128,7 +128,7 @@ class Namesakes:
         return Judgement(False, "namesake", complaint, gives_up=gives_up)
 
     def is_doubted(self, now: Instant) -> bool:
-        """Whether an earlier process of our name was heard so lately that this one may have to give up."""
+        """Return whether an earlier process of our name was heard lately, so that this one may have to give up."""
         return self._earlier is not None and now - self._earlier[1] <= 2 * GIVES_UP_AFTER
 
     # Other names.

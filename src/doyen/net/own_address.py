@@ -19,7 +19,7 @@ _LOOPBACKS: Final = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a node that is bound to this host listens on every interface."""
+    """Return whether a node that is bound to this host listens on every interface."""
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ours(host: str) -> bool:
-    """Whether this machine has that address."""
+    """Return whether this machine has that address."""
     return is_loopback(host) or address_towards(host) == host
 
 

@@ -138,7 +138,7 @@ class Seal:
     # In.
 
     def is_own(self, data: bytes) -> bool:
-        """Whether a packet is our own: a multicast that came back, or that somebody plays back."""
+        """Return whether a packet is our own: a multicast that came back, or a packet that somebody plays back."""
         return data[:1] == MARK and data[1 + ID_BYTES : 1 + ID_BYTES + BOOT_BYTES] == self.boot
 
     def open(self, data: bytes, source: Address) -> Opened:

@@ -8,8 +8,8 @@
 
 A file that was half written is never seen: it is written beside, flushed, renamed, and its directory flushed.
 A damaged or a missing one, or one of another node, is refused with advice, not repaired: a guessed promise is a broken
-promise.  An older copy of a node's own file cannot be told from the latest: never put one back.  So whoever
-lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here
+promise.  An older copy of a node's own file cannot be told from the latest: never put one back.  So a node
+that lost its records must not speak under its old name again: `doyen state reset --new-identity` retires the name here
 (decision 83).
 """
 
@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from doyen.core.ids import Incarnation
 from doyen.errors import ConfigError, TransportError
+from doyen.net.tallies import Histogram
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _VERSION: Final = 2
 _IDENTITY: Final = "identity"
 _RECORD_MAX: Final = 1 << 20
-WRITES_KEPT: Final = 16  # Of so many the slowest tells how slow the disk is.
+WRITES_KEPT: Final = 16  # The slowest of the last writes tells how slow the disk is.
 
 
 class Identity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +58,7 @@ class Storage:
         self.directory = directory
         self._identity: Identity | None = None
         self._write_s: deque[float] = deque(maxlen=WRITES_KEPT)
+        self.writes = Histogram()
         self._locks: list[int] = []  # The directory, then the file in it: of 0.1.0 the file alone is locked.
         self._writer: ThreadPoolExecutor | None = None
         try:
@@ -106,7 +108,7 @@ class Storage:
         return Incarnation(identity.incarnation)
 
     def _was_begun(self) -> bool:
-        """Whether a process has begun here before, so that a missing identity is a lost one."""
+        """Return whether a process has begun here before, so that a missing identity is a lost one."""
         return bool(os.fstat(self._locks[-1]).st_size) or any(self.directory.glob("*.state"))
 
     def _note_begun(self) -> None:
@@ -178,7 +180,9 @@ class Storage:
             _write_whole(path, data)
         except OSError as error:
             raise TransportError(f"state file {path}: {error.strerror}: nothing was promised on it") from None
-        self._write_s.append(time.monotonic() - began)
+        took_s = time.monotonic() - began
+        self._write_s.append(took_s)
+        self.writes.note(round(took_s * 1e9))
 
     def _read(self, channel: str) -> bytes | None:
         path = self._path(channel)

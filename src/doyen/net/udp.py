@@ -77,7 +77,7 @@ class UdpConfig(Config, frozen=True, kw_only=True):
 
     @property
     def speaks_both(self) -> bool:
-        """Whether this node reaches IPv4 and IPv6 addresses."""
+        """Return whether this node reaches IPv4 and IPv6 addresses."""
         return self.bind.host == "::" and self.multicast is None
 
     def multicast_from(self) -> str:

@@ -47,6 +47,7 @@ from doyen.node.whereabouts import follow_own_address, listed_seeds, own_address
 if TYPE_CHECKING:
     from doyen.net.recording.format import Reigning
     from doyen.net.recording.recorder import Recorder
+    from doyen.node.measured import Inquiry
     from doyen.node.outside import Worker
     from doyen.node.quality import SelfRating
     from doyen.node.views import Views
@@ -55,7 +56,8 @@ log = logging.getLogger("doyen")
 
 DISK_PATIENCE: Final[Duration] = ms(500)  # A farewell that tells of a record leaves once the record is durable.
 
-VIEWS: Final = "views"  # The channel on which members ask each other what they see.
+VIEWS: Final = "views"  # The channel on which members ask each other what they see,
+TALLIES: Final = "tallies"  # and what they have counted.
 MET_MAX: Final = 4096  # Names that are kept of those who answered.
 
 
@@ -94,6 +96,7 @@ class Agent:
         self._met: set[NodeId] = set()  # Who has ever answered, while the first act waits.
         self._seed_answered = False
         self._views: Views | None = None
+        self._inquiry: Inquiry | None = None
         seal = seal_of(config)  # Before the state directory is taken: it may refuse.
         storage = premises.storage(Path(config.state) / self.name) if config.state else None
         least = Incarnation(time.time_ns() // 1000)  # Grows from start to start, unless the wall clock is set back.
@@ -160,6 +163,7 @@ class Agent:
                 self._rating.start()
             local = self._neighbours if self.config.find_local and self.registration is not None else None
             driver.answer(VIEWS, self._on_question)
+            driver.answer(TALLIES, lambda sender, data, now: self.inquiry.on_message(sender, data, now))
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
         except BaseException:
@@ -249,7 +253,7 @@ class Agent:
                 self._gates.look(self.stack, now)
                 self._tell("elected", now, election=reign.name, reason=str(why), **named)
             case LeaderLost(term, reason) if reign is not None:
-                log.info("%s: %s leads no more, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
+                log.info("%s: %s no longer leads, term %d: %s", self.name, term.leader, term.number, lost_words(fact))
                 self._tell("lost", now, election=reign.name, leader=term.leader, term=term.number, reason=reason)
             case HandOverDue() if reign is not None:
                 self.hand_over(reign.name, fact)
@@ -313,7 +317,7 @@ class Agent:
         if len(self._met) < MET_MAX:
             self._met |= alive - {self.name} | heard.keys()  # Those that have left since have answered all the same.
         others = [text for text, found in seeds.items() if not found or not all(map(self._is_own, found))]
-        if config.seeds_file and not seeds:  # Whoever writes it has not begun.
+        if config.seeds_file and not seeds:  # Its writer has not begun.
             others = [config.seeds_file]
         return Seen(
             present_count=len(alive | {self.name}),
@@ -332,6 +336,15 @@ class Agent:
 
             self._views = Views(self.stack)
         return self._views
+
+    @property
+    def inquiry(self) -> "Inquiry":
+        """Return what asks other members for their tallies, and answers them."""
+        if self._inquiry is None:
+            from doyen.node.measured import Inquiry  # Only once somebody asks, here or elsewhere.
+
+            self._inquiry = Inquiry(self.driver)
+        return self._inquiry
 
     def _on_question(self, sender: NodeId, message: bytes, now: Instant) -> Sequence[Any]:
         return self.views.on_message(sender, message, now)

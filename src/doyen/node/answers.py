@@ -66,7 +66,7 @@ class Index(Struct, frozen=True, kw_only=True):
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """What became of an action."""
+    """The result of an action."""
 
     done: str
 

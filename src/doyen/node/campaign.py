@@ -1,7 +1,7 @@
 """One election from the application's side: wait to lead, lead, be stopped.
 
     node.lead()                 async context: waits until elected; the body is cancelled when leadership is lost
-    async for term in terms()   for ever: each pass is one leadership, and `async with term` is its body
+    async for term in terms()   forever: each pass is one leadership, and `async with term` is its body
     node.prepare()              async context: waits until this node would lead next; the body is cancelled when not
 
 Whose turn it is, and how the body of a turn is stopped, is in `term`.
@@ -96,7 +96,7 @@ class Campaign:
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this node may act as leader at this very instant."""
+        """Return whether this node may act as leader at this very instant; with a weak election two nodes may."""
         return self._node.running and self._reign.is_leader(self._node.clock())
 
     @property

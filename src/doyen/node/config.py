@@ -61,7 +61,7 @@ class NodeConfig(Config, frozen=True, kw_only=True):
     ] = ""
     find_local: Annotated[bool, Doc("Whether to find this user's other processes of the group on this machine.")] = True
     alone_after: Annotated[
-        Wait, Doc("How long a first leader waits for silent seeds before it acts alone; inf: for ever.")
+        Wait, Doc("How long a first leader waits for silent seeds before it acts alone; inf: forever.")
     ] = seconds(10)
     expect: Annotated[
         Expected, Doc("Before its first act it waits until this many members answer at once. It is no quorum.")

@@ -7,8 +7,8 @@ One JSON line asks, one or more answer:
     {"do": "members"}            → {"ok": true, "result": …}  or  {"ok": false, "error": "…"}
     {"do": "watch"}              → one line per event, until either side ends
 
-`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `drill`, `pass-on`, `leave`, `join` and
-`doctor` are its users.
+`doyen members`, `leader`, `watch`, `top`, `explain`, `resign`, `voters`, `drill`, `advise`, `pass-on`, `leave`,
+`join` and `doctor` are its users.
 """
 
 import asyncio
@@ -120,6 +120,10 @@ class Control:
                 return node.explain(election)
             case "timers":
                 return self._timers(election)
+            case "tallies":
+                from doyen.node.measured import measured  # Only those who want advice ask.
+
+                return await measured(node)
             case "resign":
                 campaign = node.election(election) if election else node.own_election
                 was = campaign.is_leader

@@ -7,7 +7,7 @@
     calm      no leader was named and no member came for the time in which a rival election ends
 
 Only the first act in a process's life waits: a node that had all of this, also as a follower, takes over at once.
-A quorum needs no gate but `expect`: whoever leads there has a majority behind it.
+A quorum needs no gate but `expect`: a leader there has a majority behind it.
 """
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ class Gate:
         waited = now - self._began_at >= self._alone_after
         silent = _named(seen)
         if self._was_silent and not silent:
-            self._changed_at = now  # Whoever answers now may have begun an election of its own.
+            self._changed_at = now  # A node that answers only now may have begun an election of its own.
         self._was_silent = bool(silent)
         lone = seen.present_count == 1 and not silent and not seen.calls and not seen.met_others
         self.calms, self.advice = False, ""
@@ -61,7 +61,7 @@ class Gate:
         elif seen.namesake:
             self.why = "another process has its name"
         elif silent and not waited:
-            limit = "for ever" if self._alone_after >= FOREVER else f"up to {format_duration(self._alone_after)}"
+            limit = "forever" if self._alone_after >= FOREVER else f"up to {format_duration(self._alone_after)}"
             self.why = f"no answer yet from {silent}; it waits {limit} (alone_after)"
             self.advice = "start it, or give an address that answers (seeds=['HOST'], --seed HOST)"
         elif not self._led or (not lone and now - self._changed_at < self._settle):

@@ -4,7 +4,7 @@
     GET /members                  who is here
     GET /health                   200 while the node takes part in its group
     GET /livez                    200 while the process answers and its node has not failed
-    GET /readyz                   200 once the node has joined, whoever leads
+    GET /readyz                   200 once the node has joined, leader or not
     GET /events                   server-sent events: elected, lost, member
     GET /metrics                  OpenMetrics for those that accept it, else Prometheus' text format
     GET /openapi.json             all of this, for programs
@@ -13,7 +13,7 @@
 On loopback or a unix socket as it is; anywhere else only with a token (`Authorization: Bearer TOKEN`).  By choice
 (`http_open`) the two probes are answered without it, and to any name: nothing in them is secret.  Everything is
 bounded: connections, the size of a request, the time it may take, and what waits for a slow reader, who is cut off.
-Where all connections are taken the oldest makes room: whoever holds them idly keeps nobody out.
+Where all connections are taken the oldest makes room: a client that holds them idly keeps nobody out.
 """
 
 import asyncio
@@ -311,7 +311,7 @@ class Http:
         self._tell(data, self._lane_watchers)
 
     def _has_joined(self) -> bool:
-        """Whether this node takes part and has heard of its group, or leads it because nobody answers."""
+        """Return whether this node takes part and has heard of its group, or leads it because nobody answers."""
         stack = self.stack
         named = not stack.reigns or any(r.leader is not None and not r.waits_for for r in stack.reigns.values())
         return self.driver.running and (named or self.driver.received_count > 0)
@@ -411,7 +411,7 @@ class Http:
 
 
 def _is_file(path: str, accept: str) -> bool:
-    """Whether a file of the page is asked for: what it shows is asked for by its script, with the token."""
+    """Return whether a request is for a file of the page; its data is asked for by its script, with the token."""
     return (path == "/" and "text/html" in accept) or (path.startswith("/page/") and "." in path)
 
 

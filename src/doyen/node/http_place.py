@@ -1,4 +1,4 @@
-"""Where a node serves HTTP, and by which names it may be asked for."""
+"""The address at which a node serves HTTP, and the names by which it may be asked for."""
 
 import ipaddress
 import os
@@ -33,7 +33,7 @@ def http_place(where: str, token: str, *, open_probes: bool = False) -> Address 
 
 
 def is_address(host: str) -> bool:
-    """Whether a Host header is an address: a name may be somebody else's, and point here (DNS rebinding)."""
+    """Return whether a Host header is an address: a name may be somebody else's, and point here (DNS rebinding)."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     try:
         ipaddress.ip_address(name.strip("[]"))

@@ -136,7 +136,7 @@ class Node:
     async def leave(self) -> None:
         """Leave in order: stop the bodies that act as leader, notify the others, then fall silent.
 
-        A task of its own does it, for whoever asks may be a body that is stopped by it.
+        A task of its own does it, for the caller may be a body that is stopped by it.
         """
         if self._agent is None:
             return
@@ -363,7 +363,11 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        """Return whether this process may act as leader of the group's own election at this very instant."""
+        """Return whether this process may act as leader of the group's own election at this very instant.
+
+        With a weak election it may be true in two processes, while the network is split, and for a moment around starts
+        and failures.
+        """
         return "" in self._campaigns and self.own_election.is_leader
 
     @property

@@ -54,7 +54,7 @@ def page_of(node: "Node") -> "Page":
 
 
 class Page:
-    """What the page of one node shows, in a browser and in a terminal (`doyen top`)."""
+    """The content of one node's page, in a browser and in a terminal (`doyen top`)."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node

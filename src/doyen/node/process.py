@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from typing import Any
 
+from doyen.core.view import MembershipView
 from doyen.node.agent_line import AgentLine, encode_line
 from doyen.node.config import NodeConfig
 from doyen.node.events import Event
@@ -24,6 +25,9 @@ _EVENTS = {
     "differs": "differs",
 }
 
+COUNTED_MAX = 500  # Members that are counted for every line.
+COUNT_EVERY_S = 0.5
+
 
 def stay(config: NodeConfig, status_every: float, as_json: bool) -> int:
     if as_json:
@@ -39,6 +43,8 @@ class Reporter:
     def __init__(self, config: NodeConfig) -> None:
         self.node = Node(config, leave_on_sigterm=False)
         self.node.listeners.append(self._on_event)
+        self._counts: dict[str, int] = {}
+        self._counted_at = 0.0
 
     async def run(self, status_every: float) -> int:
         node = self.node
@@ -76,11 +82,18 @@ class Reporter:
         fields |= {"leader": event.leader, "term": event.term, "address": event.address, "compared": event.compared}
         self._say(_EVENTS.get(event.kind, "member"), reign, **fields)
 
+    def _count(self, view: MembershipView) -> None:
+        """Count the members by status; in a large group now and then, as a stranger may name 100,000 at once."""
+        now = time.monotonic()
+        if len(view) <= COUNTED_MAX or now - self._counted_at >= COUNT_EVERY_S:
+            self._counts, self._counted_at = dict(Counter(member.status.value for member in view.members.values())), now
+
     def _say(self, what: str, reign: Reign | None = None, **fields: Any) -> None:
         agent = self.node.agent
         driver, view = agent.driver, agent.stack.view
         reign = reign or agent.reign
-        counts = Counter(member.status.value for member in view.members.values()) if view is not None else {}
+        if view is not None:
+            self._count(view)
         told = AgentLine(
             what,
             agent.name,
@@ -91,7 +104,7 @@ class Reporter:
             sent=driver.transport.sent_count,
             received=driver.received_count,
             refused=dict(driver.refused),
-            members=dict(counts),
+            members=self._counts,
             **fields,
         )
         try:

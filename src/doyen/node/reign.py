@@ -173,7 +173,7 @@ class Reign:
         if self.term is not None and self.term.leader == term.leader:
             self.term, self.since, self.lost_because = None, now, fact.reason
             self._lost_at = None if fact.reason == "outranked" else now  # A better one is named: nobody is missed.
-        text = f"{term.leader} leads no more, term {term.number}: {fact.reason}"
+        text = f"{term.leader} no longer leads, term {term.number}: {fact.reason}"
         self.ended = self._add(now, text, "lost", term, fact.reason)
 
     def _add(self, now: Instant, text: str, kind: str, term: Term | None = None, why: str = "") -> Entry:

@@ -68,7 +68,7 @@ class Told(Struct, frozen=True, array_like=True, tag="!"):
 
 
 class Row(Struct, kw_only=True):
-    """What one member sees."""
+    """The view of one member."""
 
     asked_at: Instant = -FOREVER
     unanswered: int = 0
@@ -79,6 +79,7 @@ class Row(Struct, kw_only=True):
     acts: bool | None = None
     lease_left_s: float | None = None  # When it answered.
     total: int = 0
+    next_first: int = 0  # Where the next part begins.
     seen: dict[str, Seen] = {}
 
 
@@ -98,6 +99,8 @@ class Views:
     def questions(self, election: str, names: list[NodeId], now: Instant) -> list[tuple[NodeId, Ask]]:
         """Return whom to ask now, and what."""
         rows = self.rows.setdefault(election, {})
+        for gone in rows.keys() - set(names):  # Names come and go: those that are here must have a place.
+            del rows[gone]
         found = []
         for name in names:
             row = rows.get(name)
@@ -164,12 +167,16 @@ class Views:
         row = self.rows.get(told.election, {}).get(sender)
         if row is None or row.number != told.number:  # Nobody asked, or it is late.
             return []
+        if told.first not in (0, row.next_first):  # No part that was asked for.
+            return []
         if told.first == 0:
             row.seen = {}
         row.unanswered, row.heard_at, row.total = 0, now, min(told.total, SEEN_MAX)
         row.leader, row.term, row.acts = told.leader, told.term, told.acts
         row.lease_left_s = None if told.lease_ms is None else told.lease_ms / 1000
         row.seen |= {seen.name: seen for seen in told.seen}
-        next_first = told.first + len(told.seen)
-        more = told.seen and len(row.seen) < row.total and next_first < row.total
-        return [Ask(told.number, told.election, next_first)] if more else []
+        row.next_first = told.first + len(told.seen)
+        more = told.seen and len(row.seen) < row.total and row.next_first < row.total
+        if not more:
+            row.next_first = 0
+        return [Ask(told.number, told.election, row.next_first)] if more else []

@@ -2,6 +2,6 @@
 
 - `align` lays clocks on one; `verdict` says for how long two acted at once.  Both are pure.
 - `watch` follows one node; `recorded` and `simulated` have it follow the nodes of recordings and of a simulation.
-- `incident` puts them together; `gather` reads the files; `document` writes one file to look at.
+- `incident` puts recordings together; `gather` reads the files; `picture` is what is shown, and `document` writes it.
 - `other` and `whatif` replay recordings with another setting, and simulate from where they part (decision 130).
 """

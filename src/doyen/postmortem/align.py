@@ -90,11 +90,11 @@ class Alignment:
         return (most - least) / 2, abs(most + least) / 2 + self._slack
 
 
-_Bounds = list[list[float]]  # [i][j]: by how much clock j is ahead of clock i at the most.
+_Bounds = list[list[float]]  # [i][j]: the most that clock j may be ahead of clock i.
 
 
 def align(count: int, passages: Iterable[Passage], rough: Sequence[Duration]) -> Alignment:
-    """Align so many clocks; `rough` are the shifts that bring them near each other, such as by their wall clocks.
+    """Align `count` clocks; `rough` are the shifts that bring them near each other, such as by their wall clocks.
 
     Messages correct the rough shifts, however wrong they are; a clock without messages keeps its own, with no bound.
     """

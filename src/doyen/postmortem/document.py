@@ -12,7 +12,7 @@ import msgspec
 
 from doyen.core.plain import plain_json
 from doyen.eyes.assets import text
-from doyen.postmortem.incident import Incident
+from doyen.postmortem.picture import Incident
 
 ABOUT: Final = {
     "recordings": "From the recordings of {nodes} nodes.",
@@ -23,6 +23,7 @@ HINT: Final = (
     "explained then."
 )
 
+_START: Final = 'showIncident(JSON.parse(document.getElementById("incident").textContent));'
 NOTHING_ELSE: Final = "base-uri 'none'; form-action 'none'"
 _PAGE: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -53,18 +54,32 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def document(incident: Incident) -> str:
-    """Return the file."""
+def data(incident: Incident) -> str:
+    """Return an incident as the JSON that `showIncident` of incident.js takes."""
     nodes = len({clock.node for clock in incident.clocks})
     about = f"{ABOUT[incident.source].format(nodes=nodes)} {HINT}"
     shown: dict[str, Any] = {**msgspec.to_builtins(incident), "about": about}
-    data = plain_json(msgspec.json.encode(shown)).decode()
-    script, style = f"{text('lanes.js')}\n{text('incident.js')}", f"{text('incident.css')}\n{text('lanes.css')}"
+    return plain_json(msgspec.json.encode(shown)).decode()
+
+
+def script() -> str:
+    """Return what draws an incident: the functions `drawLanes` and `showIncident`."""
+    return f"{text('lanes.js')}\n{text('incident.js')}"
+
+
+def style() -> str:
+    """Return the style of what `script` draws."""
+    return f"{text('incident.css')}\n{text('lanes.css')}"
+
+
+def document(incident: Incident) -> str:
+    """Return the file."""
+    runs, looks = f"{script()}\n{_START}", style()
     return _PAGE.format(
-        data=data.replace("<", "\\u003c"),
-        script=script,
-        style=style,
-        policy=f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; {NOTHING_ELSE}",
+        data=data(incident).replace("<", "\\u003c"),
+        script=runs,
+        style=looks,
+        policy=f"default-src 'none'; script-src {_digest(runs)}; style-src {_digest(looks)}; {NOTHING_ELSE}",
     )
 
 

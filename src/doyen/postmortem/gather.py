@@ -9,7 +9,8 @@ from typing import Final
 from doyen.errors import ConfigError
 from doyen.net.recording.reader import segments
 from doyen.node.registry import election_names, membership_names
-from doyen.postmortem.incident import Incident, incident_of
+from doyen.postmortem.incident import incident_of
+from doyen.postmortem.picture import Incident
 from doyen.postmortem.recorded import Flight, fly, joined
 
 FILES_MAX: Final = 64

@@ -3,53 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from doyen.core.clock import Instant
 from doyen.errors import ConfigError
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
 from doyen.postmortem.align import Alignment, Passage, align
+from doyen.postmortem.picture import ARROWS_MAX, ClockOf, Incident, Said
 from doyen.postmortem.recorded import Decided, ElectionOf, Flight
 from doyen.postmortem.verdict import Act, Verdict, judge
 from doyen.postmortem.watch import Explained
 
-ARROWS_MAX: Final = 10_000
 SHORT_S: Final = 0.001  # A shorter time without a recording is not drawn.
-
-
-class Said(Struct, frozen=True, omit_defaults=True):
-    """The answer of `explain` on one lane, from that instant on."""
-
-    lane: str
-    at: float
-    sentence: str
-    lines: tuple[tuple[str, str], ...] = ()
-
-
-class ClockOf(Struct, frozen=True, kw_only=True):
-    """One recording, and how well its clock is known."""
-
-    node: str
-    path: str
-    doyen: str
-    inputs: int
-    begin: float
-    end: float
-    error_s: float | None  # None: no messages tell, so its wall clock was taken.
-    wall_off_s: float  # By how much its wall clock is ahead of the common one.
-    contradicts_s: float = 0.0  # By how much its messages contradict each other: its clock was set, or runs badly.
-
-
-class Incident(Struct, frozen=True, kw_only=True):
-    """All that a file shows."""
-
-    title: str
-    source: str  # recordings, or simulation
-    verdicts: tuple[Verdict, ...]
-    lanes: Lanes
-    said: tuple[Said, ...]
-    clocks: tuple[ClockOf, ...] = ()
-    notes: tuple[str, ...] = ()  # What a reader ought to know.
 
 
 def incident_of(flights: Sequence[Flight], title: str = "") -> Incident:
@@ -263,7 +226,7 @@ class Table:
         ]
 
     def _covers(self, receiver: int, sender: int, at: Instant) -> bool:
-        """Whether the receiver recorded at that instant, so that a message it has not received was lost."""
+        """Return whether the receiver recorded at that instant, so that a message it has not received was lost."""
         flight, x = self.flights[receiver], self.at(sender, at)
         return self.at(receiver, flight.begin) <= x <= self.at(receiver, flight.end) - 1.0
 

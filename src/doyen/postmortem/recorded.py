@@ -20,7 +20,6 @@ from doyen.net.recording.effects import channel_of
 from doyen.net.recording.format import (
     DATAGRAM_MAX,
     Commanded,
-    Effect,
     Fired,
     Header,
     Heard,
@@ -163,9 +162,9 @@ class Watched(Rebuilt):
 
     def fit(self) -> None:
         """Give each election that is new its gate, and what was known of it when the segment began."""
-        known = self._header.reigns
         if len(self.stack.reigns) == self._fitted:
             return
+        known = self._header.reigns
         self._fitted = len(self.stack.reigns)
         for name, reign in self.stack.reigns.items():
             if reign.gate is not None or known is None:
@@ -278,6 +277,8 @@ class _Follower:
                 watch.pause(begin)
         self._last = now
         match given:
+            case Fired() | Heard():
+                pass
             case Started():
                 self._started = True
                 watch.note(now, "started", f"{self._me.node} starts")
@@ -304,8 +305,10 @@ class _Follower:
         me, incarnation, sent = self._me.node, self._me.incarnation, self._sent
         if given.__class__ is Fired:
             self._timers.pop(given.number, None)
-        if not what and given.__class__ is not Fired and any(map(self._is_promise, item.effects)):
-            what = f"{me} wrote down what it promised"
+        if not what and given.__class__ is not Fired:
+            for effect in item.effects:
+                if effect.verb == "persist" and stack.reign_on(channel_of(effect)) is not None:
+                    what = f"{me} wrote down what it promised"
         if given.__class__ is Heard and envelope is not None and envelope.sender != me:
             key = identifier(given.data)
             if key in self._received:
@@ -333,10 +336,6 @@ class _Follower:
                 sent[key] = now
                 if what and (on := stack.reign_on(channel)) is not None:
                     self._keep(Decided(key, now, on.name, what, effect.what))
-
-    def _is_promise(self, effect: Effect) -> bool:
-        assert self._watched is not None
-        return effect.verb == "persist" and self._watched.stack.reign_on(channel_of(effect)) is not None
 
     def _keep(self, message: Decided) -> None:
         if len(self._decided) < DECIDED_MAX:

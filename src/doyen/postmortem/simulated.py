@@ -9,7 +9,7 @@ from doyen.core.kinds import ElectionKind
 from doyen.eyes.lanes import Arrow, Lane, Lanes, Mark, Span, Window
 from doyen.node.events import Event
 from doyen.node.stack import Stack
-from doyen.postmortem.incident import ARROWS_MAX, Incident, Said
+from doyen.postmortem.picture import ARROWS_MAX, Incident, Said
 from doyen.postmortem.verdict import Act, judge
 from doyen.postmortem.watch import Watch
 from doyen.sim.engine import Simulation
@@ -21,7 +21,7 @@ EVENTS_MAX: Final = 50_000_000  # A longer run is watched no further.
 
 
 class Watchable(Protocol):
-    """What is asked of a world."""
+    """The part of a world that is watched."""
 
     @property
     def sim(self) -> Simulation: ...

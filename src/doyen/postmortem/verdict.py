@@ -19,7 +19,7 @@ class Act(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """For how long two acted at once in one election."""
+    """The time during which two acted at once in one election."""
 
     election: str
     kind: str
@@ -32,7 +32,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     @property
     def breaks(self) -> bool:
-        """Whether the election's promise was surely broken."""
+        """Return whether the election's promise was surely broken."""
         return self.sort == "quorum" and self.at_least_s > 0
 
 

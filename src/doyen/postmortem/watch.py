@@ -165,7 +165,7 @@ class Watch:
 
     @property
     def leads(self) -> bool:
-        """Whether it was named leader when it was last looked at."""
+        """Return whether the node was named leader when it was last looked at."""
         return bool(self._open)
 
     def pause(self, begin: Instant) -> None:

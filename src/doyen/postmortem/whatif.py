@@ -2,7 +2,7 @@
 
 Up to that instant everything is as recorded, since all that the nodes said was the same.  From there on the machines,
 as they are at that instant, go on in the simulator: messages take as long as they took in the recordings at the median,
-and none is lost; whoever was stopped or killed, and the commands that were given, are as recorded.
+and none is lost; processes are stopped, killed and given commands as recorded.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,9 @@ from doyen.node.layers import node_options
 from doyen.node.rebuilt import config_from
 from doyen.node.reign import Reign
 from doyen.node.stack import Stack
-from doyen.postmortem.incident import Incident, Table
+from doyen.postmortem.incident import Table
 from doyen.postmortem.other import Difference, Other
+from doyen.postmortem.picture import Incident
 from doyen.postmortem.recorded import Flight, Watched
 from doyen.postmortem.simulated import Simulated
 from doyen.sim.channel import Channel
@@ -307,7 +308,7 @@ class _Continued:
         return max(1, round(median(delays) * 1e9)) if delays else ms(1)
 
     def _resumed(self, mark: Mark) -> bool:
-        """Whether a mark only says that the machines of a recording go on in the simulator."""
+        """Return whether a mark only says that the machines of a recording go on in the simulator."""
         return mark.kind == "started" and mark.at <= self._at
 
     # What comes of it.

@@ -1,11 +1,11 @@
 """Injects faults into a group: nodes that come, go, crash, return, stop for a while; links that break, block and clog.
 
 Planned events are a list; random ones have a rate each.  Every deed draws from a stream of its own, so that adding
-one leaves the others where they were, and each is counted where it took effect (`Churn.counts`): an event that found
-nobody to befall counts nothing.
+one leaves the others where they were, and each is counted where it took effect (`Churn.counts`): an event without a
+target counts nothing.
 
     who, to    names, indices, or: `leader` (the best that acts as one), `others` (all that do not act as one), `random`
-               (one that the deed can befall), `all` (everyone it can befall); `to` left out means everybody else
+               (one to which it can happen), `all` (every such one); `to` left out means everybody else
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ KEYWORDS: Final = ("leader", "others", "random", "all")
 TWO_SIDED: Final = ("partition", "block", "cut", "clog")
 LASTING: Final = ("crash", "will", "pause", "slow", "resign", "hang", "io-error", *TWO_SIDED, *SHAPES)
 MEASURED: Final = ("slow", "clock-forward", "clock-back")
-NOBODY: Final = ("join", "heal", "release", "graph", "old-will")  # Deeds that need nobody to befall.
+NOBODY: Final = ("join", "heal", "release", "graph", "old-will")  # Deeds without a target.
 DISK_LOST: Final = "disk lost"
 LATE_CLAIM: Final = "late claim"
 Rate: TypeAlias = Annotated[float, Meta(ge=0, le=60_000)]  # A minute; the most is one in a millisecond.
@@ -78,7 +78,7 @@ class ChurnEvent(Config, frozen=True, kw_only=True):
     until: Annotated[Duration, Doc("every: not after this.")] = FOREVER
     who: Annotated[
         tuple[Target, ...],
-        Doc("Whom it befalls; join: names of new nodes (none: one is made up); star, chain, one-way-star: the hub."),
+        Doc("The targets; join: names of new nodes (none: one is made up); star, chain, one-way-star: the hub."),
     ] = ()
     to: Annotated[
         tuple[Target, ...],
@@ -97,7 +97,7 @@ class ChurnEvent(Config, frozen=True, kw_only=True):
         do = self.do
         need(self.until == FOREVER or self.every > 0, "until", "is for series: give every too")
         need(self.until >= self.at, "until", "is before at")
-        need(bool(self.who) or do in NOBODY, "who", f"is missing: whom does {do} befall? e.g. who = ['leader']")
+        need(bool(self.who) or do in NOBODY, "who", f"is missing: to whom does {do} happen? e.g. who = ['leader']")
         need(not self.who or do not in ("heal", "release"), "who", f"is not for {do}: give the name of what ends")
         need(not self.to or do in (*TWO_SIDED, "join", "resign"), "to", f"is not for {do}")
         need(self.lasting == FOREVER or do in LASTING, "lasting", f"is not for {do}: it is over at once")
@@ -125,7 +125,7 @@ class RandomChurn(Config, frozen=True, kw_only=True):
     graph_rate: Annotated[Rate, Doc("Random graphs of links a minute: some pairs linked one way, some not.")] = 0.0
     clog_rate: Annotated[Rate, Doc("Clogged pairs a minute.")] = 0.0
     clock_rate: Annotated[Rate, Doc("Stepped clocks a minute.")] = 0.0
-    wall_rate: Annotated[Rate, Doc("Stepped wall clocks a minute: they date what people read, and no more.")] = 0.0
+    wall_rate: Annotated[Rate, Doc("Stepped wall clocks a minute: they only date what people read.")] = 0.0
     resign_rate: Annotated[Rate, Doc("Leaders that resign, a minute; half of them name an heir.")] = 0.0
     will_rate: Annotated[
         Rate,

@@ -16,7 +16,7 @@ from doyen.sim.node import SimNode
 if TYPE_CHECKING:
     from doyen.sim.world import World
 
-BEFORE: Final = ("crash", "pause", "slow")  # Deeds that are told just before they happen: the node hears no more.
+BEFORE: Final = ("crash", "pause", "slow")  # Deeds reported just before they happen, as the node hears nothing after.
 
 
 class Led:

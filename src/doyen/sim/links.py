@@ -19,10 +19,10 @@ class Links(Generic[N]):
     """The links between some nodes at one instant."""
 
     def __init__(self, nodes: Iterable[N], reaches: Callable[[N, N], bool]) -> None:
-        self.nodes, self._reaches = tuple(nodes), reaches
+        self.nodes, self.reaches = tuple(nodes), reaches
 
     def two_way(self, a: N, b: N) -> bool:
-        return self._reaches(a, b) and self._reaches(b, a)
+        return self.reaches(a, b) and self.reaches(b, a)
 
     def linked(self, node: N, among: Iterable[N] | None = None) -> list[N]:
         """Return the nodes that have a two-way link to this one, and the node itself, in their usual order."""

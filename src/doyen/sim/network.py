@@ -136,6 +136,7 @@ class Network:
         self.faults: Counter[str] = Counter()  # How often each fault fired.
         self._streams = streams
         self._by_sender: dict[tuple[str, int], Stream] = {}
+        self._evenly: dict[int, tuple[Stream, Stream]] = {}  # By sender: of losses and of delays, where all is even.
         self._for_multicasts = _Blocks(streams.base("multicast loss"))
         self._for_unicasts = _Blocks(streams.base("unicast loss"))
         self._link_loss: dict[tuple[int, int], float] = {}
@@ -312,13 +313,17 @@ class Network:
             return 0, [], []
         loss, delay = self.config.loss, self.config.delay
         mean, spread, prob = delay.mean, delay.spread, loss.prob
-        loses, draws, total = self._stream("loss", sender), self._stream("delay", sender), 0
-        lossy = loss.model != "none"
+        streams = self._evenly.get(sender)
+        if streams is None:
+            streams = self._evenly[sender] = self._stream("loss", sender), self._stream("delay", sender)
+        loses, draws, total = streams[0].random, streams[1].random, 0
+        if loss.model == "none":
+            prob = -1.0
         for hop in range(1, len(path) + 1):
-            if lossy and loses.random() < prob:
+            if prob >= 0.0 and loses() < prob:
                 self.faults["loss"] += 1
                 return hop, [], path
-            total += mean + int((2.0 * draws.random() - 1.0) * spread)
+            total += mean + int((2.0 * draws() - 1.0) * spread)
         return len(path), [total], path
 
     def tree(

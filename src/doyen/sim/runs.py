@@ -1,8 +1,10 @@
 """Many runs of one experiment: over all cores, with results that do not depend on how they were shared out."""
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from hashlib import blake2b
 from math import sqrt
 from multiprocessing import parent_process
@@ -42,6 +44,22 @@ def figure(values: Iterable[float | None]) -> Figure | None:
 def run_seed(seed: int, run: int) -> int:
     """Return the seed of one run of many: unrelated for neighbouring runs and seeds."""
     return int.from_bytes(blake2b(f"{seed}/{run}".encode(), digest_size=8).digest(), "little")
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Collect no garbage while a run lasts: hardly any of its objects dies by itself before the end, and all do then.
+
+    What is left of the run is young, so that collecting it looks at nothing else.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.collect(0)
+            gc.enable()
 
 
 def refuse_counts(runs: int, jobs: int) -> None:

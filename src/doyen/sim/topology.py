@@ -20,7 +20,7 @@ Shape = Literal["complete", "ring", "bus", "star", "tree", "torus", "grid", "geo
 Link = tuple[int, int]
 Spot = tuple[float, float]  # Metres east and north.
 
-DRAWS_MAX = 1000  # How often a random placement is drawn anew at the most until it is connected.
+DRAWS_MAX = 1000  # The most attempts to draw a random placement that is connected.
 
 
 class TopologyConfig(Config, frozen=True, kw_only=True):
@@ -61,6 +61,7 @@ class Topology:
         self._trees: dict[tuple[int, frozenset[Link]], dict[int, int]] = {}  # By root and cuts.
         self._paths: dict[Link, list[Link]] = {}  # Found by the trees, from one node to another, where nothing is cut.
         self._down: set[int] = set()
+        self._links_from: dict[int, list[tuple[int, float]]] = {}  # By node: its neighbours, and how far they are.
 
     def neighbours(self, node: int) -> list[int]:
         return [n for n in range(self.size) if n != node] if self.complete else self._neighbours[node]
@@ -111,10 +112,18 @@ class Topology:
     def forget_routes(self) -> None:
         self._trees.clear()
         self._paths.clear()
+        self._links_from.clear()
 
-    def share_routes(self, routes: "dict[tuple[int, frozenset[Link]], dict[int, int]]") -> None:
-        """Keep routes where other runs on the same graph keep theirs; only while nobody goes down."""
-        self._trees = routes
+    def copy(self) -> "Topology":
+        """Return the same graph for another run, with all nodes up."""
+        other = Topology(self.size, None, self.places, reach_m=self._reach_m, by_radio=self._by_radio)
+        other.complete = self.complete
+        other._neighbours = [[*near] for near in self._neighbours]
+        return other
+
+    def share_routes(self, other: "Topology") -> None:
+        """Keep routes where another run on the same graph keeps its own; only while nobody goes down in either."""
+        self._trees, self._paths = other._trees, other._paths
 
     def path(self, a: int, b: int, cut: frozenset[Link] = frozenset()) -> list[Link] | None:
         """Return the hops from a to b, or None.  Routes avoid cut links and nodes that are down."""
@@ -141,7 +150,7 @@ class Topology:
 
     def _shortest_tree(self, root: int, cut: frozenset[Link]) -> dict[int, int]:
         parent, best = {root: root}, {root: 0.0}
-        queue, done = [(0.0, root)], set()
+        queue, done, links_from = [(0.0, root)], set(), self._links_from
         while queue:
             length, node = heappop(queue)
             if node in done:
@@ -149,14 +158,20 @@ class Topology:
             done.add(node)
             if node in self._down and node != root:
                 continue
-            for other in self._neighbours[node]:
-                if (node, other) in cut:
+            near = links_from.get(node)
+            if near is None:
+                near = links_from[node] = [(other, self._length(node, other)) for other in self._neighbours[node]]
+            for other, far in near:
+                if cut and (node, other) in cut:
                     continue
-                through = length + (dist(self.places[node], self.places[other]) if self.places else 1.0)
+                through = length + far
                 if through < best.get(other, float("inf")):
                     best[other], parent[other] = through, node
                     heappush(queue, (through, other))
         return parent
+
+    def _length(self, a: int, b: int) -> float:
+        return dist(self.places[a], self.places[b]) if self.places else 1.0
 
 
 def build(config: TopologyConfig, size: int, rng: Stream) -> Topology:

@@ -22,13 +22,13 @@ from typing import Any, Final, TypeAlias
 from msgspec.msgpack import decode
 from msgspec.structs import replace
 
-from doyen.core.clock import Duration, Instant, to_seconds
+from doyen.core.clock import FOREVER, Duration, Instant, to_seconds
 from doyen.core.commands import ChangeNote, ChangeVoters, LeaveGroup, PassOn, Resign, Stand
 from doyen.core.host import Host, Port
 from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
 from doyen.core.outside import Outside, Request
-from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing
+from doyen.core.rank import Claim, ScoreGiven, ScoreWanted, Standing, VitalsObserved
 from doyen.election.announce.machine import Announce
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
@@ -57,7 +57,7 @@ Fact: TypeAlias = LeaderElected | LeaderLost
 
 
 def world_fields(names: Sequence[str]) -> dict[str, Any]:
-    """Return what every node is told unless its configuration says otherwise: all vote, all have a disk."""
+    """Return every node's fields unless its configuration says otherwise: all vote, all have a disk."""
     return {"group": GROUP, "group_size": len(names), "voters": list(names), "state": DISK, "shared": DISK}
 
 
@@ -104,6 +104,7 @@ class World:
         self.remembers_since: list[int] = []  # and the first incarnation that it has an unbroken record of.
         self._configured: list[Standing | None] = []  # By node: its standing when it starts; None may not lead.
         self.standings: list[Standing | None] = []  # By node: what its election goes by now.
+        self.observed_at: Instant = -FOREVER  # When a node last changed its own by what it had observed.
         self._scores: dict[int, Standing] = {}  # By node: what its application answers, where that was set.
         self.names: list[tuple[NodeId, ...]] = []  # By node: the leaders it names,
         self.named_at: list[Instant] = []  # and since when.
@@ -324,7 +325,7 @@ class World:
         return None if data is None else decode(data, type=kind)
 
     def has_forgotten(self, node: SimNode) -> bool:
-        """Return whether a node began without the record that an earlier incarnation had: its name votes no more."""
+        """Return whether a node began without the record of an earlier incarnation: its name no longer votes."""
         return self.durable and self._records[node.index] is None and node.name in self._had_records
 
     def is_holding(self, node: SimNode) -> bool:
@@ -356,6 +357,13 @@ class World:
         found = [self.sim.nodes[index] for index in self.believers if self.acts(self.sim.nodes[index])]
         return sorted(found, key=lambda node: (self.standings[node.index] or 0, node.name), reverse=True)
 
+    def _note_standing(self, node: SimNode) -> None:
+        """Note the standing that a node has by what it observed itself; leadership may move now."""
+        machine, before = self.machine(node), self.standings[node.index]
+        if isinstance(machine, Announce) and before is not None and before != machine.standing:
+            self.standings[node.index] = machine.standing
+            self.observed_at = self.sim.disturbed_at = self.sim.now
+
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         stack = self._stacks[node.index]
         if stack is None or node.host is None:
@@ -367,6 +375,8 @@ class World:
             self.folder.ask(node, channel, fact, self._outside(node, stack))
         if isinstance(fact, HandOverDue):
             self.sim.tell(node, Resign(fact.to, 0, fact.because), channel=channel)
+        if isinstance(fact, VitalsObserved):
+            self._note_standing(node)
         if channel != ELECTION:
             return
         if isinstance(fact, LeaderElected | LeaderLost):

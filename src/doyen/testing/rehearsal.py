@@ -47,7 +47,7 @@ def _takeover(config: NodeConfig, members: Sequence[str], how: How, delay_s: flo
 
 
 def _kill(cluster: Cluster, lost: str, linked: bool) -> None:
-    """End a process; whoever holds a connection to it learns so from the kernel, a delay later."""
+    """End a process; the nodes that hold a connection to it learn it from the kernel, a delay later."""
     node = cluster.sim.by_name[NodeId(lost)]
     incarnation = node.incarnation
     cluster.crash(lost)

@@ -1,4 +1,4 @@
-"""The greatest name leads: ask whoever is greater; if nobody answers, say that you lead.  [BULLY]
+"""The greatest name leads: ask all that are greater; if none answers, say that you lead.  [BULLY]
 
 Deviation: a leader repeats its `Coordinator`, so that no lost message can leave two leaders or none for long.
 """
@@ -19,11 +19,11 @@ class BullyConfig(Config, frozen=True, kw_only=True):
 
 
 class Elect(Struct, frozen=True, array_like=True, tag="E"):
-    """To whoever is greater: do you live?"""
+    """Asks a greater one whether it is there."""
 
 
 class Alive(Struct, frozen=True, array_like=True, tag="A"):
-    """To whoever is less: I do, and take it from here."""
+    """Answers a lesser one: I am here, and take it from here."""
 
 
 class Coordinator(Struct, frozen=True, array_like=True, tag="C"):

@@ -6,8 +6,6 @@ centre's at the same rate, evenly over its servers.  p5 leads first, as in the p
 Deviation [POLE §4]: etcd in the place of ZooKeeper, fewer requests per second, data in memory where there is room.
 """
 
-import base64
-import http.client
 import json
 import os
 import subprocess
@@ -24,17 +22,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from doyen.engines.etcd import bits
 from doyen.errors import TransportError
 from doyen_lab.contest.asking import need_commands
-from doyen_lab.iproute import enter
+from doyen_lab.contest.etcd import CLIENT, asked, gateway_here, server_command
+from doyen_lab.iproute import enter, within
 from doyen_lab.netns import Namespace
 from doyen_lab.switch import Switch
 from doyen_papers.studies.pole_places import Deployment, deployment
 
-CLIENT, PEER = 2379, 2380
 SERVE_S: Final = 60.0
 PROBED_S: Final = 40.0  # etcd notes a round trip every 30 s.
-VALUE: Final = base64.b64encode(bytes(1024)).decode()
+VALUE: Final = bits(bytes(1024))
 #: [POLE §4.2] ZooKeeper's mean latencies in Deployment 1: p4, of p5's data centre, leads; then the best leader.
 PUBLISHED: Final = {"before": {"D1": 12.0, "D2": 22.0, "D3": 92.0, "mean": 42.0}, "after": {"mean": 33.0}}
 
@@ -42,7 +41,7 @@ Step = Callable[[str], None]
 
 
 class Waited(Struct, frozen=True):
-    """What clients waited for a write, in ms: the mean of each data centre, and of all three."""
+    """The clients' wait for a write, in ms: the mean of each data centre, and of all three."""
 
     leader: str
     centres: dict[str, float]
@@ -61,7 +60,7 @@ class Steered(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the leader is where the model wants it, and clients wait less."""
+        """Return whether the leader is where the model wants it, and clients wait less."""
         return self.model[self.after.leader] == min(self.model.values()) and self.after.mean < self.before.mean
 
 
@@ -121,24 +120,12 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _servers(hosts: dict[str, Namespace], folder: Path) -> Iterator[None]:
-    urls = {name: f"http://{host.ipv4}" for name, host in hosts.items()}
-    every = ",".join(f"{name}={url}:{PEER}" for name, url in urls.items())
+    addresses = {name: host.ipv4 for name, host in hosts.items()}
     running = []
     try:
         for name, host in hosts.items():
-            command = [
-                *host.wrap,
-                "etcd",
-                f"--name={name}",
-                f"--data-dir={folder / name}",
-                f"--listen-client-urls={urls[name]}:{CLIENT},http://127.0.0.1:{CLIENT}",
-                f"--advertise-client-urls={urls[name]}:{CLIENT}",
-                f"--listen-peer-urls={urls[name]}:{PEER}",
-                f"--initial-advertise-peer-urls={urls[name]}:{PEER}",
-                f"--initial-cluster={every}",
-                "--election-timeout=3000",  # The machine may be busy; nobody is killed here.
-                "--heartbeat-interval=300",
-            ]
+            patient = ["--election-timeout=3000", "--heartbeat-interval=300"]  # The machine may be busy.
+            command = [*host.wrap, *server_command(name, addresses, folder / name), *patient]
             with (folder / f"{name}.log").open("wb") as log:
                 running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         yield
@@ -149,40 +136,12 @@ def _servers(hosts: dict[str, Namespace], folder: Path) -> Iterator[None]:
             process.wait()
 
 
-def _within(host: Namespace, ask: Callable[[], Any]) -> Any:
-    """Return what `ask` returns inside a host: in a thread, for a thread stays where it was."""
-    found: list[Any] = []
-
-    def inside() -> None:
-        enter(host.name)
-        found.append(ask())
-
-    thread = threading.Thread(target=inside)
-    thread.start()
-    thread.join()
-    return found[0] if found else None
-
-
-def _posted(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    connection.request("POST", path, json.dumps(body))
-    answer = connection.getresponse()
-    said: dict[str, Any] = json.loads(answer.read())
-    if answer.status != 200:
-        raise OSError(str(said.get("error", answer.status)))
-    return said
+def _ask(host: Namespace, call: str, body: dict[str, Any], timeout_s: float) -> Any | None:
+    return within(host.name, lambda: asked(f"/v3/maintenance/{call}", body, timeout_s))
 
 
 def _status(host: Namespace) -> dict[str, Any] | None:
-    def ask() -> dict[str, Any] | None:
-        connection = http.client.HTTPConnection("127.0.0.1", CLIENT, timeout=5)
-        try:
-            return _posted(connection, "/v3/maintenance/status", {})
-        except (OSError, ValueError, http.client.HTTPException):
-            return None
-        finally:
-            connection.close()
-
-    found: dict[str, Any] | None = _within(host, ask)
+    found: dict[str, Any] | None = _ask(host, "status", {}, 5)
     return found
 
 
@@ -203,13 +162,7 @@ def _until_led(hosts: dict[str, Namespace], wanted: str | None = None) -> str:
 def _move(hosts: dict[str, Namespace], leader: str, to: str) -> None:
     target = _status(hosts[to])
     assert target is not None
-
-    def ask() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", CLIENT, timeout=30)
-        _posted(connection, "/v3/maintenance/transfer-leadership", {"targetID": target["header"]["member_id"]})
-        connection.close()
-
-    _within(hosts[leader], ask)
+    _ask(hosts[leader], "transfer-leadership", {"targetID": target["header"]["member_id"]}, 30)
     _until_led(hosts, to)
 
 
@@ -238,7 +191,7 @@ def _steer(hosts: dict[str, Namespace], oracle: str) -> dict[str, Any]:
 
 
 class _Waits:
-    """What the clients of each data centre waited."""
+    """The waits of the clients of each data centre."""
 
     def __init__(self, place: Deployment) -> None:
         self._place = place
@@ -264,18 +217,16 @@ def _clients(place: Deployment, hosts: dict[str, Namespace], rate: float) -> Ite
 
     def write(name: str, centre: str, every_s: float) -> None:
         enter(hosts[name].name)
-        connection = http.client.HTTPConnection("127.0.0.1", CLIENT, timeout=20)
-        key, next_at = base64.b64encode(name.encode()).decode(), time.monotonic()
+        gateway, next_at = gateway_here(timeout_s=20), time.monotonic()
         while not over.wait(max(next_at - time.monotonic(), 0)):
             next_at = max(next_at + every_s, time.monotonic())
             began_at = time.monotonic()
             try:
-                _posted(connection, "/v3/kv/put", {"key": key, "value": VALUE})
+                gateway.ask("/v3/kv/put", {"key": bits(name), "value": VALUE})
                 waits.took[centre].append(time.monotonic() - began_at)
-            except (OSError, ValueError, http.client.HTTPException):
+            except TransportError:
                 waits.failed += 1
-                connection.close()
-        connection.close()
+        gateway.close()
 
     threads = [
         threading.Thread(target=write, args=(name, centre, len(servers) / rate))

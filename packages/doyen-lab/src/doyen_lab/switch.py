@@ -31,7 +31,7 @@ from msgspec import Struct
 from doyen.errors import ConfigError, LocalProtocolError, TransportError
 from doyen_lab.graph import Edge, check_edges, full_mesh, next_hops, way
 from doyen_lab.iproute import QUIET, batch, new_prefix
-from doyen_lab.netns import NODES_MAX, Namespace, Network, address_lines, host, make_namespaces
+from doyen_lab.netns import IPV4, NODES_MAX, Namespace, Network, address_lines, host, make_namespaces
 from doyen_lab.switch_loop import Answer, Change, Link, LinkCounters, SwitchPlan
 
 __all__ = ["Link", "LinkCounters", "Loopback", "Switch", "Traffic"]
@@ -90,7 +90,7 @@ class Switch(Network):
         self._plan = SwitchPlan(
             namespaces=[node.name for node in self.nodes],
             interface=INTERFACE,
-            addresses=[_packed(node) for node in self.nodes],
+            addresses=[_packed(node, spare_ipv4(i)) for i, node in enumerate(self.nodes)],
             edges=self.edges,
             link=link,
             seed=seed,
@@ -98,6 +98,7 @@ class Switch(Network):
             multicast=multicast,
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self._spares = [spare_ipv4(i) for i in range(node_count)]
 
     def _make(self, cleanup: ExitStack) -> None:
         make_namespaces(cleanup, {node.name: QUIET for node in self.nodes})
@@ -105,8 +106,10 @@ class Switch(Network):
         cleanup.callback(_end_loop, process)
         self._ask(self._plan)
         for node in self.nodes:
-            routes = [f"route add 224.0.0.0/4 dev {INTERFACE}"] if self._plan.multicast else []
-            batch([*address_lines(node), *routes], namespace=node.name)
+            batch([*address_lines(node), *self._routes()], namespace=node.name)
+
+    def _routes(self) -> list[str]:
+        return [f"route replace 224.0.0.0/4 dev {INTERFACE}"] if self._plan.multicast else []
 
     def __exit__(self, *_: object) -> None:
         self._process = None
@@ -164,6 +167,15 @@ class Switch(Network):
     def heal(self) -> None:
         """Mend every cut; delays and losses stay."""
         self._change([edge for edge, link in self._links.items() if not link.up], {"up": True})
+
+    def readdress(self, i: int) -> str:
+        """Give a host its other IPv4 address in the place of the one it has, as DHCP may; return the new one."""
+        node, new = self.nodes[i], self._spares[i]
+        length = IPV4.prefixlen
+        lines = [f"addr del {node.ipv4}/{length} dev {INTERFACE}", f"addr add {new}/{length} dev {INTERFACE}"]
+        batch([*lines, *self._routes()], namespace=node.name)  # The kernel forgot the routes with the address.
+        self._spares[i], self.nodes[i] = node.ipv4, msgspec.structs.replace(node, ipv4=new)
+        return new
 
     def traffic(self) -> Traffic:
         answer = self._ask(Change(count=True))
@@ -232,8 +244,13 @@ def check_link(link: Link) -> None:
             raise ConfigError(f"{chance} is no chance: give 0 to 1", field=name)
 
 
-def _packed(node: Namespace) -> list[str]:
-    addresses = (node.ipv4, node.ipv6, node.link_local.partition("%")[0])
+def spare_ipv4(i: int) -> str:
+    """Return the other address of a host, of the upper half of the same network."""
+    return str(IPV4[IPV4.num_addresses // 2 + i + 1])
+
+
+def _packed(node: Namespace, spare: str) -> list[str]:
+    addresses = (node.ipv4, spare, node.ipv6, node.link_local.partition("%")[0])
     return [ipaddress.ip_address(address).packed.hex() for address in addresses]
 
 

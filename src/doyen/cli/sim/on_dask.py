@@ -1,9 +1,12 @@
 """Runs of a simulation on Dask's workers: `doyen sim run … --on dask`, or `--on dask://HOST:PORT`."""
 
 import logging
+import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from multiprocessing.forkserver import ensure_running
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,27 +19,39 @@ R = TypeVar("R")
 PORT: Final = 8786
 ANSWERS_WITHIN_S: Final = 10
 WORKERS_LOST_MAX: Final = 20  # Of one chunk: workers may be killed, but a chunk that kills each one must end.
+SETTINGS: Final = {
+    "distributed.scheduler.allowed-failures": WORKERS_LOST_MAX,
+    "distributed.worker.multiprocessing-method": "forkserver",
+    # Nobody looks at what follows; at Dask's own intervals it takes a fifteenth of a core while simulations run.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.scheduler.work-stealing-interval": "1s",
+    "distributed.scheduler.active-memory-manager.start": False,
+}
 
 
 @contextmanager
 def dask(where: str, jobs: int) -> Iterator[Spread]:
     """Connect to a scheduler, or begin workers of our own; `jobs` is their number, 0: one per core."""
     scheduler = _scheduler(where)
-    try:
-        import dask as settings
-        import distributed
-    except ImportError:
-        raise ConfigError(f"--on {where} needs Dask: pip install 'doyen[dask]'") from None
+    if find_spec("distributed") is None:
+        raise ConfigError(f"--on {where} needs Dask: pip install 'doyen[dask]'")
+    if scheduler is None:
+        _import_for_workers()
+    import dask as settings
+    import distributed
+
     client_of: Any = distributed.Client  # Its functions have no types.
     cluster_of: Any = distributed.LocalCluster
-    settings.config.set({"distributed.scheduler.allowed-failures": WORKERS_LOST_MAX})
+    settings.config.set(SETTINGS)
     quiet = {"set_as_default": False, "timeout": ANSWERS_WITHIN_S}
     if scheduler is None:
         with (
             cluster_of(
                 n_workers=jobs or None,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # Else it asks for a port that another cluster may have, and says so.
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             ) as cluster,
@@ -53,6 +68,12 @@ def dask(where: str, jobs: int) -> Iterator[Spread]:
     with client:
         _check_workers(client, where)
         yield Spread(sum(client.nthreads().values()), _parts_on(client))
+
+
+def _import_for_workers() -> None:
+    """Begin a process that imports what workers need, once for all, while this one imports the same."""
+    multiprocessing.set_forkserver_preload(["distributed", "doyen.sim.scenario"])
+    ensure_running()
 
 
 def _scheduler(where: str) -> str | None:

@@ -17,7 +17,7 @@ from doyen.node.layers import node_options, plain
 from doyen.sim.runs import RUNS_MAX, Spread, figure, run_many, run_seed
 from doyen.sim.scenario import Result, Scenario, replay_line, simulate
 from doyen.sim.scenario.defaults import completed, with_node
-from doyen.sim.scenario.run import configured_faults
+from doyen.sim.scenario.run import configured_faults, headline
 from doyen.sim.scenario.text import read_tables
 from doyen.sim.streams import Streams
 from doyen.sim.topology import build
@@ -147,7 +147,7 @@ def _film(scenario: Scenario, result: Result, path: Path | None) -> None:
     made: list[Simulated] = []
     simulate(scenario, result.seed, watch=lambda world: made.append(Simulated(world)))
     violations = [(found.at, f"{found.check} violated: {found.text}") for found in result.violations]
-    write(made[0].incident(f"seed {result.seed}: {_headline(scenario, result)}", violations), path, "--html")
+    write(made[0].incident(f"seed {result.seed}: {headline(scenario, result)}", violations), path, "--html")
 
 
 @contextmanager
@@ -306,7 +306,7 @@ def never_fired(scenario: Scenario, results: list[Result]) -> list[str]:
 
 
 def _print(scenario: Scenario, result: Result) -> None:
-    click.echo(f"{_headline(scenario, result)}{_setting(scenario)}")
+    click.echo(f"{headline(scenario, result)}{_setting(scenario)}")
     rows = [
         ("leaders", f"{result.leader_changes:,}", "times a node began to lead"),
         ("led", f"{result.led:.2%}", _due(result)),
@@ -327,17 +327,6 @@ def _print(scenario: Scenario, result: Result) -> None:
 def _due(result: Result) -> str:
     due = result.led_when_due
     return "of the time" + ("" if due is None else f"; {due:.2%} while a voter had had a majority for the stated bound")
-
-
-def _headline(scenario: Scenario, result: Result) -> str:
-    length = scenario.run.length / 1e9
-    if result.violations:
-        first = result.violations[0]
-        return f"{first.check} violated after {first.at:.3f} s"
-    if result.agreed:
-        leaders = " and ".join(result.leaders)
-        return f"all {result.up} name {leaders}, unchanged since {result.converged_at:.3f} s of {length:g} s"
-    return f"no agreement after {length:g} s"
 
 
 def _setting(scenario: Scenario) -> str:

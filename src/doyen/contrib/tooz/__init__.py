@@ -290,7 +290,10 @@ class DoyenLock(locking.Lock):
         return broken
 
     def is_still_owner(self) -> bool:
-        """Whether nobody else can have it at this instant; with a weak election: as far as this process can know."""
+        """Return whether this process still holds the lock.
+
+        With a quorum nobody else can hold it at that instant; with a weak election somebody else may.
+        """
         return any(map(self._driver.still_holds, self._tokens))
 
 

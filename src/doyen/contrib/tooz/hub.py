@@ -138,7 +138,7 @@ class Hub:
         return asyncio.run_coroutine_threadsafe(self._ask(request), self._loop)
 
     def holds(self, token: bytes) -> bool:
-        """Whether a lock is still held: a registry has confirmed it within `HOLD_S`."""
+        """Return whether a lock is still held: a registry has confirmed it within `HOLD_S`."""
         return token in self._holds and time.monotonic() - self._confirmed_at < HOLD_S
 
     # In the loop.
@@ -196,7 +196,7 @@ class Hub:
                 await server.lead(partial(_holds_on, term))
 
     async def _follow(self, node: doyen.Node, keyring: Any) -> None:
-        """Keep a connection to the registry of whoever leads."""
+        """Keep a connection to the registry of the leader."""
         while True:
             place = _registry_of(node)
             if isinstance(place, str):
@@ -248,7 +248,7 @@ class Hub:
                 if pending is None or pending.result.done():
                     if pending is None or not isinstance(pending.request, Acquire):
                         return
-                    if value is True:  # Whoever asked has given up: nobody would release it.
+                    if value is True:  # The caller has given up: nobody would release it.
                         self._abandon(pending.request)
                 elif error:
                     pending.result.set_exception(Refused(error))
@@ -298,7 +298,7 @@ class Hub:
         return await pending.result
 
     async def _beat(self, node: doyen.Node) -> None:
-        """Have the registry confirm this process, from time to time; turn away from one that leads no more.
+        """Have the registry confirm this process from time to time; leave a registry that no longer leads.
 
         A process that is stopped keeps its connections, so the end of a connection does not tell all.
         """

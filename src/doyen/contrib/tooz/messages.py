@@ -1,4 +1,4 @@
-"""What a process asks of the registry, and what the registry tells it.
+"""The messages between a process and the registry.
 
     process ──16 random bytes────────────▶ registry
             ◀─16 random bytes─────────────

@@ -20,15 +20,18 @@ from doyen.contrib.tooz.messages import (
 from doyen.contrib.tooz.registry import Refused, Registry
 from doyen.contrib.tooz.wire import Wire
 from doyen.errors import RemoteProtocolError
+from doyen.net.driver import plain_record
 from doyen.net.keys import Keyring
 
 log = logging.getLogger("doyen.tooz")
+log.addFilter(plain_record)  # Processes choose their names.
 
 HOLD_S: Final = 4.0  # A process that no registry has confirmed for this long holds no lock any more.
 FORGET_S: Final = 5.0  # A registry forgets a process after this long; longer than HOLD_S, for clocks differ.
 DECLARE_S: Final = 1.5  # How long a new registry waits for members that are present and have declared nothing.
 HELLO_S: Final = 2.0
 CONNECTED_MAX: Final = 4096
+ASKED_MAX: Final = 256  # Requests of one process that wait; it is not read further until some are answered.
 
 
 class Server:
@@ -77,7 +80,7 @@ class Server:
         await asyncio.gather(*self._connected, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """Wait until whoever may hold something has declared it, before anything is granted or answered."""
+        """Wait until the processes have declared what they hold, before anything is granted or answered."""
         loop = asyncio.get_running_loop()
         until = loop.time() + (FORGET_S if self._strong else DECLARE_S)
         while loop.time() < until and (self._strong or not self._present() <= {*self._nodes.values()}):
@@ -129,7 +132,7 @@ class Server:
         except RemoteProtocolError as error:
             log.warning("%s: dropped a connection: %s", self._group, error)
         except asyncio.CancelledError:
-            pass  # This process leads no more, or leaves.
+            pass  # This process no longer leads, or leaves.
         finally:
             self._connected.discard(task)
             wire.close()
@@ -150,7 +153,7 @@ class Server:
         wire.send(Welcome(registry.groups, tuple(lost)))
         self._wires[process], self._nodes[process] = wire, said.node
         self._stirred.set()
-        asked: asyncio.Queue[Asked] = asyncio.Queue()
+        asked: asyncio.Queue[Asked] = asyncio.Queue(ASKED_MAX)
         answering = asyncio.create_task(self._answer_all(wire, registry, process, asked))
         bye, heard_at = False, loop.time()
         try:
@@ -161,7 +164,7 @@ class Server:
                 if isinstance(message, Beat) and self._leads():
                     wire.send(Beaten(message.number))
                 elif isinstance(message, Asked):
-                    asked.put_nowait(message)
+                    await asked.put(message)
                 bye = isinstance(message, Farewell)
         finally:
             answering.cancel()

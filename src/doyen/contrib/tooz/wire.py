@@ -11,6 +11,7 @@ from doyen.errors import RemoteProtocolError
 from doyen.net.keys import ID_BYTES, NONCE_BYTES, Keyring
 
 _HELLO: Final = 16
+UNREAD_MAX: Final = 4 * FRAME_MAX
 
 
 class Wire:
@@ -44,6 +45,9 @@ class Wire:
             body = ring.primary + nonce + ring.seal(body, self._place(self._ours, self._sent), nonce)
         if len(body) > FRAME_MAX:
             raise RemoteProtocolError("oversized", f"a message of {len(body)} bytes, at most {FRAME_MAX}")
+        if self._writer.transport.get_write_buffer_size() > UNREAD_MAX:
+            self._writer.close()  # The other side does not read: it would fill our memory.
+            return
         self._sent += 1
         self._writer.write(len(body).to_bytes(4, "big") + body)
 

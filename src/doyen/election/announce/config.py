@@ -9,6 +9,7 @@ from doyen.core.config import Config, Doc, Pause, Period, Positive, Share, Timeo
 from doyen.election.announce.wakeup import RankMap, TimerShape
 
 LeaderIs = Literal["best", "earliest"]
+ObservedRank = Literal["none", "delay", "loss", "neighbours"]
 
 LEADER_COUNT_MAX: Final = 64
 LeaderCount: TypeAlias = Annotated[int, Meta(ge=1, le=LEADER_COUNT_MAX)]
@@ -34,6 +35,13 @@ class AnnounceConfig(Config, frozen=True, kw_only=True):
         TimerShape, Doc("How wake-ups are drawn. Exponential: fewer messages, and a leader that is known later.")
     ] = "uniform"
     rank_map: Annotated[RankMap, Doc("Whether a process with a better rank wakes up earlier.")] = "none"
+    observed_rank: Annotated[
+        ObservedRank,
+        Doc("What makes a process the better leader, as it observes it: least delay, least loss, most neighbours."),
+    ] = "none"
+    observe_interval: Annotated[
+        Period, Doc("The time between two probes by which a process observes the others, where its rank asks for it.")
+    ] = seconds(1)
     group_size: Annotated[
         Positive, Doc("The expected number of members; shapes the exponential timer and the number of Byes.")
     ] = 10
@@ -51,12 +59,14 @@ class AnnounceConfig(Config, frozen=True, kw_only=True):
     ] = 0.99
     bye_from_all: Annotated[bool, Doc("Whether members that do not lead say farewell (Bye), too.")] = False
     ageing_after: Annotated[
-        Timeout, Doc("How long a leader may be silent before it gives way to any new claim; inf: for ever.")
+        Timeout, Doc("How long a leader may be silent before it gives way to any new claim; inf: forever.")
     ] = FOREVER
 
     def check(self) -> None:
         by_rank = self.leader_is == "best" or self.rank_map == "none"
         need(by_rank, "rank_map", 'must be "none" where leader_is = "earliest"')
+        observed = self.leader_is == "best" or self.observed_rank == "none"
+        need(observed, "observed_rank", 'must be "none" where leader_is = "earliest"')
 
     @classmethod
     def paper(cls) -> "AnnounceConfig":

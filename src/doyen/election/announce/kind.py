@@ -34,6 +34,10 @@ class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     """How wake-ups are drawn. Exponential: fewer messages, and a leader that is known later."""
     rank_map: RankMap = PRESET
     """Whether a process with a better rank wakes up earlier."""
+    observed_rank: Literal["none", "delay", "loss", "neighbours"] = PRESET
+    """What makes a process the better leader, as it observes it: least delay, least loss, most neighbours."""
+    observe_interval: Time = PRESET
+    """The time between two probes by which a process observes the others, where its rank asks for it."""
     group_size: int = PRESET
     """The expected number of members; shapes the exponential timer and the number of Byes."""
     leader_count: int = PRESET
@@ -47,7 +51,7 @@ class Announce(kinds.ElectionChoice, frozen=True, kw_only=True):
     bye_from_all: bool = PRESET
     """Whether members that do not lead say farewell (Bye), too."""
     ageing_after: Time = PRESET
-    """How long a leader may be silent before it gives way to any new claim; inf: for ever."""
+    """How long a leader may be silent before it gives way to any new claim; inf: forever."""
 
 
 class AnnounceAtOnce(Announce, frozen=True, kw_only=True):
@@ -110,6 +114,10 @@ def worst_case(config: AnnounceConfig, around: kinds.Around) -> kinds.WorstCase:
     )
 
 
+def _goes_by_score(config: AnnounceConfig) -> bool:
+    return config.leader_is == "best" and config.observed_rank == "none"
+
+
 def _suppresses(config: AnnounceConfig) -> None:
     if config.suppress_interval == 0:
         raise ConfigError("le-s needs a suppress_interval above 0: with 0 it is le-a", field="election")
@@ -133,14 +141,21 @@ def _kind(
 
     def build(place: Place) -> Callable[[Out], Any]:
         from doyen.election.announce.machine import Announce as Machine
+        from doyen.election.announce.observed import CHANNEL as OBSERVED
+        from doyen.election.announce.observed import UNOBSERVED, Observer
 
         restored = (place.restore(Machine.RECORD) or 0) if place.durable else None
+        config: AnnounceConfig = replace(place.config, **wanted)
+        standing = shortest(place.standing)
+        if config.observed_rank != "none":
+            standing, interval, rng = UNOBSERVED, config.observe_interval, place.rng(OBSERVED)
+            place.companion(OBSERVED, lambda out: Observer(place.node, interval, out, rng))
         return lambda out: Machine(
             place.node,
-            replace(place.config, **wanted),
+            config,
             out,
             place.rng(place.channel),
-            standing=shortest(place.standing) if place.eligible else None,
+            standing=standing if place.eligible else None,
             corrects=True,
             restored=restored,
         )
@@ -157,7 +172,7 @@ def _kind(
         worst_case=lambda config, around: worst_case(replace(config, **wanted), around),
         account=Announced,
         stands_again=True,
-        heeds_score=lambda config, rank: replace(config, **wanted).leader_is == "best",
+        heeds_score=lambda config, rank: _goes_by_score(replace(config, **wanted)),
     )
 
 
@@ -170,4 +185,5 @@ LE_M = _kind(
     "it was the first to wake up",
     leader_is="earliest",
     rank_map="none",
+    observed_rank="none",
 )

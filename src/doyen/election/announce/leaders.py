@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from doyen.core.clock import Instant
+from doyen.core.clock import Duration, Instant
 from doyen.core.ids import NodeId, Term
 from doyen.core.rank import STANDING_MAX, Claim
 from doyen.election.announce.messages import Announcement
@@ -24,6 +24,25 @@ class Heard:
 
 
 NOTHING: Final = Heard(NodeId(""), Announcement(0, 0), 0, Term(0, NodeId("")))
+
+
+class PassedOver:
+    """The best of those that claimed lately and were no better than whom the process names."""
+
+    __slots__ = ("_best", "_lasts")
+
+    def __init__(self, lasts: Duration) -> None:
+        self._best, self._lasts = NOTHING, lasts
+
+    def note(self, sender: NodeId, message: Announcement, now: Instant) -> None:
+        best = self._best
+        if now - best.at > self._lasts or (message.standing, sender) >= (best.said.standing, best.node):
+            self._best = Heard(sender, message, now, Term(message.term, sender))
+
+    def take(self, now: Instant, leave_out: Collection[NodeId]) -> Heard | None:
+        """Return the one that counts now, unless it is to be left out, and forget it."""
+        best, self._best = self._best, NOTHING
+        return best if now - best.at <= self._lasts and best.node and best.node not in leave_out else None
 
 
 class Leaders:

@@ -37,10 +37,11 @@ from doyen.core.kinds import Election
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
-from doyen.core.rank import Claim, ScoreGiven, Standing
+from doyen.core.rank import RANKS, Claim, ScoreGiven, Standing, VitalsObserved
+from doyen.core.traffic import Series
 from doyen.election.announce import messages as msg
 from doyen.election.announce.config import AnnounceConfig, bye_count
-from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders
+from doyen.election.announce.leaders import NOBODY, NOTHING, UNBEATABLE, Heard, Leaders, PassedOver
 from doyen.election.announce.messages import STANDING_MAX, Announcement, Status
 from doyen.election.announce.wakeup import RankedPlace, draw
 from doyen.errors import ConfigError, LocalProtocolError
@@ -50,6 +51,7 @@ class Announce(Election):
     """One process of an announce-listen election.  Its standing decides; a process without one only follows."""
 
     MESSAGES: ClassVar[Any] = Announcement | msg.Query | msg.Bye | msg.Behind
+    MEASURED: ClassVar = (Series(message=Announcement, interval=lambda machine: machine.config.announce_interval),)
     RECORD: ClassVar[Any] = int  # The number of the last reign, where terms are kept over restarts.
 
     def __init__(
@@ -62,7 +64,7 @@ class Announce(Election):
         standing: Standing | None = 0,  # None: not eligible.
         place: RankedPlace | None = None,
         common_seed: int = 0,
-        corrects: bool = False,  # Whether a leader that has lost its count is told so; as published, nobody does.
+        corrects: bool = False,  # Whether to correct a leader that has lost its count; as published: no.
         restored: int | None = None,  # The term of the last reign of an earlier incarnation; None: none is kept.
     ) -> None:
         if standing is not None and not -STANDING_MAX <= standing <= STANDING_MAX:  # Also false for nan.
@@ -78,7 +80,7 @@ class Announce(Election):
         self._leaders = Leaders(config.leader_count)
         self._heard: dict[NodeId, Heard] = {}  # The leaders other than itself.
         self._latest: Heard = NOTHING  # The one of them that was heard last.
-        self._passed_over: Heard = NOTHING  # The best of those that claimed lately and were no better.
+        self._passed_over = PassedOver(config.suppress_interval or config.announce_interval)
         self._floor: Standing = STANDING_MAX  # LE-M: the latest wake-up heard, as a standing.
         self._wait_no = self._reign_no = self.election_no = self._announce_no = 0
         self._lift = False
@@ -114,7 +116,7 @@ class Announce(Election):
             self._hear_worse(sender, message, now)
 
     def on_timer(self, timer: Any, now: Instant) -> None:
-        match timer:
+        match timer:  # One that was set for a wait or a reign that is over matches nothing.
             case msg.AnnouncementRepeats() if timer.reign_no == self._reign_no:
                 self._announce(now)
             case msg.WakeUp() if timer.wait_no == self._wait_no:
@@ -128,8 +130,6 @@ class Announce(Election):
                 self._listen(now)
             case msg.LeaderIsCorrected():
                 self._correct(timer, now)
-            case _:
-                pass  # Set for a wait or a reign that is over.
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         """Take this process's standing from the application; it counts from the next announcement on."""
@@ -152,6 +152,11 @@ class Announce(Election):
             if self._mine is not None:
                 self._mine = Announcement(self._mine.term, self.standing)
 
+    def on_vitals_observed(self, fact: VitalsObserved, now: Instant) -> None:
+        """Take this process's standing from what it observes itself, where its rank asks for that."""
+        if self.config.observed_rank != "none" and (self.standing is not None or self._retired is not None):
+            self.on_score_given(ScoreGiven(0, RANKS[self.config.observed_rank](fact.vitals)), now)
+
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
         """Drop a leader whose process is gone at once; one that lives after all announces again.
 
@@ -160,13 +165,12 @@ class Announce(Election):
         """
         if fact.gone and fact.member in self._heard:
             self._drop(fact.member, "gone")
-            spread = self.config.suppress_interval or self.config.announce_interval
-            claimed, self._passed_over = self._passed_over, NOTHING
-            if now - claimed.at <= spread and claimed.node not in (fact.member, "", *self._heard):
+            claimed = self._passed_over.take(now, (fact.member, *self._heard))
+            if claimed is not None:
                 self._admit(claimed.node, claimed.said, now)
                 self._prefer_myself(now)
             else:
-                self._take_back(now, spread)
+                self._take_back(now, self.config.suppress_interval or self.config.announce_interval)
 
     def leave(self, now: Instant) -> None:
         """End in order: say Bye, if this process leads or all say so, and fall silent."""
@@ -199,6 +203,7 @@ class Announce(Election):
 
     HEARS: ClassVar[Hears] = (
         hears(ScoreGiven, on_score_given)
+        | hears(VitalsObserved, on_vitals_observed)
         | hears(LinkBroken, on_link_broken)
         | hears(Resign, resign)
         | hears(Stand, lambda self, command, now: self.stand(now))
@@ -390,7 +395,7 @@ class Announce(Election):
             return  # An echo or a namesake; or this process is absent.
         self._note_term(message.term)
         if self.status is Status.FOLLOWING:
-            self._pass_over(sender, message, now)
+            self._passed_over.note(sender, message, now)
         if self.config.leader_is == "earliest":
             self._note_wake_up(message.standing)
             if (message.standing, sender) > self._leaders.bar:
@@ -402,11 +407,6 @@ class Announce(Election):
                 self._drop(worst.node, "silent")
                 self._admit(sender, message, now)
                 self._prefer_myself(now)  # Fresher than both.
-
-    def _pass_over(self, sender: NodeId, message: Announcement, now: Instant) -> None:
-        before, spread = self._passed_over, self.config.suppress_interval or self.config.announce_interval
-        if now - before.at > spread or (message.standing, sender) >= (before.said.standing, before.node):
-            self._passed_over = Heard(sender, message, now, Term(message.term, sender))
 
     def _correct_later(self, leader: NodeId, now: Instant) -> None:
         """Plan to tell a leader that it has lost its count, unless its announcements show a later term by then."""
@@ -455,8 +455,6 @@ class Announce(Election):
                 self._lift = True
                 self._reign_no += 1  # The next announcement is now, and others need not say it again.
                 self._announce(now)
-            case _:
-                pass
 
     def _on_query(self, sender: NodeId, query: msg.Query, now: Instant) -> None:
         """[LE §5.7] Take the sender's claim like an announcement; a leader that is better answers it."""

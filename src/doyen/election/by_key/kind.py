@@ -62,7 +62,7 @@ def worst_case(config: ArbitrationConfig, around: Around) -> WorstCase:
 
 BY_KEY = ElectionKind(
     name="by-key",
-    about="Whoever sits closest to the group's key on an arbitrated ring.",
+    about="The member closest to the group's key on an arbitrated ring leads.",
     table=TABLE,
     choice=ByKey,
     needs=Needs(members=True, only=("ring",), why="the owner of a key is known on the ring only; give ring"),

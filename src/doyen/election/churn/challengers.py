@@ -9,7 +9,12 @@ Deviation [CTOL]: in the paper a leader leads until it is gone, and its rank, a 
 from collections.abc import Mapping
 
 from doyen.core.clock import Duration, Instant, format_duration
+from doyen.core.deadline import Deadline
+from doyen.core.effects import Out
 from doyen.core.ids import NodeId
+from doyen.core.leadership import HandOverDue
+from doyen.election.churn.messages import ScoresAreWeighed
+from doyen.election.churn.standpoint import Standpoint
 
 
 class Challengers:
@@ -43,6 +48,32 @@ class Challengers:
         """Return why the leader hands over, as people read it."""
         lasting = f" for {format_duration(self._lasting)}" if self._lasting else ""
         return f"{heir} was better by {by:.3g}{lasting}"
+
+
+class HandOver:
+    """Weighs the scores while this node leads, and says when a hand-over is due, and to whom."""
+
+    __slots__ = ("_challengers", "_out", "_point", "_weigh_at")
+
+    def __init__(self, point: Standpoint, out: Out) -> None:
+        self._point, self._out, config = point, out, point.config
+        patience = max(config.better_for, config.final_timeout)
+        self._challengers = Challengers(config.better_by, config.better_for, patience)
+        self._weigh_at = Deadline()
+
+    def is_due(self, timer: ScoresAreWeighed, now: Instant) -> bool:
+        """Return whether to weigh the scores, now that the timer fires."""
+        return self._weigh_at.is_over(timer, now, self._out)
+
+    def weigh(self, leads: bool, now: Instant) -> None:
+        point, mine = self._point, -self._point.rank(self._point.me)
+        scores = {node: -point.rank(node) for node in point.fit()} if leads else {}
+        due, again_at = self._challengers.weigh(mine, scores, now)
+        if due:
+            heir = min(due, key=point.order)
+            self._out.emit(HandOverDue(heir, self._challengers.because(heir, scores[heir] - mine)))
+        if again_at is not None:
+            self._weigh_at.move(again_at, ScoresAreWeighed(), self._out)
 
 
 def clearly_better(score: float, than: float, margin: float) -> bool:

@@ -79,7 +79,7 @@ class CTolerantConfig(Config, frozen=True, kw_only=True):
         Wait, Doc("How long another must be better before the leader hands over. Too short: noise; inf: never.")
     ] = FOREVER
     bootstrap_after: Annotated[
-        Wait, Doc("How long a member waits for a leader before it begins the first election; inf: for ever.")
+        Wait, Doc("How long a member waits for a leader before it begins the first election; inf: forever.")
     ] = seconds(2)
 
     def check(self) -> None:

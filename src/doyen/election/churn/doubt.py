@@ -22,7 +22,7 @@ from doyen.election.churn.standpoint import Standpoint
 
 NEEDLESS_MAX: Final = 5
 PATIENCE_MAX: Final = 8  # Times final_timeout.
-FORGOTTEN_AFTER: Final = 60  # Times final_timeout, after which a needless term counts no more.
+FORGOTTEN_AFTER: Final = 60  # Times final_timeout, after which a needless term no longer counts.
 
 
 class Doubt:
@@ -89,7 +89,7 @@ class Doubt:
 
 
 class Patience:
-    """How long a final LEADER is waited for: longer after terms that brought none, and where elections took long."""
+    """The time to wait for a final LEADER: longer after terms that brought none, and where elections took long."""
 
     __slots__ = ("_final_number", "_final_timeout", "_since", "_took")
 
@@ -97,7 +97,7 @@ class Patience:
         self._final_timeout = final_timeout
         self._final_number = final_number  # The term of the last final LEADER.
         self._since: Instant = 0
-        self._took: Duration = 0  # How long elections took of late, from the first message to the final LEADER.
+        self._took: Duration = 0  # How long recent elections took, from the first message to the final LEADER.
 
     def of(self, number: int, now: Instant) -> Duration:
         """Return how long to wait for the final LEADER of a term of which this node has just heard."""

@@ -9,7 +9,7 @@ Deviation [CTOL Alg. 1–4]: a NOTIFYLEADER whose LEADER does not come is repeat
   repeated every response_timeout.
 Deviation [CTOL Alg. 4, lines 13–17]: an empty set of leaders begins a new attempt only when all c+1 responses are in.
 Deviation [CTOL Alg. 2, 4]: once all are in, the leader is notified again, finally; in the paper nobody can tell a
-  tentative leader from a confirmed one, and an initiator that dies in between leaves a wrong one for ever.
+  tentative leader from a confirmed one, and an initiator that dies in between leaves a wrong one forever.
 """
 
 from enum import Enum

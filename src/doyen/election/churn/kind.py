@@ -55,7 +55,7 @@ class _Churn(kinds.ElectionChoice, frozen=True, kw_only=True):
     better_for: Time = PRESET
     """How long another must be better before the leader hands over. Too short: noise; inf: never."""
     bootstrap_after: Time = PRESET
-    """How long a member waits for a leader before it begins the first election; inf: for ever."""
+    """How long a member waits for a leader before it begins the first election; inf: forever."""
 
 
 class Base(_Churn, frozen=True, kw_only=True):

@@ -30,21 +30,19 @@ Extension: members ask each other at a low rate whom they hold (`ask_interval`),
 from random import Random
 from typing import Any, ClassVar, Final
 
-from msgspec.structs import replace
-
 from doyen.core.clock import FOREVER, Duration, Instant
 from doyen.core.commands import Initiate, Resign, Stand
-from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_LEAP_MAX, TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.kinds import Election
-from doyen.core.leadership import HandOverDue, LeaderElected, LeaderLost
+from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.machine import Hears, hears
 from doyen.core.view import MemberWanted, Status, ViewChanged
 from doyen.election.churn import messages as msg
 from doyen.election.churn.asking import Asking
-from doyen.election.churn.challengers import Challengers
+from doyen.election.churn.challengers import HandOver
 from doyen.election.churn.config import TIMEOUT_MIN, CTolerantConfig
+from doyen.election.churn.confirming import Confirming
 from doyen.election.churn.doubt import Doubt, Patience
 from doyen.election.churn.initiator import Initiator, Role
 from doyen.election.churn.messages import ElectionId, Memory, Record
@@ -54,7 +52,6 @@ from doyen.membership.notes import NotesChanged
 from doyen.membership.reliable import CopiesAreSent, GossipMulticast, ReliableMulticast
 from doyen.membership.swim.roundtrip import RoundTripEstimated
 
-CONFIRMS_MAX: Final = 10
 ASK_AFTER: Final = 4  # Times response_timeout, after which a tentative leader is asked whether it is final.
 
 
@@ -93,16 +90,13 @@ class CTolerant(Election):
         self.held: Record | None = None
         self._told: Term | None = None  # The term of the last `LeaderElected`, unless lost since.
         self._awaited: ElectionId | None = None  # An election that has no final LEADER yet.
-        self._confirmed: tuple[NodeId, msg.Confirm] | None = None  # The last confirmation heard.
+        self._confirming = Confirming(config.resend_interval, out)
         self._patience = Patience(config.final_timeout, self._kept)
         self._begin_at: Instant | None = None  # When to begin an election, as planned.
         self._doubt = Doubt(self.point, rng)  # Of the leader, while the view does not hold it present.
         self._resignation = 0
-        self._hands_over = ranks_differ and config.better_for < FOREVER
-        self._challengers = Challengers(
-            config.better_by, config.better_for, max(config.better_for, config.final_timeout)
-        )
-        self._weigh_at = Deadline()
+        hands_over = ranks_differ and config.better_for < FOREVER
+        self._hand_over = HandOver(self.point, out) if hands_over else None
         self._asking = Asking(self.point, out, rng)
 
     # Inputs.
@@ -134,8 +128,8 @@ class CTolerant(Election):
             case msg.NotifyLeader():
                 self._on_notify(sender, message, now)
             case msg.Confirm():
-                self._confirmed = (sender, message)  # It may have overtaken its LEADER.
-                self._heed_confirmation(now)
+                self._confirming.hear(sender, message)
+                self._accept_confirmed(now)
             case msg.Ask():
                 self._on_ask(sender, message)
             case msg.HandedOver():
@@ -155,7 +149,7 @@ class CTolerant(Election):
                 if self._awaited == timer.election:
                     self._give_up_awaited(now)
             case msg.ConfirmRepeats():
-                self._on_confirm_repeats(timer, now)
+                self._confirming.repeat(timer, self.held, now)
             case msg.LeaderIsAsked():
                 self._ask_tentative_leader(timer, now)
             case msg.ElectionBegins():
@@ -168,7 +162,7 @@ class CTolerant(Election):
                 if timer.resignation == self._resignation:
                     self.stand(now)
             case msg.ScoresAreWeighed():
-                if self._weigh_at.is_over(timer, now, self._out):
+                if self._hand_over is not None and self._hand_over.is_due(timer, now):
                     self._weigh(now)
             case msg.BootstrapBegins():
                 if self.held is None and self._awaited is None and self.initiator.role is Role.IDLE:
@@ -176,12 +170,14 @@ class CTolerant(Election):
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         self.point.view = fact.view
+        members, me = fact.view.members, self.me
         for node in fact.changed:
-            if node != self.me:
-                if node in fact.view and fact.view[node].present:
-                    self._on_present(node, now)
-                else:
-                    self._on_gone(node, fact.view[node].status if node in fact.view else Status.FAILED, now)
+            if node != me:
+                member = members.get(node)
+                if member is None or not member.present:
+                    self._on_gone(node, Status.FAILED if member is None else member.status, now)
+                elif self.is_leader:
+                    self.multicast.include(node, now)
         self.initiator.on_view(fact.changed, now)
         self._weigh(now)
 
@@ -273,7 +269,7 @@ class CTolerant(Election):
         self.point.hear_wishes(sender, query.without, now)
         candidates, excluded = self.point.answer(query.candidate_count, query.unhealthy_count, query.without)
         ranks = tuple(self.point.rank(node) for node in candidates) if self._ranks_differ else ()
-        ranks = ranks if any(ranks) else ()  # Nobody has a score: whoever asks knows as much.
+        ranks = ranks if any(ranks) else ()  # Nobody has a score, and the initiator knows that.
         self._out.send(sender, msg.Response(query.election, query.attempt, candidates, excluded, None, ranks))
 
     def _on_notify(self, sender: NodeId, notify: msg.NotifyLeader, now: Instant) -> None:
@@ -298,15 +294,7 @@ class CTolerant(Election):
         assert record is not None
         waiting = () if initiator == self.me else (initiator,)
         self.multicast.amend(lambda number: msg.Leader(record, number), waiting, now)
-        self._on_confirm_repeats(msg.ConfirmRepeats(confirm, min(self.multicast.round_count - 1, CONFIRMS_MAX)), now)
-
-    def _on_confirm_repeats(self, timer: msg.ConfirmRepeats, now: Instant) -> None:
-        confirm, held = timer.confirm, self.held
-        if held is not None and (held.election, held.sequence) == (confirm.election, confirm.final):
-            self._out.multicast(confirm)
-            if timer.left > 1:
-                again = msg.ConfirmRepeats(confirm, timer.left - 1)
-                self._out.set_timer(again, now + self.config.resend_interval)
+        self._confirming.send(confirm, self.multicast.round_count - 1, record, now)
 
     def _on_leader(self, sender: NodeId, message: msg.Leader, now: Instant) -> None:
         record = message.record
@@ -325,7 +313,7 @@ class CTolerant(Election):
             self._accept(record, now)
             if self.config.fan_out:
                 self.multicast.publish(lambda number: msg.Leader(record, number), self.point.audience(), now)
-            self._heed_confirmation(now)
+            self._accept_confirmed(now)
             if not self.point.lists(record.leader):
                 self._begin_doubt(now, was_watched=False)
         elif self.held is None:  # An earlier incarnation knew a later term; now nobody else does.
@@ -333,13 +321,10 @@ class CTolerant(Election):
         elif message.number and self.held != record:
             self._out.send(sender, msg.Leader(self.held))  # A leader that is none any more learns of it.
 
-    def _heed_confirmation(self, now: Instant) -> None:
-        held = self.held
-        if held is not None and self._confirmed is not None:
-            sender, confirm = self._confirmed
-            meant = (confirm.election, confirm.tentative, sender)
-            if (held.election, held.sequence, held.leader) == meant and confirm.tentative < confirm.final:
-                self._accept(replace(held, sequence=confirm.final, final=True), now)
+    def _accept_confirmed(self, now: Instant) -> None:
+        confirmed = self._confirming.confirmed(self.held)
+        if confirmed is not None:
+            self._accept(confirmed, now)
 
     def _ask_tentative_leader(self, timer: msg.LeaderIsAsked, now: Instant) -> None:
         """Ask a leader that has been tentative for long, and others: perhaps its confirmation was lost here alone."""
@@ -350,17 +335,9 @@ class CTolerant(Election):
             self._out.set_timer(timer, now + timer.wait)
 
     def _on_ask(self, sender: NodeId, ask: msg.Ask) -> None:
-        held = self.held
-        ahead = held is not None and (
-            ask.election is None
-            or held.election.outranks(ask.election)
-            or (held.election == ask.election and held.sequence > ask.sequence)
-        )
-        if held is not None and (ahead or ask.echo):
-            self._out.send(sender, msg.Leader(held))
-        elif ask.election is not None and (
-            held is None or held.election != ask.election or held.sequence < ask.sequence
-        ):
+        if self.held is not None and (ask.echo or ask.is_behind(self.held)):
+            self._out.send(sender, msg.Leader(self.held))
+        elif ask.is_ahead(self.held):
             self._out.send(sender, self._question())
 
     # LEADER acceptance.
@@ -432,7 +409,7 @@ class CTolerant(Election):
     def _give_up_awaited(self, now: Instant) -> None:
         """Begin the next term in place of an election that brought no final LEADER, unless there is a leader.
 
-        Whoever lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
+        A member that lost its leader, or has accepted a tentative one, begins it; the others have nothing to vote on.
         """
         if self.final and self._is_led():
             self._awaited = None
@@ -484,10 +461,6 @@ class CTolerant(Election):
 
     # The view.
 
-    def _on_present(self, node: NodeId, now: Instant) -> None:
-        if self.is_leader:
-            self.multicast.include(node, now)
-
     def _on_gone(self, node: NodeId, status: Status, now: Instant) -> None:
         self.multicast.forget(node)
         if node == self.leader and status is not Status.LEFT:
@@ -501,18 +474,9 @@ class CTolerant(Election):
     # Scores.
 
     def _weigh(self, now: Instant) -> None:
-        """Look whether a member is the better leader by now; tell so once it has been for long enough."""
-        if not self._hands_over:
-            return
-        point, leads = self.point, self.is_leader and self.final and self.initiator.role is Role.IDLE
-        mine = -point.rank(self.me)
-        scores = {node: -point.rank(node) for node in point.fit()} if leads else {}
-        due, again_at = self._challengers.weigh(mine, scores, now)
-        if due:
-            heir = min(due, key=point.order)
-            self._out.emit(HandOverDue(heir, self._challengers.because(heir, scores[heir] - mine)))
-        if again_at is not None:
-            self._weigh_at.move(again_at, msg.ScoresAreWeighed(), self._out)
+        """Look whether a member is the better leader by now, if this node leads."""
+        if self._hand_over is not None:
+            self._hand_over.weigh(self.is_leader and self.final and self.initiator.role is Role.IDLE, now)
 
     def _question(self, echo: bool = False) -> msg.Ask:
         return msg.Ask(echo=echo) if self.held is None else msg.Ask(self.held.election, self.held.sequence, echo)

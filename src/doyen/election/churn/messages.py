@@ -132,6 +132,18 @@ class Ask(Struct, frozen=True, gc=False, array_like=True, tag="W"):
     sequence: int = 0
     echo: bool = False  # An answer is wanted even if there is nothing new, to see that the receiver lives.
 
+    def is_behind(self, held: Record) -> bool:
+        """Return whether the sender lacks the record that is held here."""
+        if self.election is None or held.election.outranks(self.election):
+            return True
+        return held.election == self.election and held.sequence > self.sequence
+
+    def is_ahead(self, held: Record | None) -> bool:
+        """Return whether the sender may hold a record that is not known here."""
+        if self.election is None:
+            return False
+        return held is None or held.election != self.election or held.sequence < self.sequence
+
 
 class HandedOver(Struct, frozen=True, gc=False, array_like=True, tag="H"):
     """Announces why the sender, which led, begins an election whose outcome is known; for `doyen explain` alone."""

@@ -102,7 +102,7 @@ class Standpoint:
     def hear_wishes(self, asker: NodeId, unwilling: tuple[NodeId, ...], now: Instant) -> None:
         """Remember whether an initiator wishes to lead, while one election leads to the next.
 
-        Else two that decline would choose each other for ever.  What it says of others is not remembered: passed on
+        Else two that decline would choose each other forever.  What it says of others is not remembered: passed on
         from one to the next, it would never be forgotten.
         """
         kept = {node: until for node, until in self.unwilling.items() if until > now and node != asker}

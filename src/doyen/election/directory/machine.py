@@ -21,67 +21,41 @@ import msgspec
 
 from doyen.core.clock import FOREVER, Duration, Instant, format_duration
 from doyen.core.commands import LeaveGroup, Resign
-from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
-from doyen.core.leadership import LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, Nothing, hears
-from doyen.core.order import order
 from doyen.core.outside import Answered
 from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.election.claims import Claimant
 from doyen.election.directory import messages as msg
 from doyen.election.directory.config import DirectoryConfig
 from doyen.election.directory.messages import Found, Status, ToDirectory, Top
-from doyen.election.held import Held
 
 
-class Directory(Held):
+class Directory(Claimant):
     """A member; one that does not stand only follows."""
 
     MESSAGES: ClassVar[Any] = Nothing
+    FAILS, ANSWERS = msg.DirectoryFails, msg.DirectoryAnswers
 
     def __init__(
         self, me: NodeId, incarnation: Incarnation, config: DirectoryConfig, out: Out, *, stands: bool = True
     ) -> None:
-        self.me, self.incarnation, self.config, self.stands = me, incarnation, config, stands
-        self.out = out
-        self.status = Status.WATCHING
-        self.term: Term | None = None  # That of the last `LeaderElected`, unless lost since.
+        super().__init__(me, incarnation, out, stands)
+        self.config = config
         # The directory.
-        self._number = 0  # Of the last request,
-        self._asked_at: Instant = 0  # when it was made,
-        self._pending = False  # and whether it is still to be answered.
+        self._pending = False
         self._seen_at: Instant = 0  # When the last look was asked for that was answered.
-        self._failing = ""  # Why the directory cannot be used.
         self._odd: tuple[str, ...] = ()
         self.top: Top | None = None  # The highest epoch, at the last look,
         self._unchanged_since: Instant = FOREVER  # and since when it was not renewed; FOREVER: never looked.
-        self._renews = False  # Whether a change was seen since this member began to look: somebody is alive.
-        self._epoch_max = 0  # The highest epoch that was ever seen.
         # A candidacy.
-        self._sought = 0  # The epoch that this member stands for,
-        self._claim_at: Instant = 0  # when it claims it,
-        self._stood = False  # whether the others were told,
+        self._claim_at: Instant = 0  # When this member claims the epoch that it stands for,
         self._gave_way = False  # and whether it has waited for a better candidate.
-        self._standing: float = 0.0
-        self._modest_after = -1  # The epoch from which it resigned: others go first.
-        self.outvied: tuple[NodeId, ...] = ()
-        # An epoch of its own.
-        self.epoch = 0  # The one that it claimed last.
-        self._free = False  # Nobody can act in an earlier epoch.
         self._claim_lease: Duration = 0
-        self._acts_at: Instant = 0
-        self._has_acted = False
-        self._serial = 0
-        self._lease_end: Instant = 0
-        self._deadline = Deadline()
 
     # Queries.
-
-    @property
-    def leading(self) -> bool:
-        return self.status is Status.LEADING
 
     # Inputs.
 
@@ -98,17 +72,17 @@ class Directory(Held):
                 self._go_on(now)
             case msg.AnswerIsLate() if timer.number == self._number and self._pending:
                 silent = format_duration(self.config.guard(0))
-                self._complain(f"the directory has not answered for {silent}: see whether its disk or server hangs")
+                self._fails(f"the directory has not answered for {silent}: see whether its disk or server hangs")
                 self._lose_sight(now)
-            case msg.ScoreIsLate() if timer.epoch == self._sought and self.status is Status.STANDING:
+            case msg.ScoreIsLate() if timer.epoch == self.candidacy.epoch and self.status is Status.STANDING:
                 self._stand(now)
             case msg.LeaseEnds() if timer.number == self._deadline.number:
                 self._deadline.is_over(msg.LeaseEnds(timer.number + 1), now, self.out)
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         self._check_lease(now)
-        self._standing = float(fact.value)
-        if self.status is Status.STANDING and fact.number == self._sought:
+        self.candidacy.score = float(fact.value)
+        if self.status is Status.STANDING and fact.number == self.candidacy.epoch:
             self._stand(now)
 
     def on_link_broken(self, fact: LinkBroken, now: Instant) -> None:
@@ -124,7 +98,7 @@ class Directory(Held):
         self._check_lease(now)
         self.check_heir(command.to)
         if self.status is Status.LEADING:
-            self._modest_after = self.epoch
+            self.candidacy.resign(self.epoch)
             self._stop_leading("resigned")
             self._release(now, command.to)
 
@@ -145,7 +119,7 @@ class Directory(Held):
             return
         self._pending = False
         if fact.failed:
-            self._complain(fact.failed)
+            self._fails(fact.failed)
             self._lose_sight(now)
             if self.status is Status.CLAIMING:  # Made or not: if it was, nobody holds it.
                 self.status = Status.WATCHING
@@ -179,11 +153,6 @@ class Directory(Held):
         elif self.status is not Status.LEFT:
             self._ask(now, "look")
 
-    def _complain(self, text: str) -> None:
-        if text != self._failing:
-            self._failing = text
-            self.out.emit(msg.DirectoryFails(text))
-
     def _lose_sight(self, now: Instant) -> None:
         """Name nobody whom this member has not seen for a guard."""
         if self.status is not Status.LEADING and now - self._seen_at >= self.config.guard(0):
@@ -192,9 +161,7 @@ class Directory(Held):
 
     def _on_found(self, found: Found, now: Instant) -> None:
         self._seen_at = self._asked_at
-        if self._failing:
-            self._failing = ""
-            self.out.emit(msg.DirectoryAnswers())
+        self._answers()
         if found.odd != self._odd:
             self._odd = found.odd
             if found.odd:
@@ -226,7 +193,7 @@ class Directory(Held):
     def _watch(self, found: Found, now: Instant) -> None:
         top, config = self.top, self.config
         if not self._is_vacant():
-            self._sought, self.status = 0, Status.WATCHING
+            self._watch_only()
             if top is not None and top.phase == "acting" and top.node not in (None, self.me) and self._renews:
                 self._name(Term(top.epoch, NodeId(str(top.node))))
             elif top is not None and self.term is not None and top.epoch > self.term.number:
@@ -252,18 +219,19 @@ class Directory(Held):
 
     def _seek(self, epoch: int, found: Found, now: Instant) -> None:
         heir = None if self.top is None else self.top.heir
-        if self._sought != epoch:
-            self._sought, self._stood, self._gave_way, self.status = epoch, False, False, Status.STANDING
+        if self.candidacy.epoch != epoch:
+            self.candidacy.begin(epoch)
+            self._gave_way, self.status = False, Status.STANDING
             if heir == self.me:
                 self._claim(found, now)
                 return
-            goes_last = heir is not None or self._modest_after == epoch - 1
+            goes_last = heir is not None or self.candidacy.goes_last
             self._claim_at = now + self.config.stand_time * (3 if goes_last else 1)
             self.out.emit(ScoreWanted(epoch))
             self.out.set_timer(msg.ScoreIsLate(epoch), now + self.config.renew_interval)
         elif self._asked_at < self._claim_at:
             self._look_at(max(now, min(self._claim_at, now + self.config.renew_interval)))
-        elif not self._gave_way and self._is_outvied(found):
+        elif not self._gave_way and self.candidacy.is_outvied(self._rivals(found)):
             self._gave_way, self._claim_at = True, now + self.config.stand_time
             self._look_at(self._claim_at)
         else:
@@ -271,21 +239,14 @@ class Directory(Held):
 
     def _stand(self, now: Instant) -> None:
         """Tell the other candidates of this one, once its score is known."""
-        if not self._pending and not self._stood:
-            self._stood = True
-            modest = self._modest_after == self._sought - 1
-            self._ask(now, "stand", epoch=self._sought, standing=None if modest else self._standing)
+        if not self._pending and not self.candidacy.is_announced:
+            self.candidacy.is_announced = True
+            self._ask(now, "stand", epoch=self.candidacy.epoch, standing=self.candidacy.standing)
 
-    def _is_outvied(self, found: Found) -> bool:
-        """Return whether a better candidate stands: by score, then by the highest name."""
-        mine = (True, self._standing, order(self.me))
-        if self._modest_after == self._sought - 1:
-            mine = (False, 0.0, order(self.me))
-        return any(
-            (other.standing is not None, other.standing or 0.0, order(other.node)) > mine
-            for other in found.candidates
-            if other.epoch == self._sought and other.node != self.me
-        )
+    def _rivals(self, found: Found) -> list[tuple[NodeId, float | None]]:
+        """Return the other candidates for the epoch that this member stands for, with their scores."""
+        epoch = self.candidacy.epoch
+        return [(c.node, c.standing) for c in found.candidates if c.epoch == epoch and c.node != self.me]
 
     def _claim(self, found: Found, now: Instant) -> None:
         top = self.top
@@ -293,12 +254,12 @@ class Directory(Held):
         own = self._is_mine(top) and self._has_acted
         self._free = own or (top is not None and top.phase == "released" and top.free)
         self._claim_lease = self.config.lease if self._free or top is None else max(self.config.lease, top.lease)
-        self.outvied = tuple(sorted(c.node for c in found.candidates if c.epoch == self._sought and c.node != self.me))
-        self.status, self.epoch, self._has_acted, self._serial = Status.CLAIMING, self._sought, False, 0
+        self.outvied = tuple(sorted(node for node, _ in self._rivals(found)))
+        self.status, self.epoch, self._has_acted, self._serial = Status.CLAIMING, self.candidacy.epoch, False, 0
         self._ask(now, "claim", epoch=self.epoch, lease=self._claim_lease)
 
     def _on_claimed(self, found: Found, now: Instant) -> None:
-        self._sought, self.status = 0, Status.WATCHING
+        self._watch_only()
         if not self._is_mine(self.top):
             self._watch(found, now)
             return
@@ -329,7 +290,7 @@ class Directory(Held):
     def _release(self, now: Instant, heir: NodeId | None) -> None:
         """Write that this member has stopped, even while an earlier request is on its way: they are done in order."""
         self._serial += 1
-        self._sought, self.status = 0, Status.WATCHING
+        self._watch_only()
         lease = self.config.lease if self._has_acted else self._claim_lease
         self._ask(
             now,
@@ -356,18 +317,13 @@ class Directory(Held):
             return
         self._lease_end = self._asked_at + self.config.lease
         if self.status is Status.WAITING and self._acts_at <= now < self._lease_end:
-            self._lead(now)
+            self._act()
+            self._renew(now)  # The others see that it acts.
             return
         if self.status is Status.LEADING:
-            self._deadline.move(self._lease_end, msg.LeaseEnds(self._deadline.number + 1), self.out)
+            self._hold()
         due = self._asked_at + self.config.renew_interval
         self._look_at(max(now, min(due, self._acts_at) if now < self._acts_at else due))
-
-    def _lead(self, now: Instant) -> None:
-        self.status, self._has_acted = Status.LEADING, True
-        self._deadline.move(self._lease_end, msg.LeaseEnds(self._deadline.number + 1), self.out)
-        self._name(Term(self.epoch, self.me))
-        self._renew(now)  # The others see that it acts.
 
     def _check_lease(self, now: Instant) -> None:
         """Before any input: end a reign whose lease is over, however late the timer."""
@@ -378,6 +334,5 @@ class Directory(Held):
 
     def _stop_leading(self, reason: str) -> None:
         assert self.status is Status.LEADING and self.term is not None
-        term, self.term = self.term, None
-        self.status, self._sought = Status.WATCHING, 0
-        self.out.emit(LeaderLost(term, reason))
+        self._watch_only()
+        self._lose(reason)

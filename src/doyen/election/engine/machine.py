@@ -2,7 +2,7 @@
 
 The holder of the highest epoch renews its record in the store.  It acts for a lease from the instant at which it
 *asked* for the last renewal that the store confirmed, and tells the members, so nobody else asks it meanwhile.
-Whoever takes over puts its own record in the place of the very one that it knows: from then on no renewal of the old
+The next leader puts its own record in the place of the very one that it knows: from then on no renewal of the old
 leader succeeds.  It acts once a guard is over since it first knew that record.
 
     WATCHING ──nobody holds it──▶ STANDING ──▶ CLAIMING ──▶ WAITING, a guard ──▶ LEADING
@@ -27,72 +27,44 @@ import msgspec
 
 from doyen.core.clock import FOREVER, Instant, format_duration
 from doyen.core.commands import LeaveGroup, Resign
-from doyen.core.deadline import Deadline
 from doyen.core.effects import Out
 from doyen.core.ids import TERM_NUMBER_MAX, Incarnation, NodeId, Term
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
-from doyen.core.order import order
 from doyen.core.outside import Answered
 from doyen.core.rank import ScoreGiven, ScoreWanted
 from doyen.core.view import MembershipView, ViewChanged
+from doyen.election.claims import Claimant
 from doyen.election.engine import messages as msg
 from doyen.election.engine.config import EngineConfig
 from doyen.election.engine.messages import Found, Record, Status, ToStore
-from doyen.election.held import Held
-
-CANDIDATES_MAX = 64
+from doyen.election.engine.rivals import CANDIDATES_MAX, Rivals
 
 
-class Engine(Held):
+class Engine(Claimant):
     """A member; one that does not stand only follows."""
 
     MESSAGES: ClassVar[Any] = msg.Leads | msg.Stands | msg.Vacated
+    FAILS, ANSWERS = msg.StoreFails, msg.StoreAnswers
 
     def __init__(
         self, me: NodeId, incarnation: Incarnation, config: EngineConfig, out: Out, *, stands: bool = True
     ) -> None:
-        self.me, self.incarnation, self.config, self.stands = me, incarnation, config, stands
-        self.out = out
-        self.status = Status.WATCHING
-        self.term: Term | None = None
+        super().__init__(me, incarnation, out, stands)
+        self.config = config
         self._view: MembershipView | None = None
         self._gone: tuple[NodeId, Incarnation] | None = None  # The process that the kernel of its machine said is gone.
         # The store.
-        self._number = 0  # Of the last request,
-        self._asked_at: Instant = 0  # when it was made,
-        self._asked: ToStore | None = None  # and what it was, while it is still to be answered.
-        self._failing = ""  # Why the store cannot be used.
+        self._asked: ToStore | None = None  # The last request, while it is still to be answered.
         self.record: Record | None = None  # The record, as last known,
         self._known_since: Instant = FOREVER  # and since when; FOREVER: never.
-        self._renews = False  # Whether it changed since this member began to look: its holder is alive.
         self._news_at: Instant = 0  # When something was last heard of the store, from it or from its holder.
         self._heard_at: Instant = -FOREVER  # When its holder was last heard.
-        self._epoch_max = 0  # The highest epoch that was ever known.
         self.vacated: tuple[int, NodeId, Incarnation] | None = None  # The last epoch whose leader said that it stopped,
         self._heir: NodeId | None = None  # and whom it named.
-        # A candidacy.
-        self._sought = 0  # The epoch that this member stands for.
-        self._standing: float = 0.0
-        self._stood = False
-        self._modest_after = -1  # The epoch from which it resigned: others go first.
-        self._rivals: dict[NodeId, float | None] = {}  # Who stands for the epoch after the record's, with which score.
-        self._rivals_epoch = 0
-        self.outvied: tuple[NodeId, ...] = ()
-        # An epoch of its own.
-        self.epoch = 0  # The one that it claimed last.
-        self._acts_at: Instant = 0
-        self._free = False
-        self._has_acted = False
-        self._serial = 0
-        self._lease_end: Instant = 0
-        self._deadline = Deadline()
+        self._rivals = Rivals()
 
     # Queries.
-
-    @property
-    def leading(self) -> bool:
-        return self.status is Status.LEADING
 
     def will(self) -> msg.Vacated | None:
         """Return the message that ends the term led now, for when this process is known to be dead."""
@@ -125,11 +97,11 @@ class Engine(Held):
                 self._go_on(now)
             case msg.AnswerIsLate() if timer.number == self._number and self._asked is not None:
                 silent = format_duration(self.config.guard(0))
-                self._complain(f"the store has not answered for {silent}: see whether its server hangs")
+                self._fails(f"the store has not answered for {silent}: see whether its server hangs")
                 self._lose_sight(now)
-            case msg.ScoreIsLate() if timer.epoch == self._sought and self.status is Status.STANDING:
-                self._stand()
-            case msg.ClaimIsDue() if timer.epoch == self._sought and self.status is Status.STANDING:
+            case msg.ScoreIsLate() if timer.epoch == self.candidacy.epoch and self.status is Status.STANDING:
+                self._stand(now)
+            case msg.ClaimIsDue() if timer.epoch == self.candidacy.epoch and self.status is Status.STANDING:
                 self._claim_or_give_way(timer.again, now)
             case msg.ActingBegins() if timer.epoch == self.epoch and self.status is Status.WAITING:
                 self._lead_if_possible(now)
@@ -138,9 +110,9 @@ class Engine(Held):
 
     def on_score_given(self, fact: ScoreGiven, now: Instant) -> None:
         self._check_lease(now)
-        self._standing = float(fact.value)
-        if self.status is Status.STANDING and fact.number == self._sought:
-            self._stand()
+        self.candidacy.score = float(fact.value)
+        if self.status is Status.STANDING and fact.number == self.candidacy.epoch:
+            self._stand(now)
 
     def on_view_changed(self, fact: ViewChanged, now: Instant) -> None:
         """Ask the store at once if the group knows that the holder is dead."""
@@ -161,7 +133,7 @@ class Engine(Held):
         self._check_lease(now)
         self.check_heir(command.to)
         if self.leading:
-            self._modest_after = self.epoch
+            self.candidacy.resign(self.epoch)
             self._lose("resigned")
             self._release(now, command.to)
 
@@ -181,15 +153,13 @@ class Engine(Held):
             return
         self._asked = None
         if fact.failed:
-            self._complain(fact.failed)
+            self._fails(fact.failed)
             self._lose_sight(now)
             if self.status is Status.CLAIMING:  # Swapped or not: if it was, nobody holds it.
                 self._watch_only()
             self._look_at(now + self.config.renew_interval)
             return
-        if self._failing:
-            self._failing = ""
-            self.out.emit(msg.StoreAnswers())
+        self._answers()
         found = msgspec.msgpack.decode(fact.found, type=Found)
         self._news_at = now
         self._note(found.record, now, asked_at=self._asked_at)
@@ -236,11 +206,6 @@ class Engine(Held):
                 self._ask(now)
         elif self.status is Status.STANDING:
             self._ask(now)
-
-    def _complain(self, text: str) -> None:
-        if text != self._failing:
-            self._failing = text
-            self.out.emit(msg.StoreFails(text))
 
     def _lose_sight(self, now: Instant) -> None:
         """Name nobody of whom nothing was heard for a guard."""
@@ -321,15 +286,10 @@ class Engine(Held):
             self._look_at(max(now, self._known_since + self.config.overdue))
 
     def _on_stands(self, sender: NodeId, message: msg.Stands, now: Instant) -> None:
-        if message.epoch > self._rivals_epoch:
-            self._rivals_epoch, self._rivals = message.epoch, {}
-        if message.epoch == self._rivals_epoch and len(self._rivals) < CANDIDATES_MAX:
-            self._rivals[sender] = message.standing
+        self._rivals.note(message.epoch, sender, message.standing)
+        self._claim_if_all_stand(now)
         if self.status is Status.WATCHING and self._asked is None and message.epoch == self._epoch_max + 1:
             self._ask(now)  # It knows something that this member does not.
-
-    def _watch_only(self) -> None:
-        self.status, self._sought = Status.WATCHING, 0
 
     def _watch(self, now: Instant) -> None:
         record = self.record
@@ -347,8 +307,10 @@ class Engine(Held):
         self._lose("resigned" if released else "silent")
         if not self.stands or self._epoch_max >= TERM_NUMBER_MAX:
             self._look_at(now + self.config.guard(0))
-        elif self.status is not Status.STANDING or self._sought != self._epoch_max + 1:
+        elif self.status is not Status.STANDING or self.candidacy.epoch != self._epoch_max + 1:
             self._seek(self._epoch_max + 1, now)
+        else:
+            self._claim_if_all_stand(now)
 
     def is_vacant(self, now: Instant) -> bool:
         """Return whether nobody holds the record."""
@@ -362,38 +324,40 @@ class Engine(Held):
 
     def _seek(self, epoch: int, now: Instant) -> None:
         record = self.record
-        self._sought, self._stood, self.status = epoch, False, Status.STANDING
+        self.candidacy.begin(epoch)
+        self.status = Status.STANDING
         heir = self._heir if self.is_vacated() else None if record is None else record.heir
         if heir == self.me:
             self._claim(now)
             return
-        goes_last = heir is not None or self._modest_after == epoch - 1
+        goes_last = heir is not None or self.candidacy.goes_last
         self.out.set_timer(msg.ClaimIsDue(epoch, False), now + self.config.stand_time * (3 if goes_last else 1))
         self.out.emit(ScoreWanted(epoch))
         self.out.set_timer(msg.ScoreIsLate(epoch), now + self.config.stand_time // 2)
 
-    def _stand(self) -> None:
+    def _stand(self, now: Instant) -> None:
         """Tell the other candidates of this one, once its score is known."""
-        if not self._stood:
-            self._stood = True
-            modest = self._modest_after == self._sought - 1
-            self.out.multicast(msg.Stands(self._sought, None if modest else self._standing))
+        if not self.candidacy.is_announced:
+            self.candidacy.is_announced = True
+            self.out.multicast(msg.Stands(self.candidacy.epoch, self.candidacy.standing))
+            self._claim_if_all_stand(now)
+
+    def _claim_if_all_stand(self, now: Instant) -> None:
+        """Wait no longer, after a resignation or a will without an heir, once every other member present stands."""
+        may = self.status is Status.STANDING and self.candidacy.is_announced and self._asked is None
+        if may and self.vacated is not None and self.is_vacated() and self._heir is None:
+            others, rivals = self.will_goes_to - {self.vacated[1]}, self._rivals.of(self.candidacy.epoch)
+            if others <= rivals.keys() and not self.candidacy.is_outvied(rivals.items()):
+                self._claim(now)
 
     def _claim_or_give_way(self, again: bool, now: Instant) -> None:
-        if self._is_outvied() and not again:
-            self.out.set_timer(msg.ClaimIsDue(self._sought, True), now + 2 * self.config.stand_time)
+        epoch = self.candidacy.epoch
+        if self.candidacy.is_outvied(self._rivals.of(epoch).items()) and not again:
+            self.out.set_timer(msg.ClaimIsDue(epoch, True), now + 2 * self.config.stand_time)
         elif self._asked is None:
             self._claim(now)
         else:  # The store is slow.
-            self.out.set_timer(msg.ClaimIsDue(self._sought, True), now + self.config.stand_time)
-
-    def _is_outvied(self) -> bool:
-        """Return whether a better candidate stands: by score, then by the highest name."""
-        modest = self._modest_after == self._sought - 1
-        mine = (not modest, 0.0 if modest else self._standing, order(self.me))
-        return self._rivals_epoch == self._sought and any(
-            (standing is not None, standing or 0.0, order(node)) > mine for node, standing in self._rivals.items()
-        )
+            self.out.set_timer(msg.ClaimIsDue(epoch, True), now + self.config.stand_time)
 
     def _claim(self, now: Instant) -> None:
         record = self.record
@@ -402,8 +366,7 @@ class Engine(Held):
         self._free = own or self.is_vacated() or (record is not None and record.phase == "released" and record.free)
         lease = self.config.lease if self._free or record is None else max(self.config.lease, record.lease)
         self._acts_at = self.acts_from(now)
-        rivals = self._rivals if self._rivals_epoch == self._sought else {}
-        self.outvied = tuple(sorted(rivals))
+        self.outvied = tuple(sorted(self._rivals.of(self.candidacy.epoch)))
         self.status, self.epoch, self._has_acted = Status.CLAIMING, self._epoch_max + 1, False
         self._serial = 0
         self._ask(now, self._written("claimed", lease))
@@ -431,7 +394,7 @@ class Engine(Held):
             self._watch_only()
             self._watch(now)
             return
-        self.status, self._sought = Status.WAITING, 0
+        self.status, self.candidacy.epoch = Status.WAITING, 0
         self._lease_end = self._asked_at + self.config.lease
         self.out.emit(msg.EpochClaimed(self.epoch, self.outvied))
         assert found.record is not None
@@ -474,7 +437,7 @@ class Engine(Held):
         assert found.record is not None
         self.out.multicast(msg.Leads(found.record))
         if self.leading:
-            self._deadline.move(self._lease_end, msg.LeaseEnds(self._deadline.number + 1), self.out)
+            self._hold()
         self._look_at(max(now, self._asked_at + self.config.renew_interval))
         if self.status is Status.WAITING:
             self._lead_if_possible(now)
@@ -485,9 +448,7 @@ class Engine(Held):
 
     def _lead_if_possible(self, now: Instant) -> None:
         if self._acts_at <= now < self._lease_end:
-            self.status, self._has_acted = Status.LEADING, True
-            self._deadline.move(self._lease_end, msg.LeaseEnds(self._deadline.number + 1), self.out)
-            self._name(Term(self.epoch, self.me))
+            self._act()
             if self._asked is None:
                 self._renew(now)  # The others learn that it acts.
 

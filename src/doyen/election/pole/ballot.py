@@ -9,7 +9,7 @@ from doyen.election.pole.messages import Propose
 
 
 def better(one: tuple[OracleStanding, NodeId], other: tuple[OracleStanding, NodeId]) -> bool:
-    """Whether one proposal is greater than the other: by score, then by the highest id.  [POLE §3.2]"""
+    """Return whether one proposal is greater than the other: by score, then by the highest id.  [POLE §3.2]"""
     return (one[0], order(one[1])) > (other[0], order(other[1]))
 
 
@@ -50,12 +50,12 @@ class Ballot:
         return Propose(self.epoch, standing, node, heard, me in self.standing, *charter)
 
     def is_complete(self, absent: NodeId | None) -> bool:
-        """Whether every voter is known to be a candidate, but for one that is gone: no greater one can appear."""
+        """Return whether all voters, but for one that is gone, are known candidates: no greater one can appear."""
         return self.has_quorum and self.standing >= self.electorate.names - {absent}
 
     @property
     def has_quorum(self) -> bool:
-        """Whether a majority has proposed in this epoch, and knows of a candidate."""
+        """Return whether a majority has proposed in this epoch, and knows of a candidate."""
         return self.best is not None and self.electorate.is_majority(self.proposers)
 
     def vote(self, voter: NodeId, epoch: int, leader: NodeId) -> bool:

@@ -44,12 +44,12 @@ class Register:
         self.epoch, self.written, self.committed, self.leased_by = epoch, None, False, None
 
     def end(self) -> None:
-        """Forget everything that was not committed, as this node leads no more."""
+        """Forget everything that was not committed, as this node no longer leads."""
         self._passing, self._waiting, self._target = [], [], None
         self.begin(0)
 
     def may_act(self, newest: Charter) -> bool:
-        """Whether a leader with a majority may act: what it found is committed in its own epoch, or was never written.
+        """Return whether a leader with a majority may act: its charter is committed in its epoch, or none was written.
 
         If nobody of its majority has any charter, none of an earlier epoch can hold anything: its leader would have
         committed an empty one before, and would have been seen.
@@ -173,7 +173,7 @@ class Keeper:
         return False
 
     def counts(self, sender: NodeId, ack: msg.HeartbeatAck) -> bool:
-        """Whether to count an ack: not before this node has what its sender had; else that is asked for."""
+        """Return whether to count an ack: only if this node has the sender's charter; if not, ask for it."""
         theirs = msg.charter_of(ack)
         if theirs > self.newest.stamp:
             self._out.send(sender, msg.CharterWanted())
@@ -188,7 +188,7 @@ class Keeper:
         self.register.begin(epoch)
 
     def end(self) -> None:
-        """Stop writing, as this node leads no more."""
+        """Stop writing, as this node no longer leads."""
         self.register.end()
         self.committed, self.roll, self._changing = None, None, 0
 

@@ -1,4 +1,4 @@
-"""How a voter goes by its charter: when a leader writes it, when it may act on it, and who votes from when on.
+"""A voter with a charter: when its leader writes it, when the leader may act on it, and who votes from when on.
 
 The argument is decision 34, the register itself is in `charter`.
 """
@@ -124,11 +124,12 @@ class Chartered(Elector):
         if self.reign.claim is None or not self._count_stored(voter, stamp):
             return
         self.on_answer(now)
-        self.write_charter(now)
         settled = self.keeper.register.committed and not self.keeper.is_changing
         if self.status is Status.LEADING and not self.voting and settled:  # It has removed itself.
-            self.hand_over(None, now)
+            self.hand_over(None, now)  # Batons that wait are not written: it would lead for as long as they come.
             self._observe_only()
+        else:
+            self.write_charter(now)
 
     def _count_stored(self, voter: NodeId, stamp: tuple[int, int]) -> bool:
         committed = self.keeper.stored(voter, stamp)
@@ -144,7 +145,7 @@ class Chartered(Elector):
     # Going by it.
 
     def hear_charter(self, sender: NodeId, message: msg.Message, now: Instant) -> None:
-        """Take what a message says of charters and voters, whoever sends it."""
+        """Take what a message says of charters and voters; any sender will do."""
         if self.keeper.hear(sender, message):
             self._on_new_charter(now)
         if isinstance(message, msg.RollCall):

@@ -1,10 +1,10 @@
 """Knows which voters hear this one and are heard by it, and what is known of a leader that others hear.
 
 Only a voter that exchanges messages with a majority, both ways, stands for election (decision 33).  Links change, so
-what was heard counts for a window of time, not for ever.
+what was heard counts for a window of time, not forever.
 
-A voter that does not hear the leader itself may be told by one that does.  Whoever passes it on says how long ago the
-leader was heard, so that two voters cannot vouch for a dead leader to each other for ever.
+A voter that does not hear the leader itself may learn of it from one that does.  Each report says how long ago the
+leader was heard, so that two voters cannot vouch for a dead leader to each other forever.
 """
 
 from msgspec import Struct
@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from doyen.core.clock import Duration, Instant, ms
 from doyen.core.ids import NodeId
-from doyen.election.pole.messages import HeartbeatAck, Message, Pending, Propose, ScoreReply, Vote
+from doyen.election.pole.config import PoleConfig
+from doyen.election.pole.messages import HeartbeatAck, LeaderIsAskedFor, Message, Pending, Propose, ScoreReply, Vote
 
 
 class Links:
@@ -58,7 +59,12 @@ class Sight(Struct, frozen=True):
     epoch: int
     acting: bool
     heard_at: Instant
-    source: NodeId | None = None  # Who told of it; None: this voter heard it itself.
+    source: NodeId | None = None  # The voter that reported it; None: this voter heard it itself.
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether this voter itself has heard a leader that acts."""
+        return self.acting and self.source is None
 
     def vote(self, now: Instant) -> Vote:
         """Return the message that vouches for the leader to another voter."""
@@ -66,12 +72,30 @@ class Sight(Struct, frozen=True):
 
 
 class Lookout:
-    """What a voter knows of the leader or claimant that it has chosen, and of the one that it gave up last."""
+    """A voter's knowledge of the leader or claimant that it has chosen, and of the one that it gave up last."""
 
-    def __init__(self, guard: Duration, patience: Duration) -> None:
-        self._guard, self._patience = guard, patience
+    def __init__(self, config: PoleConfig) -> None:
+        self._config, self._guard, self._patience = config, config.guard, config.patience
         self.seen: Sight | None = None  # None: the chosen one has not been heard yet.
         self.lost: Sight | None = None
+        self.asked = 0  # Distinguishes the questions for one leader that is not heard from those for another.
+
+    @property
+    def gone(self) -> NodeId | None:
+        """Return the leader that fell silent: scores leave it out."""
+        return None if self.lost is None else self.lost.leader
+
+    @property
+    def awaited_until(self) -> Instant:
+        """Return until when to wait for the chosen one: one that is heard here is asked before it is given up."""
+        assert self.seen is not None
+        asks = self.seen.is_own and self._config.connected
+        return self.seen.heard_at + (self._config.doubt if asks else self._guard)
+
+    def next_question(self) -> LeaderIsAskedFor:
+        """Return a timer for questions about a leader that is not heard; earlier ones are void."""
+        self.asked += 1
+        return LeaderIsAskedFor(self.asked)
 
     def give_up(self, now: Instant, *, gone: bool) -> None:
         """Note that the chosen one is missed; nobody can have heard since of a process that is gone."""
@@ -80,17 +104,16 @@ class Lookout:
 
     @property
     def source(self) -> NodeId | None:
-        """Return who told of the chosen one, if it is not heard here."""
+        """Return the voter that reported the chosen one, if it is not heard here."""
         return None if self.seen is None else self.seen.source
 
     def is_fresh(self, now: Instant) -> bool:
-        """Whether the chosen one was heard lately."""
+        """Return whether the chosen one was heard lately."""
         return self.seen is not None and now - self.seen.heard_at < self._patience
 
     def is_missed(self, now: Instant) -> bool:
-        """Whether a leader that was heard here has been silent for a guard, though it was asked again and again."""
-        seen = self.seen
-        return seen is not None and seen.acting and seen.source is None and now >= seen.heard_at + self._guard
+        """Return whether a leader that was heard here has been silent for a guard, though it was asked repeatedly."""
+        return self.seen is not None and self.seen.is_own and now >= self.seen.heard_at + self._guard
 
     def vote(self, now: Instant) -> Vote | None:
         """Return what this voter says of the chosen one; None if it does not hear it, and was not told lately."""
@@ -99,7 +122,7 @@ class Lookout:
         return self.seen.vote(now)
 
     def is_news(self, sight: Sight, chosen: NodeId | None, now: Instant) -> bool:
-        """Whether another voter has heard of a leader lately, and this one has not heard it since."""
+        """Return whether another voter has heard of a leader lately that this one has not heard since."""
         known = self.seen if chosen == sight.leader else self.lost
         if known is None or known.leader != sight.leader:
             return now - sight.heard_at < self._guard

@@ -1,4 +1,4 @@
-"""How a voter chooses a leader, claims an epoch, and answers the claims of others.  [POLE Alg. 1]
+"""A voter: it chooses a leader, claims an epoch, and answers the claims of others.  [POLE Alg. 1]
 
 A voter that misses its leader proposes itself, with its score, in the next epoch; greater proposals overwrite lesser
 ones, and spread.  A quorum of proposals starts a timer, all of them end the election at once.  The winner claims its
@@ -18,7 +18,6 @@ Extension: only voters that exchange messages with a majority stand, a voter wit
 
 from collections.abc import Iterable
 from random import Random
-from typing import Final
 
 from doyen.core.clock import Duration, Instant
 from doyen.core.deadline import Deadline
@@ -33,12 +32,11 @@ from doyen.election.pole.connectivity import Links, Lookout, Sight, told
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.messages import Status
 from doyen.election.pole.naming import Naming
+from doyen.election.pole.patience import Patience
 from doyen.election.pole.promise import Grants, Voter, VoterRecord
 from doyen.election.pole.reign import Reign
 from doyen.election.pole.scores import Score, Scores
 from doyen.errors import ConfigError
-
-DOUBLED_MAX: Final = 4  # How often a wait is doubled.
 
 
 class Elector:
@@ -71,7 +69,7 @@ class Elector:
         self.epoch = self.voter.promise.epoch  # That of the present election or leader, never below the promise.
         self.chosen: NodeId | None = None  # The paper's `leader`.
         self.naming = Naming(out)
-        self.lookout = Lookout(config.guard, config.patience)
+        self.lookout = Lookout(config)
         self.links = Links(me, config.window)
         self.ballot = Ballot(self.epoch, self.electorate)
         self.modest_in = 0  # The epoch in which this node does not want to lead, having resigned.
@@ -79,9 +77,8 @@ class Elector:
         self.grants = Grants(self.voter, config.guard, out)
         self.reign = Reign(me, config, self.voter, self.electorate, out)
         self.deadline = Deadline()  # The end of a claim, of a lease, or of waiting for a leader.
-        self.asked = 0  # Distinguishes the questions for one leader that is not heard from those for another.
         self.absent: NodeId | None = None  # One that resigned, or whose process is gone: elections do not wait for it.
-        self.vain = 0  # Claims, or waits for one, that came to nothing since there was a leader.
+        self.patience = Patience(config, self.voter)
 
     # Queries.
 
@@ -91,7 +88,7 @@ class Elector:
 
     @property
     def may_lead(self) -> bool:
-        """Whether a claim that has its majority is enough to lead."""
+        """Return whether a claim that has its majority is enough to lead."""
         return True
 
     @property
@@ -105,30 +102,13 @@ class Elector:
         return self.naming.term
 
     def is_connected(self, now: Instant) -> bool:
-        """Whether this voter and a majority have heard each other lately."""
+        """Return whether this voter and a majority have heard each other lately."""
         return not self.config.connected or self.electorate.is_majority(self.links.both_ways(now))
 
     @property
     def is_established(self) -> bool:
-        """Whether this node leads in the very epoch that it claims."""
+        """Return whether this node leads in the very epoch that it claims."""
         return self.status is Status.LEADING and self.term is not None and self.term.number == self.epoch
-
-    @property
-    def gone(self) -> NodeId | None:
-        """Return the leader that fell silent: scores leave it out."""
-        return None if self.lookout.lost is None else self.lookout.lost.leader
-
-    def patient(self, wait: Duration) -> Duration:
-        """Return how long to wait for what takes that long on the network that was configured.
-
-        The second failure in a row doubles it, and so does each further one: the network, or a disk, may be slower.
-        """
-        return wait << min(max(self.vain - 1, 0), DOUBLED_MAX)
-
-    @property
-    def _answered_within(self) -> Duration:
-        """Return how long a claim, or its answer, may take: other disks may write as slowly as this one's."""
-        return self.config.answer_timeout + self.voter.write_time
 
     # Elections.
 
@@ -146,7 +126,7 @@ class Elector:
         if epoch == self.modest_in or not self.stands:
             self.measured((), now)
             return
-        standing = self.scores.ask(epoch, self.gone, now)
+        standing = self.scores.ask(epoch, self.lookout.gone, now)
         if standing is not None:
             self.measured(standing, now)
         else:  # [POLE §5] get-score "simply blocks until enough information is collected": a state, with a deadline.
@@ -180,12 +160,9 @@ class Elector:
 
     def repeat(self, wait: Duration, now: Instant) -> None:
         """Propose, and again after a while."""
-        self._propose(now)
+        self.out.multicast(self.proposal(now))
         self.ballot.repeat_wait = wait
         self.out.set_timer(msg.ProposalRepeats(self.epoch, wait), now + wait)
-
-    def _propose(self, now: Instant) -> None:
-        self.out.multicast(self.proposal(now))
 
     def on_propose(self, sender: NodeId, theirs: msg.Propose, is_news: bool, now: Instant) -> None:
         if self.chosen is not None and self._is_settled(sender, theirs, now):
@@ -199,7 +176,7 @@ class Elector:
         elif self.status is Status.ELECTING:
             lesser = ballot.is_lesser(theirs)
             if theirs.epoch == self.epoch and (ballot.offer_of(theirs) | self._stand(now)):
-                self._propose(now)
+                self.out.multicast(self.proposal(now))
             elif lesser or (is_news and self.config.connected):
                 self.out.send(sender, self.proposal(now))
         elif theirs.epoch == self.epoch:
@@ -208,7 +185,7 @@ class Elector:
             if theirs.stands:
                 ballot.standing.add(sender)
             if self._stand(now) and not said:
-                self._propose(now)
+                self.out.multicast(self.proposal(now))
             self.count_proposer(sender, now)
 
     def _is_settled(self, sender: NodeId, theirs: msg.Propose, now: Instant) -> bool:
@@ -221,7 +198,7 @@ class Elector:
         return vote is not None or self.lookout.seen is None or theirs.epoch <= self.epoch
 
     def _is_revoked(self, sender: NodeId, epoch: int) -> bool:
-        """Whether whoever told of the chosen one has turned to a later epoch: what it told counts no more."""
+        """Return whether the voter that reported the chosen one has turned to a later epoch: its report is void."""
         return sender == self.lookout.source and epoch > self.epoch
 
     def _vouch(self, now: Instant) -> msg.Vote | None:
@@ -245,7 +222,7 @@ class Elector:
             self.select(now)
         elif ballot.has_quorum and not ballot.timed:
             ballot.timed = True
-            ends_at = now + self.patient(self.config.election_timeout)
+            ends_at = now + self.patience.stretched(self.config.election_timeout)
             self.out.emit(msg.QuorumProposed(self.epoch, ends_at))
             self.out.set_timer(msg.ElectionEnds(self.epoch), ends_at)
 
@@ -288,14 +265,13 @@ class Elector:
                 return
         self._join(sight.leader, sight.epoch)
         if sight.source is not None and self.lookout.source is None:
-            self.asked += 1
-            self.out.set_timer(msg.LeaderIsAskedFor(self.asked), now + self.config.ask_interval)
+            self.out.set_timer(self.lookout.next_question(), now + self.config.ask_interval)
         self._see(sight)
         if sight.acting:
             self._follow(Term(sight.epoch, sight.leader))
 
-    def ask(self, now: Instant) -> None:
-        """Ask again for the leader: the voter that told of it, or all when that one does not answer."""
+    def ask(self, timer: msg.LeaderIsAskedFor, now: Instant) -> None:
+        """Ask again for the leader: the voter that reported it, or all voters when that one does not answer."""
         source = self.lookout.source
         if source is None:
             return
@@ -303,22 +279,21 @@ class Elector:
             self.out.send(source, self.question(now))
         else:
             self.out.multicast(self.question(now))
-        self.out.set_timer(msg.LeaderIsAskedFor(self.asked), now + self.config.ask_interval)
+        self.out.set_timer(timer, now + self.config.ask_interval)
 
     def question(self, now: Instant) -> msg.Propose:
-        """Return a proposal of nobody: whoever hears it and is settled answers with a vote."""
+        """Return a proposal of nobody: each voter that hears it and is settled answers with a vote."""
         return msg.Propose(self.epoch, (), None, self.links.heard(now), False, *self.voter.stamp)
 
     def _see(self, sight: Sight) -> None:
         """Note when the chosen leader was heard, and wait for it from then on."""
         self.lookout.seen = sight
-        asks = sight.acting and sight.source is None and self.config.connected
-        self.wait_until(sight.heard_at + (self.config.doubt if asks else self.config.guard))
+        self.wait_until(self.lookout.awaited_until)
 
     def ask_leader(self, now: Instant) -> bool:
         """Ask the leader itself, as a heartbeat is missing; return False if it has been silent for too long."""
         seen = self.lookout.seen
-        if seen is None or seen.source is not None or not seen.acting or now >= seen.heard_at + self.config.guard:
+        if seen is None or not seen.is_own or self.lookout.is_missed(now):
             return False
         self.out.send(seen.leader, self.question(now))
         self.wait_until(min(now + self.config.ask_interval, seen.heard_at + self.config.guard))
@@ -331,8 +306,7 @@ class Elector:
             self._claim_epoch(now)
             return
         self.become(Status.CHOSEN, leader)
-        wait = self.patient(self._answered_within) if self.config.connected else self.config.guard
-        self.wait_until(now + wait)
+        self.wait_until(now + (self.patience.for_answers if self.config.connected else self.config.guard))
         kept = self.grants.kept(leader, self.epoch)
         if kept is not None:
             self._heed(leader, kept, now)
@@ -383,7 +357,7 @@ class Elector:
             self._join(sender, beat.epoch)
             self._heed(sender, beat, now)
         else:
-            self._keep_claim(sender, beat, now)
+            self.grants.keep_claim(sender, beat, now + self.config.election_timeout)
 
     def _on_rival(self, sender: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
         """Answer a claim with a vote for another; grant it if that one is not known to lead, or to claim."""
@@ -400,12 +374,7 @@ class Elector:
             if self.lookout.source is not None and beat.epoch > self.epoch:
                 self.out.send(self.lookout.source, self.question(now))  # It may know that this one's time is over.
         elif beat.epoch == self.epoch:
-            self._keep_claim(sender, beat, now)
-
-    def _keep_claim(self, sender: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
-        if self.grants.waiting(beat.epoch) is None:
-            self.out.set_timer(msg.GreaterIsGivenUp(beat.epoch), now + self.config.election_timeout)
-        self.grants.keep(sender, beat)
+            self.grants.keep_claim(sender, beat, now + self.config.election_timeout)
 
     def _heed(self, leader: NodeId, beat: msg.Heartbeat, now: Instant) -> None:
         """Follow and acknowledge a heartbeat of the chosen leader, in the present epoch."""
@@ -420,7 +389,7 @@ class Elector:
         if self.term != term:
             self.reign.heir = None
         self.become(Status.FOLLOWING, term.leader)
-        self.lookout.lost, self.vain = None, 0
+        self.lookout.lost, self.patience.vain = None, 0
         if self.voter.promise.epoch < term.number:
             self.voter.advance(term.number)  # Terms do not go back over a restart, either.
         self.naming.name(term)
@@ -445,15 +414,12 @@ class Elector:
             self.new_election(now)
             return
         self.become(Status.CLAIMING, self.me)
-        config = self.config
-        patience = self.patient(config.claim_timeout + self.voter.write_time) + int(
-            self._rng.random() * config.election_timeout
-        )
-        self.wait_until(now + patience)
+        some = int(self._rng.random() * self.config.election_timeout)
+        self.wait_until(now + self.patience.for_a_claim + some)
         self.reign.open(self.epoch, now)
         self.on_answer(now)
-        if config.connected:
-            self.out.set_timer(msg.AnswersAreDue(self.reign.tenure), now + self.patient(self._answered_within))
+        if self.config.connected:
+            self.out.set_timer(msg.AnswersAreDue(self.reign.tenure), now + self.patience.for_answers)
 
     def on_answers_due(self, timer: msg.AnswersAreDue, now: Instant) -> None:
         """Give a claim up that no majority has granted, or will."""
@@ -461,7 +427,7 @@ class Elector:
             self.out.set_timer(timer, now + self.config.answer_timeout)
         elif self.reign.claim is not None:
             self.links.forget(self.reign.claim.silent)
-            self.vain += 1
+            self.patience.vain += 1
             self.new_election(now)
 
     def on_ack(self, sender: NodeId, ack: msg.HeartbeatAck, now: Instant) -> None:
@@ -491,7 +457,7 @@ class Elector:
             self.reign.heir = None
         self.reign.begin(now)
         self.become(Status.LEADING, self.me)
-        self.lookout.lost, self.vain = None, 0
+        self.lookout.lost, self.patience.vain = None, 0
         self.naming.name(Term(self.epoch, self.me))
         self.reign.beat(True, now)
 

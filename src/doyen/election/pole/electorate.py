@@ -1,4 +1,4 @@
-"""Who may vote, and what a majority is: one set of voters, or two while voters are being replaced."""
+"""The voters and their majorities: one set of voters, or two while voters are being replaced."""
 
 from collections.abc import Collection, Mapping
 
@@ -29,10 +29,14 @@ class Electorate(Struct, frozen=True):
 
     def reached(self, instants: Mapping[NodeId, Instant]) -> Instant | None:
         """Return the latest instant that a majority has reached; None if no majority has one."""
-        latest = []
-        for side in self._sides:
-            own = sorted((instants[node] for node in side if node in instants), reverse=True)
-            if 2 * len(own) <= len(side):
-                return None
-            latest.append(own[len(side) // 2])
-        return min(latest)
+        latest = _reached(self.voters, instants)
+        if latest is None or not self.earlier:
+            return latest
+        also = _reached(self.earlier, instants)
+        return None if also is None else min(latest, also)
+
+
+def _reached(side: frozenset[NodeId], instants: Mapping[NodeId, Instant]) -> Instant | None:
+    own = [instants[node] for node in side if node in instants]
+    own.sort(reverse=True)
+    return own[len(side) // 2] if 2 * len(own) > len(side) else None

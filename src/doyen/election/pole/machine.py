@@ -15,6 +15,7 @@ from doyen.core.kinds import Election
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.rank import ScoreGiven, VectorsChanged
+from doyen.core.traffic import Exchange
 from doyen.election.pole import messages as msg
 from doyen.election.pole.chartered import Chartered
 from doyen.election.pole.messages import Status
@@ -26,6 +27,14 @@ class Pole(Chartered, Election):
     """A voter, or an observer that lost its file.  Without `score` the world is asked (`ScoreWanted`)."""
 
     MESSAGES: ClassVar[Any] = msg.MESSAGES
+    MEASURED: ClassVar = (
+        Exchange(
+            question=msg.Heartbeat,
+            answer=msg.HeartbeatAck,
+            number=lambda message: message.number,
+            targets=lambda machine, heartbeat: machine.who_answers(heartbeat),
+        ),
+    )
     RECORD: ClassVar[Any] = VoterRecord
 
     # Queries.
@@ -43,7 +52,7 @@ class Pole(Chartered, Election):
         return self.status is Status.LEADING
 
     def leads(self, now: Instant) -> bool:
-        """Whether this node may act as leader at this instant, even where timers are late."""
+        """Return whether this node may act as leader at this instant, even where timers are late."""
         lease = self.reign.lease
         return self.status is Status.LEADING and lease is not None and now < lease.until
 
@@ -60,6 +69,12 @@ class Pole(Chartered, Election):
         if self.status is not Status.LEADING or self.term is None:
             return None
         return msg.Resigned(self.term.number, self.reign.rivals.best)
+
+    def who_answers(self, heartbeat: msg.Heartbeat) -> list[NodeId]:
+        """Return the voters that answer this heartbeat at once; a claim is granted only when a voter is free to."""
+        if not heartbeat.acting:
+            return []
+        return [voter for voter in self.voters if voter != self.me and heartbeat.asks(voter, self.voters)]
 
     # Inputs.
 
@@ -146,8 +161,8 @@ class Pole(Chartered, Election):
                     self.choose_waiting(now)
             case msg.AnswersAreDue() if timer.tenure == self.reign.tenure and self.status is Status.CLAIMING:
                 self.on_answers_due(timer, now)
-            case msg.LeaderIsAskedFor() if timer.number == self.asked:
-                self.ask(now)
+            case msg.LeaderIsAskedFor() if timer.number == self.lookout.asked:
+                self.ask(timer, now)
             case msg.ReachIsReported() if timer.leader == self.chosen:
                 self._report(timer.number, self.is_connected(now))
             case msg.VotersAreAsked() if self.status is Status.OBSERVING:
@@ -179,7 +194,7 @@ class Pole(Chartered, Election):
         """Look again for a score that is waited for, as round trips to more members are known."""
         self._look(now)
         if self.status is Status.MEASURING:
-            standing = self.scores.look(self.epoch, self.gone)
+            standing = self.scores.look(self.epoch, self.lookout.gone)
             if standing is not None:
                 self.measured(standing, now)
 
@@ -310,14 +325,14 @@ class Pole(Chartered, Election):
                 return
             if reason == "silent" and self.config.connected and self.ask_leader(now):
                 return
-            self.vain += self.lookout.seen is None
+            self.patience.vain += self.lookout.seen is None
             missed = self.config.connected and self.lookout.is_missed(now)
             self.absent = self.chosen if missed or reason == "gone" else None
             self.lookout.give_up(now, gone=reason == "gone")
             self.naming.lose(reason)
             self.new_election(now)
         elif self.status is Status.CLAIMING:  # Too few grants in time.
-            self.vain += 1
+            self.patience.vain += 1
             self.new_election(now)
         elif self.status is Status.OBSERVING:
             self.naming.lose("silent")

@@ -64,12 +64,12 @@ class Heartbeat(Struct, frozen=True, gc=False, array_like=True, tag="H"):
     charter_serial: Count = 0
     heir: Count = 0  # Who would be next: which of the electorate's names in order, from 1 on; 0: the sender cannot say.
     asked: Count = 0  # Who answers: bit i for the i-th of the electorate's names in order; 0: everybody.
-    # Asks for the standing of whoever answers, if it is there.  The sender's round trips in tenths of a millisecond, in
-    # the order of the names; 0: it knows none.
+    # Asks each voter that answers for its standing, if it is there.  The sender's round trips in tenths of a
+    # millisecond, in the order of the names; 0: it knows none.
     trips: tuple[Annotated[int, Meta(ge=0, le=TRIP_MAX)], ...] | None = None
 
     def asks(self, me: NodeId, names: frozenset[NodeId]) -> bool:
-        """Whether this voter shall answer, if those are the electorate's names for its sender, too."""
+        """Return whether this voter shall answer, if the sender has the same names in its electorate."""
         return not self.asked or me not in names or bool(self.asked >> sorted(names).index(me) & 1)
 
 

@@ -1,4 +1,4 @@
-"""Whom a node names as leader: its terms never go back while the process runs."""
+"""The leader that a node names: its terms never go back while the process runs."""
 
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId, Term
@@ -12,7 +12,7 @@ class Naming:
         self._out = out
         self.term: Term | None = None
         self._last: Term | None = None
-        self._ended: dict[NodeId, int] = {}  # The last epoch in which a leader says that it acts no more.
+        self._ended: dict[NodeId, int] = {}  # The last epoch in which a leader says that it no longer acts.
         self._withdrawn: dict[NodeId, tuple[int, int]] = {}  # The last claim withdrawn, and its last heartbeat.
 
     @property
@@ -21,7 +21,7 @@ class Naming:
         return 0 if self._last is None else self._last.number
 
     def is_past(self, epoch: int, leader: NodeId) -> bool:
-        """Whether a term is over: a later one was named here, or its leader says that it does not act."""
+        """Return whether a term is over: a later one was named here, or its leader says that it does not act."""
         return epoch <= self._ended.get(leader, 0) or (self._last is not None and Term(epoch, leader) < self._last)
 
     def end(self, epoch: int, leader: NodeId) -> None:
@@ -31,7 +31,7 @@ class Naming:
         self._withdrawn[claimant] = (epoch, number)
 
     def is_withdrawn(self, epoch: int, claimant: NodeId, number: int = 0) -> bool:
-        """Whether a claim is over, by the number of its heartbeat; without one, by its epoch."""
+        """Return whether a claim is over, by the number of its heartbeat; without one, by its epoch."""
         withdrawn, last = self._withdrawn.get(claimant, (0, 0))
         return epoch <= withdrawn and number <= last
 

@@ -15,9 +15,17 @@ from doyen.core.clock import Duration, Instant
 from doyen.core.effects import Out
 from doyen.core.ids import NodeId
 from doyen.core.rank import OracleStanding
-from doyen.election.pole.messages import Charter, EpochPromised, Heartbeat, HeartbeatAck, Pending, PromiseEnds
+from doyen.election.pole.messages import (
+    Charter,
+    EpochPromised,
+    GreaterIsGivenUp,
+    Heartbeat,
+    HeartbeatAck,
+    Pending,
+    PromiseEnds,
+)
 
-WRITES_KEPT: Final = 4  # Of so many the slowest tells how slow the disk is.
+WRITES_KEPT: Final = 4  # The slowest of the last writes tells how slow the disk is.
 
 
 class VoterRecord(Struct, frozen=True):
@@ -71,7 +79,7 @@ class Voter:
     def store(self, charter: Charter) -> bool:
         """Keep a charter that is newer than the present one, on the disk before any message says so.
 
-        Return whether it is.  Whoever sends it may be believed: it counts as accepted by `has_granted` alone.
+        Return whether it is.  Any sender may be believed: it counts as accepted by `has_granted` alone.
         """
         if charter.stamp <= self.stamp:
             return False
@@ -92,13 +100,13 @@ class Voter:
 
     @property
     def is_written(self) -> bool:
-        """Whether the promise is durable, as it is now."""
+        """Return whether the present promise is durable."""
         return not self._unwritten
 
     def wake(self, now: Instant, guard: Duration) -> None:
         """Wait, as an earlier incarnation may have answered its leader just now (decision 31).
 
-        If it led itself, it leads no more, but what it began, such as a command under a watchdog, has until the lease
+        If it led itself, it no longer leads, but what it began, such as a command under a watchdog, has until the lease
         ends (decision 94).
         """
         self.bound_until = self._woken_until = now if self.bound_to is None else now + guard
@@ -116,11 +124,11 @@ class Voter:
         return (self.promise.granted_epoch, self.promise.granted_to) == (epoch, leader)
 
     def holds(self, epoch: int, leader: NodeId) -> bool:
-        """Whether that grant was made, and is durable."""
+        """Return whether that grant was made, and is durable."""
         return self.is_written and self.has_granted(epoch, leader)
 
     def may_grant(self, epoch: int, leader: NodeId) -> bool:
-        """Whether an epoch may be granted at all: once, and never back; `free_at` says when."""
+        """Return whether an epoch may be granted at all: to one leader, and never after a later one; see `free_at`."""
         return self.promise.granted_epoch < epoch or self.has_granted(epoch, leader)
 
     def release(self, leader: NodeId, epoch: int) -> bool:
@@ -133,7 +141,7 @@ class Voter:
     def let_go(self, claimant: NodeId, epoch: int, number: int) -> bool:
         """Free the voter, as that node withdraws its claim of this epoch; return whether it was bound by that.
 
-        The node may have claimed the epoch again: whoever has answered a later heartbeat than the last one of the
+        The node may have claimed the epoch again: a voter that has answered a later heartbeat than the last one of the
         withdrawn claim stays bound, or may have done so before it was started anew (decision 33).
         """
         later = self._answered > number or self.now < self._woken_until
@@ -145,7 +153,7 @@ class Grants:
 
     A heartbeat may come too early: from a node that is not chosen here yet, while the voter is still bound to another,
     or while its grant is being written.  The last such heartbeat is kept, and answered when its time has come; the
-    claimant is told at once that the answer will come, so that it waits for a slow disk (decision 33).
+    claimant learns at once that the answer will come, so that it waits for a slow disk (decision 33).
     """
 
     def __init__(self, voter: Voter, guard: Duration, out: Out) -> None:
@@ -154,6 +162,12 @@ class Grants:
 
     def keep(self, leader: NodeId, beat: Heartbeat) -> None:
         self._kept = (leader, beat)
+
+    def keep_claim(self, claimant: NodeId, beat: Heartbeat, until: Instant) -> None:
+        """Keep a claim for a while, as that of a greater candidate may still come."""
+        if self.waiting(beat.epoch) is None:
+            self._out.set_timer(GreaterIsGivenUp(beat.epoch), until)
+        self.keep(claimant, beat)
 
     def forget(self) -> None:
         self._kept = None

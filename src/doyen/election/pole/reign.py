@@ -42,7 +42,7 @@ class Lease:
         self.pending: set[NodeId] = set()  # Who has heard the claim, and will grant it.
 
     def is_awaited(self, me: NodeId) -> bool:
-        """Whether a majority has granted the claim, or will, this node included."""
+        """Return whether a majority has granted the claim, or will, this node included."""
         return self.electorate.is_majority({me, *self.pending, *self._anchors})
 
     @property
@@ -64,11 +64,11 @@ class Lease:
         return self._anchors.get(voter, -1)
 
     def is_renewed(self, sent_at: Instant) -> bool:
-        """Whether a majority has answered a heartbeat that was sent then, or a later one."""
+        """Return whether a majority has answered the heartbeat that was sent at that instant, or a later one."""
         return self.until >= sent_at + self._length
 
     def bound(self, now: Instant, leases: int = 1) -> list[NodeId]:
-        """Return those whose acks have not run out; or those that have answered within so many leases."""
+        """Return the voters that have answered within the last lease, or within the last `leases`."""
         return [voter for voter, sent_at in self._anchors.items() if sent_at + leases * self._length > now]
 
 
@@ -101,8 +101,8 @@ class Beats:
 class Turns:
     """Chooses who answers a heartbeat: a majority, those first that answered the longest ago.
 
-    Whoever failed to answer when it was asked is asked every time, beside a majority of the others: one that is gone
-    costs no further heartbeat, and one that comes back is noticed.
+    A voter that failed to answer when it was asked is asked every time, beside a majority of the others: one that is
+    gone costs no further heartbeat, and one that comes back is noticed.
     """
 
     def __init__(self, me: NodeId) -> None:
@@ -153,7 +153,7 @@ class Reign:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a majority has granted the claim, or will."""
+        """Return whether a majority has granted the claim, or will."""
         return self.claim is not None and self.claim.is_awaited(self._me)
 
     def open(self, epoch: int, now: Instant) -> None:
@@ -230,7 +230,7 @@ class Reign:
         return tuple(min(-(-self.trips.get(name, 0) // TRIP_STEP), TRIP_MAX) for name in names)
 
     def is_missed(self, number: int) -> bool:
-        """Whether that was the last heartbeat, and no majority has answered it."""
+        """Return whether that was the last heartbeat, and no majority has answered it."""
         sent_at = self._beats.sent_at(number)
         last = number == self._beats.number and sent_at is not None
         return last and self.lease is not None and not self.lease.is_renewed(sent_at or 0)
@@ -253,6 +253,6 @@ class Reign:
             self.lease.answered(voter, sent_at)
 
     def is_won(self, now: Instant) -> bool:
-        """Whether the claim has its majority, this node's own grant is durable, and it is not the lease yet."""
+        """Return whether the claim has its majority and this node's own durable grant, and is not the lease yet."""
         granted = self._voter.holds(self.epoch, self._me)
         return granted and self.claim is not None and self.lease is not self.claim and self.claim.until > now

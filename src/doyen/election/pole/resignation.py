@@ -44,7 +44,7 @@ class Rivals:
             self.ask(now)
 
     def is_due(self, now: Instant) -> bool:
-        """Whether the standings are compared, as a heartbeat is sent that can ask for new ones."""
+        """Return whether it is time to compare standings, and to ask for new ones by the next heartbeat."""
         return now - self.compared_at >= self._config.resign_interval
 
     def compare(self, mine: OracleStanding, led_for: Duration, now: Instant) -> NodeId | None:
@@ -92,7 +92,7 @@ class Rivals:
 
 
 def clearly_better(theirs: OracleStanding, mine: OracleStanding, margin: float) -> bool:
-    """Whether a standing is better by more than the margin, in the first part that differs; ids do not count."""
+    """Return whether a standing is better by more than the margin, in the first part that differs, ids aside."""
     for one, other in zip(theirs, mine, strict=False):
         if one != other:
             return one - other > margin * abs(other)

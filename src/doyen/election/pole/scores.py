@@ -38,7 +38,7 @@ class Scores:
         return self._scored(max(epoch, 1), gone)
 
     def told(self, epoch: int, stands: bool) -> OracleStanding:
-        """Return the standing that the leader is told of; () if there is none, or this voter never leads."""
+        """Return the standing to report to the leader; () if there is none, or this voter never leads."""
         return (self.look(epoch, None) if stands else None) or ()
 
     def given(self, fact: ScoreGiven) -> OracleStanding:

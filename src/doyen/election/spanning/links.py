@@ -36,7 +36,7 @@ class Links:
         self._forget(peer)
 
     def notified(self, now: Instant) -> None:
-        """Note that the neighbours are told of a newer election, all of them."""
+        """Note that all neighbours are being notified of a newer election."""
         self.notified_at = now
         self.unnotified.clear()
 

@@ -13,7 +13,7 @@ This is a weak election: each region has a leader, and when a link comes up its 
 initiates if they differ.
 
 Deviation [MADM Alg. 12]: a node waits for co-parents for a bounded time only, or two of them may wait for each other
-  for ever; it notifies them exactly once, when its children have reported, whatever they did (line 41 starves them).
+  forever; it notifies them exactly once, when its children have reported, whatever they did (line 41 starves them).
 Deviation [MADM §6.2.2]: elections are ordered by (higher sequence, lower initiator); by the initiator alone nobody
   could ever re-initiate after the lowest had died.
 Deviation [MADM §6.2.5]: "any single link failure is tolerated" is false as printed.  A node that has lost its parent

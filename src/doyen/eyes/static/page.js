@@ -157,17 +157,22 @@ async function showViews() {
   const sides = new Map();
   for (const row of rows) if (!isStale(row)) sides.set(row.leader, [...(sides.get(row.leader) ?? []), row.name]);
   const words = [...sides].map(([leader, who]) => `${who.join(", ")} ${who.length === 1 ? "names" : "name"} ${leader ?? "nobody"}`);
-  const silent = rows.filter(isStale).map(row => row.age_s == null ? row.name : `${row.name} (${ago(row.age_s)} ago it named ${row.leader ?? "nobody"})`);
-  const gone = silent.length ? ` Not heard now: ${silent.join(", ")}${told?.sort === "quorum" ? "" : "; whoever lives there may see another leader"}.` : "";
+  const silent = rows.filter(isStale), heard = silent.filter(row => row.age_s != null), never = silent.filter(row => row.age_s == null);
+  const last = new Map(); // Whom those that cannot be asked named when they were last heard.
+  for (const row of heard) last.set(row.leader, [...(last.get(row.leader) ?? []), `${row.name} (${ago(row.age_s)} ago)`]);
+  const there = [...last].map(([leader, who]) => `${who.join(", ")} last named ${leader ?? "nobody"}`);
+  if (never.length) there.push(`${never.map(row => row.name).join(", ")} never answered`);
+  const maybe = told?.sort === "quorum" ? "; only a side with a majority of the voters has a leader" : "; members there may see another leader";
+  const gone = silent.length ? ` Cannot be asked now: ${there.join("; ")}${maybe}.` : "";
   put(id("sides"), sides.size > 1 ? `Views differ: ${words.join("; ")}.${gone}` : `All that answer agree${sides.size ? `: ${[...sides.keys()][0] ?? "nobody"} leads` : ""}.${gone}`, sides.size > 1 ? "bad" : silent.length ? "care" : "good");
 }
 const isStale = row => row.age_s == null || row.age_s > STALE_S;
 function heading(name, row) {
   if (!row || row.age_s == null) return row?.silent ? "no answer" : "asked";
-  return isStale(row) ? `${ago(row.age_s)} old` : row.leader === name ? "itself" : row.leader ?? "nobody";
+  return isStale(row) ? `${row.leader === name ? "itself" : row.leader ?? "nobody"}, ${ago(row.age_s)} ago` : row.leader === name ? "itself" : row.leader ?? "nobody";
 }
 function cell(name, other, row, seen, usual, stale) {
-  const old = stale && row?.age_s != null ? ` (${ago(row.age_s)} ago)` : "";
+  const old = stale && row?.age_s != null ? `; so it said ${ago(row.age_s)} ago, and cannot be asked now` : "";
   if (name === other) return ["·", "itself", `${name} names ${row?.age_s == null ? "a leader that it has not told here" : row.leader ?? "nobody"}${row?.term ? `, term ${row.term}` : ""}${old}.`];
   if (!row || row.age_s == null) return ["?", "none", `${name} has not answered: it may be gone, be cut off, or run an older version.`];
   if (!seen) return ["–", "none", `${name} does not know ${other}${old}.`];

@@ -26,7 +26,7 @@ class MedleyConfig(Config, frozen=True, kw_only=True):
         float, Meta(ge=0, le=16), Doc("How much more often near members are probed (m); 0: all alike, as in SWIM.")
     ] = 3.0
     time_bounded: Annotated[
-        bool, Doc("Whether members are probed in turns, so that none waits for ever; if not, at random.")
+        bool, Doc("Whether members are probed in turns, so that none waits forever; if not, at random.")
     ] = True
     turn_max_mult: Annotated[
         float, Meta(ge=1, le=1e6), Doc("Each member has its turn within this many times N periods.")

@@ -26,7 +26,7 @@ class Medley(MembershipChoice, frozen=True, kw_only=True):
     distance_exponent: float = PRESET
     """How much more often near members are probed (m); 0: all alike, as in SWIM."""
     time_bounded: bool = PRESET
-    """Whether members are probed in turns, so that none waits for ever; if not, at random."""
+    """Whether members are probed in turns, so that none waits forever; if not, at random."""
     turn_max_mult: float = PRESET
     """Each member has its turn within this many times N periods."""
     passive_feedback: bool = PRESET

@@ -27,23 +27,24 @@ def repeats(config: SwimConfig, group_size: int) -> int:
 
 
 class Tier:
-    """The updates that were sent equally often, each with its bytes, and the sum of those."""
+    """The updates that were sent equally often, and the sum of their bytes."""
 
     __slots__ = ("held", "size")
 
     def __init__(self) -> None:
-        self.held: dict[NodeId, tuple[Update, int]] = {}
+        self.held: dict[NodeId, Update] = {}
         self.size = 0
 
 
 class Rumours:
     """The updates that were not sent often enough yet, in tiers by how often they were."""
 
-    __slots__ = ("_tiers", "_where")
+    __slots__ = ("_sizes", "_tiers", "_where")
 
     def __init__(self) -> None:
         self._tiers: list[Tier] = []  # By times sent; the last one is not empty.
         self._where: dict[NodeId, Tier] = {}
+        self._sizes: dict[NodeId, int] = {}  # The bytes of each update.
 
     def __len__(self) -> int:
         return len(self._where)
@@ -61,39 +62,47 @@ class Rumours:
     def drop(self, node: NodeId) -> None:
         tier = self._where.pop(node, None)
         if tier is not None:
-            tier.size -= tier.held.pop(node)[1]
+            del tier.held[node]
+            tier.size -= self._sizes.pop(node)
 
     def _enter(self, times: int, update: Update, size: int) -> None:
-        tier = self._where[update.node] = self._tiers[times]
-        tier.held[update.node] = (update, size)
+        node = update.node
+        tier = self._where[node] = self._tiers[times]
+        tier.held[node] = update
         tier.size += size
+        self._sizes[node] = size
 
     def take(self, room: int, times_max: int, leave_out: NodeId | None = None) -> list[Update]:
         """Return as many updates as fit in `room` bytes, those that were sent least first."""
         taken: list[Update] = []
-        part: list[tuple[Update, int]] = []
-        whole, tiers = 0, self._tiers  # How many tiers go as they are; a part of the next one follows.
-        while whole < len(tiers) and tiers[whole].size <= room:
-            room -= tiers[whole].size
-            taken += [update for update, _ in tiers[whole].held.values()]
+        part: list[Update] = []
+        whole = 0  # How many tiers go as they are; a part of the next one follows.
+        for tier in self._tiers:
+            if tier.size > room:
+                sizes = self._sizes
+                for update in tier.held.values():
+                    size = sizes[update.node]
+                    if size > room:
+                        break  # Sizes hardly differ; an update that does not fit now is first next time.
+                    room -= size
+                    part.append(update)
+                break
+            room -= tier.size
+            taken += tier.held.values()
             whole += 1
-        for update, size in tiers[whole].held.values() if whole < len(tiers) else ():
-            if size > room:
-                break  # Sizes hardly differ; an update that does not fit now is first next time.
-            room -= size
-            part.append((update, size))
-        taken += [update for update, _ in part]
+        taken += part
         self._count(whole, part, times_max)
         return taken if leave_out is None else [update for update in taken if update.node != leave_out]
 
-    def _count(self, whole: int, part: list[tuple[Update, int]], times_max: int) -> None:
+    def _count(self, whole: int, part: list[Update], times_max: int) -> None:
         """Count the first tiers, and a part of the next one, as sent once more.  Whole tiers move as they are."""
-        tiers = self._tiers
-        for update, _ in part:
+        tiers, sizes = self._tiers, self._sizes
+        sized = [(update, sizes[update.node]) for update in part]
+        for update in part:
             self.drop(update.node)
         for done in tiers[times_max - 1 : whole]:
             for node in done.held:
-                del self._where[node]
+                del self._where[node], sizes[node]
             done.held.clear()
             done.size = 0
         if whole:
@@ -101,12 +110,12 @@ class Rumours:
             if last is not None:
                 del tiers[whole - 1]
             tiers.insert(0, Tier())
-            for update, size in last.held.values() if last else ():
-                self._enter(whole, update, size)
+            for update in last.held.values() if last else ():
+                self._enter(whole, update, sizes[update.node])
         if part and whole + 1 < times_max:
             if whole + 1 == len(tiers):
                 tiers.append(Tier())
-            for update, size in part:
+            for update, size in sized:
                 self._enter(whole + 1, update, size)
         while tiers and not tiers[-1].held:
             tiers.pop()
@@ -118,7 +127,7 @@ class Post:
     `about(to)` returns what the addressee must hear first: that this node holds it suspect, failed or gone.
     """
 
-    __slots__ = ("_config", "_group_size", "_out", "_payload_max", "about", "rumours", "where")
+    __slots__ = ("_config", "_group_size", "_out", "_payload_max", "_repeats", "about", "rumours", "where")
 
     def __init__(
         self,
@@ -133,6 +142,7 @@ class Post:
         self.rumours = Rumours()
         self._config, self._out, self._payload_max = config, out, payload_max
         self.about, self.where, self._group_size = about, where, group_size
+        self._repeats = (0, 0)  # The last size of the group, and how often an update is repeated in it.
 
     def send(self, to: NodeId, kind: Callable[..., Any], *head: Any) -> None:
         """Send a message to a member, with what it must hear of itself, and gossip."""
@@ -171,4 +181,7 @@ class Post:
         return len(_encode(kind(*head, tuple(updates)))) <= self._payload_max
 
     def _times_max(self) -> int:
-        return repeats(self._config, self._group_size())
+        size = self._group_size()
+        if self._repeats[0] != size:
+            self._repeats = size, repeats(self._config, size)
+        return self._repeats[1]

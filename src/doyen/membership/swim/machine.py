@@ -10,13 +10,13 @@ other find each other again.
       └──────────── higher incarnation ─────────┘         LEFT, by its own message, likewise
 
 Deviation [SWIM §4.2]: states are totally ordered by (incarnation, alive < suspected < failed < left), so that a member
-  that failed can return with a higher incarnation; in the paper "confirm" is for ever.
+  that failed can return with a higher incarnation; in the paper "confirm" is forever.
 Deviation: a member notifies another that it holds failed or gone of that, whenever it sends to it.
 Deviation: a node that is failed, gone or unknown here is not believed when it accuses others.
 Deviation: a failure that only another member believes, learnt by anti-entropy, is a suspicion here and not the end:
   when two halves merge, each member has failed to somebody.
-Deviation: where an election runs above it, a leader sends heartbeats to a few watchers, and whoever has news sends them
-  at once, not only on probes (`beat_interval`, `gossip_interval`; off as published; decision 29).
+Deviation: where an election runs above it, a leader sends heartbeats to a few watchers, and a member that has news
+  sends them at once, not only on probes (`beat_interval`, `gossip_interval`; off as published; decision 29).
 Extension [Lifeguard]: local health, suspicion by confirmations, buddies; anti-entropy; leave; reaping.
 """
 
@@ -34,6 +34,7 @@ from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.core.machine import Hears, hears
 from doyen.core.seeds import OwnAddressChanged, SeedsChanged
+from doyen.core.traffic import Exchange
 from doyen.core.view import Member, MembershipView, MemberWanted, Status, ViewChanged
 from doyen.membership.fading import CountsAreHalved
 from doyen.membership.swim.antientropy import AntiEntropy
@@ -43,6 +44,7 @@ from doyen.membership.swim.health import LocalHealth
 from doyen.membership.swim.messages import (
     INCARNATION_MAX,
     NOBODY,
+    WORD,
     AbsentAreForgotten,
     Ack,
     Beat,
@@ -84,6 +86,14 @@ class Swim(Membership):
     """One member.  It joins what its parts learn: roster, prober, suspicions, rumours and anti-entropy."""
 
     MESSAGES: ClassVar[Any] = Message
+    MEASURED: ClassVar = (
+        Exchange(
+            question=Ping,
+            answer=Ack,
+            number=lambda message: message.ping_no,
+            targets=lambda machine, ping: (ping.target,),
+        ),
+    )
 
     def __init__(
         self,
@@ -171,7 +181,7 @@ class Swim(Membership):
             self._sync.on_digest(sender, message)
         elif kind is Entries:
             self._sync.on_entries(sender, message)
-        if sender not in self._roster.view:
+        if sender not in self._roster.members:
             self._greet(sender, now)
         if self._changed:
             self._report(now)
@@ -300,12 +310,18 @@ class Swim(Membership):
                 if update.node == sender:
                     self._learn(update, now)
             believed = self._is_present(sender)
-        me, newcomer = self.node, by_sync and self._sync.newcomer
+        me, newcomer, members = self.node, by_sync and self._sync.newcomer, self._roster.members
         for update in updates:
             node, word = update.node, update.word
             if node == me:
                 self._hear_of_myself(update, now)
-            elif word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
+                continue
+            known = members.get(node)
+            if known is not None:
+                ahead = known.incarnation - update.incarnation
+                if ahead > 0 or (ahead == 0 and WORD[known.status] >= word != _SUSPECTED):
+                    continue  # Old, as most of them are.
+            if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):
                 pass  # The sender is dead here: it may be the one that hears nobody.
@@ -347,7 +363,7 @@ class Swim(Membership):
         self._put(self.node, self.incarnation, Word.ALIVE, None, now)
 
     def _is_present(self, node: NodeId) -> bool:
-        known = self._roster.view.members.get(node)
+        known = self._roster.members.get(node)
         return known is not None and known.present
 
     def _tell_of_myself(self) -> None:
@@ -472,17 +488,13 @@ class Swim(Membership):
 
     def _about(self, to: NodeId) -> Update | None:
         """Return what the addressee must hear first."""
-        view = self._roster.view
-        if to not in view:
+        member = self._roster.members.get(to)
+        if member is None:
             return self._roster.update(to)  # A tombstone, if any.
-        member = view[to]
         if member.status is Status.ALIVE or (member.status is Status.SUSPECTED and not self.config.tell_suspect):
             return None
         return self._roster.update(to, self.node)
 
     def _where(self, to: NodeId) -> NodeId | Address:
-        view = self._roster.view
-        if to in view:
-            address = view[to].address
-            return to if address is None else address
-        return to
+        member = self._roster.members.get(to)
+        return to if member is None or member.address is None else member.address

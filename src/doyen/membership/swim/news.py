@@ -21,7 +21,7 @@ class News:
         self._is_timed = False
 
     def send(self, now: Instant) -> None:
-        """Send what is new to a few members, unless a timer will do so soon."""
+        """Send what is new to a few members, unless a timer is about to do it."""
         config, rumours = self._config, self._post.rumours
         if not config.gossip_interval or self._is_timed or not rumours:
             return

@@ -41,11 +41,23 @@ class Tombstone(NamedTuple):
 class Roster:
     """The members that one node knows."""
 
-    __slots__ = ("_config", "_editor", "_reap_heap", "digests", "fading", "failed", "me", "tombstones", "view")
+    __slots__ = (
+        "_config",
+        "_editor",
+        "_reap_heap",
+        "digests",
+        "fading",
+        "failed",
+        "me",
+        "members",
+        "tombstones",
+        "view",
+    )
 
     def __init__(self, me: Member, config: SwimConfig, known: Acquaintances | None = None) -> None:
         self._config, self._editor = config, ViewEditor()
         self.view: MembershipView = self._editor.view
+        self.members = self._editor.members  # Those of the view; they are written by the editor alone.
         self.me = me.node
         self.failed: list[NodeId] = []  # In the order in which they failed; members that left are not among them.
         self.tombstones: OrderedDict[NodeId, Tombstone] = OrderedDict()
@@ -76,7 +88,7 @@ class Roster:
 
     def record(self, node: NodeId) -> tuple[int, int] | None:
         """Return (incarnation, word) of a member as it is believed or remembered."""
-        member = self.view.members.get(node)
+        member = self.members.get(node)
         if member is not None:
             return member.incarnation, WORD[member.status]
         stone = self.tombstones.get(node)
@@ -84,7 +96,7 @@ class Roster:
 
     def update(self, node: NodeId, by: NodeId = NOBODY) -> Update | None:
         """Return what this node says of a member."""
-        member = self.view.members.get(node)
+        member = self.members.get(node)
         if member is not None:
             return update_of(member, by)
         stone = self.tombstones.get(node)
@@ -107,13 +119,13 @@ class Roster:
         return found
 
     def _fit(self, node: NodeId, leave_out: frozenset[NodeId]) -> bool:
-        return node != self.me and node not in leave_out and self.view[node].status is Status.ALIVE
+        return node != self.me and node not in leave_out and self.members[node].status is Status.ALIVE
 
     # Changes.
 
     def put(self, node: NodeId, incarnation: Incarnation, word: int, address: Address | None, now: Instant) -> Member:
         """Write the state of a member to the view; no other method does."""
-        before = self.view.members.get(node)
+        before = self.members.get(node)
         status = STATUS[word]
         count = 0 if before is None else before.suspicion_count
         if status is Status.SUSPECTED and (before is None or before.status is not Status.SUSPECTED):

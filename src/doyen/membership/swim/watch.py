@@ -4,7 +4,7 @@
                                      ──none in time──▶ the watcher probes the leader, as in any period
 
 Heartbeats are not answered, so they cost half of what pings of the leader by its watchers would cost.  The leader
-chooses its watchers, and nobody needs to agree: whoever gets a heartbeat expects the next, until one fails to come.
+chooses its watchers, and nobody needs to agree: the receiver of a heartbeat expects the next, until one fails to come.
 """
 
 from random import Random
@@ -42,7 +42,7 @@ class Beats:
                 self._send(now)
 
     def on_lost(self, term: Term) -> None:
-        """Forget the term that this node leads no more, and those before it, which ended without a fact."""
+        """Forget the term that this node no longer leads, and those before it, which ended without a fact."""
         if term.leader == self._roster.me:
             self._terms = {other for other in self._terms if other.number > term.number}
 

@@ -61,7 +61,7 @@ class Built:
             yield from attributes_of(found).values()
 
     def is_at_home(self, kind: type) -> bool:
-        """Whether a class lives where the machines do: in the sans-IO half of doyen, or beside a machine."""
+        """Return whether a class is where machines are: in the sans-IO half of doyen, or beside a machine."""
         found = self._at_home.get(kind)
         if found is None:
             found = self._at_home[kind] = self._is_home(kind.__module__)
@@ -73,7 +73,7 @@ class Built:
         return (ours or module.partition(".")[0] in others) and module != Port.__module__
 
     def has_name(self, kind: type) -> bool:
-        """Whether a snapshot may name a class: it is at home, and at the top of its module."""
+        """Return whether a snapshot may name a class: it is at home, and at the top of its module."""
         found = self._named.get(kind)
         if found is None:
             found = self._named[kind] = self.class_of(name_of(kind)) is kind

@@ -141,14 +141,14 @@ class Loader:
 
 
 def _can_be_filled(kind: Any) -> bool:
-    """Whether objects of a class can change after they were made."""
+    """Return whether objects of a class can change after they were made."""
     if issubclass(kind, Struct):
         return not kind.__struct_config__.frozen
     return kind in (list, set, deque, Random, *MAPPINGS) or _has_plain_instances(kind)
 
 
 def _has_plain_instances(kind: Any) -> bool:
-    """Whether a class has no constructor below `__init__`, which is not called."""
+    """Return whether a class has no constructor below `__init__`, which is not called."""
     return kind.__new__ is object.__new__ and not issubclass(kind, Struct | Enum)
 
 

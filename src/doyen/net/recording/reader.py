@@ -4,7 +4,8 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from struct import Struct
+from typing import Any, Final, Never
 
 import msgspec
 
@@ -23,6 +24,8 @@ from doyen.net.recording.format import (
 from doyen.net.recording.recorder import older
 
 CHUNKS_MAX: Final = 256  # Frames of a snapshot: a gigabyte.
+DECODING: Final = (msgspec.DecodeError, ValueError, RecursionError)
+_HEADS: Final = Struct(">III")  # Of a frame: its length, and the checksums of the length and of the body.
 _HEADERS: Final = msgspec.msgpack.Decoder(Header)
 _ENTRIES: Final = msgspec.msgpack.Decoder(list[Entry])
 _INPUTS: Final = msgspec.msgpack.Decoder(Input)
@@ -73,8 +76,13 @@ class Reader:
 
     def inputs(self) -> Iterator[Input]:
         """Yield the inputs; a last one that was cut short ends them."""
+        decode = _INPUTS.decode
         while (body := self._body()) is not None:
-            yield self._decoded(_INPUTS, body)
+            try:
+                found = decode(body)
+            except DECODING as error:
+                raise self._foreign(error) from None
+            yield found
 
     def _check_format(self) -> None:
         found = self._file.read(len(MAGIC))
@@ -83,33 +91,37 @@ class Reader:
         if not found.startswith(MAGIC_START):
             raise TransportError(f"{self.path} is not a recording of doyen")
         number = found.removeprefix(MAGIC_START).decode("ascii", "replace").strip()
-        why = (
-            ": it holds pickled machines, and to read those could run code of whoever made it" if number == "1" else ""
-        )
+        why = ": it holds pickled machines, and to read those could run code of its maker" if number == "1" else ""
         raise TransportError(
             f"{self.path} is a recording of format {number}{why}; doyen {__version__} reads format {FORMAT} only"
         )
 
     def _body(self) -> bytes | None:
         """Return the next body; None at the end, and where the process was killed while it wrote."""
-        at = self._file.tell()
         head = self._file.read(FRAME_BYTES)
         if len(head) < FRAME_BYTES:
             self.cut_off_bytes = len(head)
             return None
-        length = int.from_bytes(head[:4], "big")
-        if zlib.crc32(head[:4]).to_bytes(4, "big") != head[4:8] or length > BODY_MAX:
-            raise TransportError(f"{self.path} is damaged at byte {at:,} (checksum)")
+        length, length_sum, body_sum = _HEADS.unpack(head)
+        if zlib.crc32(head[:4]) != length_sum or length > BODY_MAX:
+            self._refuse(FRAME_BYTES)
         body = self._file.read(length)
         if len(body) < length:
             self.cut_off_bytes = len(head) + len(body)
             return None
-        if zlib.crc32(body).to_bytes(4, "big") != head[8:12]:
-            raise TransportError(f"{self.path} is damaged at byte {at:,} (checksum)")
+        if zlib.crc32(body) != body_sum:
+            self._refuse(FRAME_BYTES + length)
         return body
+
+    def _refuse(self, read: int) -> Never:
+        """Say where the frame begins of which so many bytes were read."""
+        raise TransportError(f"{self.path} is damaged at byte {self._file.tell() - read:,} (checksum)")
 
     def _decoded(self, decoder: Any, body: bytes) -> Any:
         try:
             return decoder.decode(body)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise TransportError(f"{self.path} is not what doyen {__version__} would have recorded: {error}") from None
+        except DECODING as error:
+            raise self._foreign(error) from None
+
+    def _foreign(self, error: Exception) -> TransportError:
+        return TransportError(f"{self.path} is not what doyen {__version__} would have recorded: {error}")

@@ -1,8 +1,8 @@
 """Checkers of what an election owes where links are cut one by one, by the sort of its promise.
 
-quorum       whoever can reach a majority leads, and nobody else does
+quorum       a voter that can reach a majority leads, and nobody else does
 weak         one leader for each part in which any two are linked or have a neighbour in common, who relays
-announce     announcements are not relayed: who hears nobody better that acts, acts itself
+announce     announcements are not relayed: a node that hears nobody better that acts, acts itself
 """
 
 from typing import Final
@@ -68,7 +68,7 @@ class LedWhereConnected(_ByLinks):
 
 class ActsByMajority(_ByLinks):
     name = "held"
-    rule = "quorum: a lease after the links changed, whoever acts and a majority hear each other both ways"
+    rule = "quorum: a lease after the links changed, a leader that acts and a majority hear each other both ways"
 
     @classmethod
     def applies(cls, world: World) -> bool:

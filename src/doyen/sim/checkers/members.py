@@ -73,7 +73,7 @@ class TheLeaderIsAMember(Checker):
 
     @classmethod
     def applies(cls, world: World) -> bool:
-        """Where a quorum or a store decides, its word counts, and the list may not reach as far."""
+        """Return whether the list of members decides; where a quorum or a store does, a list may know less."""
         return world.sort != "quorum" and world.kind.needs.members and world.config.membership_kind() is not None
 
     def _on_deed(self, deed: str, node: SimNode) -> None:

@@ -69,7 +69,7 @@ class SelectionsAreSound(_ByScore):
 
     def _on_fact(self, node: SimNode, channel: str, fact: Any, now: Instant) -> None:
         if channel == ELECTION and isinstance(fact, QuorumProposed):
-            # It may have waited for a disk while the node was stopped: then the election ends as it is told.
+            # The fact may have waited for a disk while the node was stopped: then the election ends as it arrives.
             self._ends_at[node.name] = (fact.epoch, max(fact.ends_at, node.now()))
         elif channel == ELECTION and isinstance(fact, VotersChanged | ElectionBegun):
             self._ends_at.pop(node.name, None)  # It may be no quorum by now; or the epoch is begun a second time.

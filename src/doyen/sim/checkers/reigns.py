@@ -61,7 +61,7 @@ class ReignsAlternate(Checker):
     name = "reigns"
     rule = (
         "a node's own LeaderElected and LeaderLost alternate, a reign's term only rises, and nobody loses a leader "
-        "that it was not told of; announce-listen leads exactly while it told so (but for what waits for a disk)"
+        "that it did not name; announce-listen leads exactly while it said so (but for what waits for a disk)"
     )
 
     @classmethod
@@ -70,8 +70,8 @@ class ReignsAlternate(Checker):
 
     def attach(self) -> None:
         self._reign: dict[NodeStart, Term] = {}  # The term that it acts under.
-        self._told: dict[NodeStart, dict[NodeId, Term]] = {}  # The leaders that it was told of,
-        self._early: dict[NodeStart, list[Term]] = {}  # and losses told ahead of what waits for a disk.
+        self._told: dict[NodeStart, dict[NodeId, Term]] = {}  # The leaders that it was notified of,
+        self._early: dict[NodeStart, list[Term]] = {}  # and losses reported ahead of what waits for a disk.
         self.on_leadership(self._on_fact)
         self.each_after_event(Announce, self._look)
 
@@ -87,7 +87,7 @@ class ReignsAlternate(Checker):
             return
         early = self._early.setdefault(start, [])
         if self.world.is_holding(node):
-            early.append(fact.term)  # It passed the barrier: it is told again in its turn.
+            early.append(fact.term)  # It passed the barrier, and is reported again in its turn.
         if own and acting == fact.term:
             del self._reign[start]
         elif not own and told.get(fact.term.leader) == fact.term:
@@ -95,7 +95,7 @@ class ReignsAlternate(Checker):
         elif fact.term in early:
             early.remove(fact.term)
         else:
-            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it was not told of"
+            whom = f"a reign that it did not have (but {acting})" if own else "a leader that it did not name"
             self.fail(f"{node.name} lost {whom}: {fact.term}")
 
     def _look(self, node: SimNode, machine: Announce) -> None:

@@ -15,10 +15,12 @@ class SteadyWhenQuiet(Checker):
 
     def attach(self) -> None:
         self._told: list[tuple[Instant, SimNode, Fact]] = []
+        self._within = self.world.config.worst_case(self.world.kind).failover
         self.on_leadership(lambda node, fact: self._told.append((self.sim.now, node, fact)))
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
         self.looked += 1
+        settled_at = max(settled_at, self.world.observed_at + self._within)
         late = next((told for told in self._told if told[0] > settled_at), None)
         if late is not None and not _hands_over(late[1], late[2]):
             at, node, fact = late
@@ -43,7 +45,7 @@ class RegionsAgree(Checker):
             self._handed_over_at = self.sim.now
 
     def at_end(self, now: Instant, settled_at: Instant) -> None:
-        if now < max(settled_at, self._handed_over_at + self._within):
+        if now < max(settled_at, max(self._handed_over_at, self.world.observed_at) + self._within):
             return
         for region in self.world.regions():
             self.looked += 1

@@ -1,4 +1,4 @@
-"""A run described: a group on a network, what befalls it, and what must hold.
+"""A run described: a group on a network, what happens to it, and what must hold.
 
 schema    the tables and fields of a scenario file, as Structs
 defaults  what a scenario leaves open and its stack answers

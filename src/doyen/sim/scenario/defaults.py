@@ -75,7 +75,7 @@ def completed(
         settling = pause = max(settling, RunConfig().quiet)
         joining, cut_off = _rounded(config.detection().joining), max(1, (group.nodes - 1) // 2)
         if ring is not None:
-            # A group of neighbours can spare no more; and a few come back sooner than all for whom the ring has time.
+            # A group of neighbours cannot spare more members than that; and fewer of them come back sooner.
             cut_off = min(cut_off, ring.neighbours)
             pause, joining = max(_rounded(settling * (cut_off + 1) // group.nodes), RunConfig().quiet), 0
         begin = settling + joining + seconds(1)

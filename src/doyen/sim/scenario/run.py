@@ -194,3 +194,15 @@ def configured_faults(scenario: Scenario) -> set[str]:
     if network.loss.model != "none" and network.loss.prob > 0:
         names.add("loss")
     return names | scenario.churn.deeds()
+
+
+def headline(scenario: Scenario, result: Result) -> str:
+    """Return what came of a run, in one line."""
+    length = scenario.run.length / 1e9
+    if result.violations:
+        first = result.violations[0]
+        return f"{first.check} violated after {first.at:.3f} s"
+    if result.agreed:
+        leaders = " and ".join(result.leaders)
+        return f"all {result.up} name {leaders}, unchanged since {result.converged_at:.3f} s of {length:g} s"
+    return f"no agreement after {length:g} s"

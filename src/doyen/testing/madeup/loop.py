@@ -117,7 +117,7 @@ class MadeUpLoop(asyncio.BaseEventLoop, Premised):
             self._spun_at, self._spins = self.sim.now, 0
         self._spins += 1
         if self._spins > SPINS_MAX:
-            raise AssertionError(f"{self.node.name} runs for ever without time passing: {self.busy()}")
+            raise AssertionError(f"{self.node.name} runs forever without time passing: {self.busy()}")
         self._stepping = True
         before = refusal.enter(self.process)
         try:

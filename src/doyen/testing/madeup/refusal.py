@@ -77,7 +77,7 @@ def _is_library(file: str) -> bool:
 
 
 def refuse(what: str, advice: str) -> NoReturn:
-    """Raise for whoever called, with the innermost line that is neither doyen's nor the standard library's."""
+    """Raise for the caller, with the innermost line that is neither doyen's nor the standard library's."""
     frame: Any = sys._getframe(1)
     place = None
     while frame is not None and place is None:

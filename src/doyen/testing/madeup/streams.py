@@ -272,7 +272,7 @@ class Connection(asyncio.Transport):
         assert peer is not None
         if self.node.host is not None and not self.is_gone:
             delay = delay_between(peer.node, self.node)
-            if delay is not None:  # One that is lost is not sent again: whoever sends next gets another.
+            if delay is not None:  # A lost reset is not sent again; the next segment gets another one.
                 sim = self.node.sim
                 sim.at(sim.now + delay, partial(self._end, error), f"{peer.node.name} resets {self.node.name}")
 

@@ -143,7 +143,7 @@ class Programs(World):
             if not process.loop.is_closed():
                 process.unwind()
 
-    # What a process that runs is told.
+    # Commands to a process that runs.
 
     def leave(self, node: SimNode) -> None:
         process = self.process_of(node.name)

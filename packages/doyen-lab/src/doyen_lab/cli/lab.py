@@ -124,7 +124,9 @@ def run_scenarios(
         sys.exit(1)
 
 
-@command.command("soak", help="A large group for long, with losses and random kills; nothing may grow or fail (root).")
+@command.command(
+    "soak", help="A large group for long, with random faults of all sorts; nothing may grow or fail (root)."
+)
 @click.option("--agents", type=click.IntRange(3, 200), default=64, show_default=True, help="How many processes.")
 @click.option("--minutes", type=float, default=10.0, show_default=True, help="How long, once all have joined.")
 @click.option("--loss", type=float, default=0.05, show_default=True, help="The chance that a packet is lost.")
@@ -172,6 +174,8 @@ def print_soak(found: Soak) -> None:
     click.echo(f"leaders     {found.leaders} reigns, {found.leader_kills} leaders killed; takeovers: {middle}")
     click.echo(f"two at once {found.together_s:.2f} s")
     click.echo(f"memory      {found.rss_mb} MB; grew by {found.rss_growth_max:.1%} at the worst, of {found.rss_lives}")
+    for what in ("descriptors", "tasks"):
+        click.echo(f"{what:<11} {getattr(found, what)}; {getattr(found, what + '_growth'):+} at the worst")
     click.echo(f"decisions   {found.decisions}, {found.unexplained} without a reason")
     for violation in found.violations:
         click.echo(f"  {violation}")

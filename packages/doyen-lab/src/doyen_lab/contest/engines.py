@@ -32,6 +32,8 @@ RECIPES: Final = {
     "zookeeper": "kazoo Election",
 }
 KINDS: Final = tuple(RECIPES)
+OURS, NO_WILL = "ours", "no-will"
+SILENT: Final = "etcdctl elect"  # It does not say when it waits for its turn.
 FIRST_S: Final = 90.0
 SOONER: Final = 5.0
 HERE: Final = Path(__file__).parent
@@ -74,6 +76,7 @@ class _Member:
         self.name = name
         self.acts: list[float] = []
         self.acting = False
+        self.waits = False  # It has said that it can take over.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -90,6 +93,7 @@ class _Member:
             for line in lines:
                 if line.startswith("{"):
                     said = json.loads(line)
+                    self.waits = True
                     self.acting = said["event"] == "acts"
                     at = said["clock"] / 1e9
                 else:  # etcdctl says its key and its proposal once it leads.
@@ -134,6 +138,15 @@ class _Group:
             time.sleep(0.005)
         return None
 
+    def wait(self) -> None:
+        """Wait until each member leads or can take over; members are started anew, and a busy machine starts slowly."""
+        deadline = time.monotonic() + FIRST_S
+        while self._how != SILENT and not all(member.waits for member in self.members.values()):
+            if time.monotonic() > deadline:
+                raise TransportError(f"{self._how} on {self._kind}: not all have joined within {FIRST_S:.0f} s")
+            time.sleep(0.02)
+        time.sleep(2)
+
     def lose(self, number: int, limit_s: float) -> float | None:
         """Send the leader that signal; return how long nobody acts, and replace it afterwards."""
         lost = self.leader(FIRST_S)
@@ -165,7 +178,7 @@ def contest(
         if reason := missing(kind):
             skipped[kind] = reason
             continue
-        for how in ("ours", RECIPES[kind]):
+        for how in (OURS, NO_WILL, RECIPES[kind]):
             on_step(f"{kind}: {how}")
             figures.append(_measure(kind, how, trials, idle_s, limit_s))
     return judged(figures, skipped, limit_s)
@@ -173,7 +186,8 @@ def contest(
 
 def judged(figures: list[Figures], skipped: dict[str, str], limit_s: float) -> Contest:
     """Compare doyen with the recipe on each store; what did not come within the limit counts as the limit."""
-    pairs = {ours.store: (ours, recipe) for ours, recipe in zip(figures[::2], figures[1::2], strict=True)}
+    by = {(found.store, found.how): found for found in figures}
+    pairs = {store: (by[store, OURS], by[store, RECIPES[store]]) for store, how in by if how == OURS}
     sooner = {store: (recipe.kill_s or limit_s) / (ours.kill_s or limit_s) for store, (ours, recipe) in pairs.items()}
     cost: dict[str, float | None] = {}
     for store, (ours, recipe) in pairs.items():
@@ -190,7 +204,7 @@ def _measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) ->
         try:
             if group.leader(FIRST_S) is None:
                 raise TransportError(f"{how} on {kind}: nobody led within {FIRST_S:.0f} s")
-            time.sleep(2)  # The others have joined.
+            group.wait()
             before = relay.asked
             time.sleep(idle_s)
             requests = (relay.asked - before) / idle_s
@@ -199,9 +213,9 @@ def _measure(kind: str, how: str, trials: int, idle_s: float, limit_s: float) ->
             for number, found in taken.items():
                 for _ in range(trials):
                     found.append(group.lose(number, limit_s))
-                    time.sleep(2)
                     if found[-1] is None:
                         break  # It would be so each time.
+                    group.wait()
             return Figures(kind, how, taken[signal.SIGKILL], taken[signal.SIGSTOP], requests, overlaps)
         finally:
             group.end()

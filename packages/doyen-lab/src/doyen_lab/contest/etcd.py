@@ -9,13 +9,14 @@ session is lost.
 
 import asyncio
 import base64
-import http.client
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
 from doyen.core.clock import Instant
+from doyen.engines.etcd import Gateway, bits
+from doyen.engines.url import parse
 from doyen.errors import TransportError
 from doyen_lab.contest.asked import Asked
 from doyen_lab.contest.asking import Asker, need_commands
@@ -28,19 +29,39 @@ CLIENT, PEER = 2379, 2380
 SERVE_S = 30.0
 
 
-def server_command(entrant: Entrant, name: str, servers: Sequence[str]) -> list[str]:
-    own = {server: f"http://{entrant.hosts[server].ipv4}" for server in servers}
+def server_command(name: str, hosts: Mapping[str, str], data: Path) -> list[str]:
+    """Return the command of one server among those at these addresses."""
+    own = {server: f"http://{ipv4}" for server, ipv4 in hosts.items()}
     every = ",".join(f"{server}={url}:{PEER}" for server, url in own.items())
     return [
         "etcd",
         f"--name={name}",
-        f"--data-dir={entrant.folder / name / 'data'}",
+        f"--data-dir={data}",
         f"--listen-client-urls={own[name]}:{CLIENT},http://127.0.0.1:{CLIENT}",
         f"--advertise-client-urls={own[name]}:{CLIENT}",
         f"--listen-peer-urls={own[name]}:{PEER}",
         f"--initial-advertise-peer-urls={own[name]}:{PEER}",
         f"--initial-cluster={every}",
     ]
+
+
+def _server_of(entrant: Entrant, name: str, servers: Iterable[str]) -> list[str]:
+    hosts = {server: entrant.hosts[server].ipv4 for server in servers}
+    return server_command(name, hosts, entrant.folder / name / "data")
+
+
+def gateway_here(timeout_s: float) -> Gateway:
+    """Return the gateway of the server on this loopback."""
+    return Gateway(parse(f"etcd://127.0.0.1:{CLIENT}"), timeout_s)
+
+
+def asked(path: str, body: dict[str, Any], timeout_s: float = 2.0) -> Any | None:
+    """Return what the server on this loopback answers, or None."""
+    with closing(gateway_here(timeout_s)) as gateway:
+        try:
+            return gateway.ask(path, body)
+        except TransportError:
+            return None
 
 
 class EtcdServers(Asked):
@@ -52,12 +73,12 @@ class EtcdServers(Asked):
         self._names: dict[str, str] = {}  # By the id that a server goes by.
 
     def command(self, name: str) -> list[str]:
-        return server_command(self, name, self.names)
+        return _server_of(self, name, self.names)
 
     @staticmethod
     def question() -> tuple[str, str] | None:
         """Return the id of the server on this loopback and that of its leader (0: none); None while it is silent."""
-        found = _asked("/v3/maintenance/status", {})
+        found = asked("/v3/maintenance/status", {})
         return None if found is None else (found["header"]["member_id"], found.get("leader", "0"))
 
     def note(self, answers: Mapping[str, tuple[str, str] | None], at: Instant) -> None:
@@ -82,7 +103,7 @@ class Etcd(Entrant):
 
     async def start_servers(self) -> None:
         for name in self.servers:
-            await self.start_process(name, server_command(self, name, self.servers), is_heard=False)
+            await self.start_process(name, _server_of(self, name, self.servers), is_heard=False)
         try:
             async with asyncio.timeout(SERVE_S):
                 while await self._candidates() is None:
@@ -110,21 +131,5 @@ class Etcd(Entrant):
 
 
 def _proposals() -> set[str] | None:
-    found = _asked("/v3/kv/range", {"key": _text64(f"{ELECTION}/"), "range_end": _text64(f"{ELECTION}0")})
+    found = asked("/v3/kv/range", {"key": bits(f"{ELECTION}/"), "range_end": bits(f"{ELECTION}0")})
     return None if found is None else {base64.b64decode(entry["value"]).decode() for entry in found.get("kvs", ())}
-
-
-def _asked(path: str, body: dict[str, str]) -> dict[str, Any] | None:
-    """Return what the server on this loopback answers, or None."""
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", CLIENT, timeout=2)
-        connection.request("POST", path, json.dumps(body))
-        found: dict[str, Any] = json.loads(connection.getresponse().read())
-        connection.close()
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    return found if "header" in found else None
-
-
-def _text64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -143,7 +143,7 @@ def led_by(
     at: Instant,
     watched_s: float,
 ) -> list[Stretch]:
-    """Return who led from when to when: whoever names itself, and is named by most of all."""
+    """Return who led from when to when: a leader names itself, and is named by most of the group."""
     named, found = dict(named), list[Stretch]()
     leader, since = _named_by_most(names, named), 0.0
     for member, said, when in sorted(changes, key=lambda change: change[2]):

@@ -1,25 +1,21 @@
 """The exhibits: which rule, which scenario, what went wrong in public, and where the model is simpler."""
 
+from collections.abc import Callable
+
 from doyen_lab.museum import locks, peers
 from doyen_lab.museum.show import Exhibit, Stage
 
 
-def cut_off_for_half_a_minute(stage: Stage) -> None:
-    first = stage.lead()
-    stage.run_for("2s")
-    stage.cut_off(first)
-    stage.run_for("30s")
-    stage.heal()
-    stage.run_for("30s")
+def cut_off_for(lasting: str) -> Callable[[Stage], None]:
+    def scenario(stage: Stage) -> None:
+        first = stage.lead()
+        stage.run_for("2s")
+        stage.cut_off(first)
+        stage.run_for(lasting)
+        stage.heal()
+        stage.run_for("30s")
 
-
-def cut_off_for_two_minutes(stage: Stage) -> None:
-    first = stage.lead()
-    stage.run_for("2s")
-    stage.cut_off(first)
-    stage.run_for("120s")
-    stage.heal()
-    stage.run_for("30s")
+    return scenario
 
 
 def a_follower_is_cut_off(stage: Stage) -> None:
@@ -95,10 +91,10 @@ EXHIBITS = {
             rule=locks.RenewsWithoutLooking,
             harm="two at once",
             at_least=40.0,
-            happened="a scheduler that lost its lock extended its successor's, and went on for ever",
+            happened="a scheduler that lost its lock extended its successor's, and went on forever",
             where=("sibson/redbeat#127",),
             simpler="one lock of 10 s that is extended every 5 s, as in the report; no schedule is kept",
-            scenario=cut_off_for_half_a_minute,
+            scenario=cut_off_for("30s"),
         ),
         Exhibit(
             name="goes-on-without-its-store",
@@ -108,7 +104,7 @@ EXHIBITS = {
             happened="a scheduler that could not reach Redis went on sending, and so did the next holder",
             where=("sibson/redbeat#129",),
             simpler="a cut stands for the failing name server; lock of 60 s, loop of 10 s, as in the report",
-            scenario=cut_off_for_two_minutes,
+            scenario=cut_off_for("120s"),
         ),
         Exhibit(
             name="starts-after-an-error",
@@ -212,7 +208,7 @@ EXHIBITS = {
             happened="a Raft leader that is cut off stays leader in its own eyes while the others elect another",
             where=("zhebrak/raftos#4", "tarantool/tarantool#6981", "camunda/camunda#2325"),
             simpler="elections only, no log; a vote is not kept on a disk, for nobody crashes here",
-            scenario=cut_off_for_half_a_minute,
+            scenario=cut_off_for("30s"),
         ),
         Exhibit(
             name="one-broken-link",

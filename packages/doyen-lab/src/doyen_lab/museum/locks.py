@@ -8,7 +8,7 @@ from doyen_lab.museum.rules import Rule
 
 
 class RenewsWithoutLooking(Rule):
-    """Extend the lock's expiry, whoever holds it by now."""
+    """Extend the lock's expiry without asking who holds it now."""
 
     async def run(self) -> None:
         await self.takes(10.0)
@@ -151,7 +151,7 @@ class OneIdentityForAll(Rule):
 
 
 class RenewsByTheServicesName(Rule):
-    """Renew the one row of the service, whoever's it is, and stay leader when an election fails."""
+    """Renew the one row of the service without asking whose it is, and stay leader when an election fails."""
 
     async def run(self) -> None:
         await self.takes(30.0, 15.0)

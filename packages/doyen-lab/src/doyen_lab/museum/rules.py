@@ -39,7 +39,7 @@ class Store:
         self.until_s = 0.0
         self.record: Any = None
         self.version = 0
-        self._session_s = session_s  # A pool ends its connections after so long, and with them their locks.
+        self._session_s = session_s  # A pool ends its connections after this time, and with them their locks.
 
     async def serve(self) -> None:
         async with await asyncio.start_server(self._answer, "0.0.0.0", PORT) as server:

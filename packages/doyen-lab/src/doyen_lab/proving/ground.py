@@ -23,7 +23,8 @@ from doyen_lab.proving.disks import SmallDisks
 from doyen_lab.proving.evidence import Host, hosts_of
 from doyen_lab.proving.history import Life, Record, decode_record
 from doyen_lab.proving.judge import Truth
-from doyen_lab.proving.running import Running, lives_of, process_state
+from doyen_lab.proving.reach import is_clear, note_links, regions_of
+from doyen_lab.proving.running import Running, process_state
 from doyen_lab.proving.witness import WITNESS, WitnessPlan, command_of
 from doyen_lab.switch import Link, Loopback, Switch
 
@@ -131,8 +132,8 @@ class Ground:
         number = sum(life.label == label for life in self.lives) + 1
         durable = self.durable or state is not None
         life = Life(label, name or label, number, durable=durable and self.combination.numbers_agree)
-        told = self.combination.fields(self.voters) | self.fields | self.own_fields.get(label, {}) | fields
-        told |= {"name": life.name, "bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
+        told = self.combination.fields(self.voters) | {"bind": f"{self.place.nodes[index].ipv4}:{PORT}"}
+        told |= self.fields | self.own_fields.get(label, {}) | fields | {"name": life.name}
         founds = self.combination.timed and first and index == 0
         if self.combination.multicast:
             told["multicast"] = MULTICAST
@@ -356,24 +357,6 @@ class Ground:
         awake = [r for r in self.running.values() if not r.paused and (starting or r.life.joined_at is not None)]
         return Links(awake, self._reaches)
 
-    def regions(self, *, starting: bool = False) -> tuple[frozenset[str], ...]:
-        """Return the lives that run and hang together by two-way links, in groups; the greatest first."""
-        found = [lives_of(component) for component in self.links(starting=starting).components()]
-        return tuple(sorted(found, key=lambda region: (-len(region), sorted(region))))
-
-    def _is_clear(self) -> bool:
-        """Return whether those who run fall into regions: two reach each other both ways only within one.
-
-        Where announcements are not answered, a link that carries one way only is one more.
-        """
-        links, one_way_too = self.links(starting=True), self.combination.multicast
-        region_of = {running: i for i, region in enumerate(links.components()) for running in region}
-        return all(
-            (links.two_way(a, b) or (one_way_too and self._reaches(a, b))) == (region_of[a] == region_of[b])
-            for a in links.nodes
-            for b in links.nodes
-        )
-
     def _reaches(self, a: Running, b: Running) -> bool:
         """Return whether a is heard by b."""
         if a.index == b.index:
@@ -382,30 +365,19 @@ class Ground:
 
     def note(self, why: str, bound: Duration, *, at: Instant | None = None, quiet: bool = True) -> None:
         """Note who reaches whom from now on: losses of reach once they are, gains before they can be."""
+        links, possible = self.links(), self.links(starting=True)
         truth = Truth(
             at=time.monotonic_ns() if at is None else at,
-            regions=self.regions(),
-            possible=self.regions(starting=True),
+            regions=regions_of(links),
+            possible=regions_of(possible),
             bound=bound,
             why=why,
             quiet=self.quiet and quiet,
             settled_at={},
         )
-        if not self._is_clear():
-            self._note_links(truth)
+        if not is_clear(possible, one_way_too=self.combination.multicast):
+            note_links(truth, links, possible, self.voters, self.combination)
         self.truths.append(truth)
-
-    def _note_links(self, truth: Truth) -> None:
-        """Note what is owed where links are cut one by one: a ring owes nothing, and announcements are not relayed."""
-        links, possible = self.links(), self.links(starting=True)
-        voting = [running for running in possible.nodes if running.life.label in self.voters]
-        connected = possible.quorum_connected(voting, lambda nodes: 2 * len(nodes) > len(self.voters))
-        truth.minority = lives_of(running for running in possible.nodes if running not in connected)
-        if self.combination.multicast:
-            truth.earshots = tuple(
-                lives_of(a for a in links.nodes if a is b or self._reaches(a, b)) for b in links.nodes
-            )
-        truth.quiet = truth.quiet and not self.combination.timed
 
     # What is seen.
 

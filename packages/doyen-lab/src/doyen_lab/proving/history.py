@@ -30,6 +30,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rss: int = 0  # status: bytes.
     present: int = 0  # status: how many members it holds present, itself included.
     refused: dict[str, int] = {}  # status: datagrams that were refused, by reason.
+    descriptors: int = 0  # status: open files and sockets.
+    tasks: int = 0  # status: those of its event loop.
+    leads: bool = False  # status: a leader has a connection to each member.
+    keys: list[str] = []  # status: the ids of the keys that it holds, the one that seals first.
+    moved: dict[str, str] = {}  # status: where members are that were elsewhere at the status before.
 
 
 decode_record = msgspec.json.Decoder(Record).decode
@@ -59,6 +64,8 @@ class Life:
         self.failure = ""
         self.refused: dict[str, int] = {}
         self.present = 0
+        self.keys: list[str] = []
+        self.addresses: dict[str, str] = {}  # Where it holds the members to be.
 
     def __str__(self) -> str:
         return f"{self.label}#{self.number}"
@@ -77,7 +84,8 @@ class Life:
             case "joined":
                 self.joined_at = record.at
             case "status":
-                self.refused, self.present = record.refused, record.present
+                self.refused, self.present, self.keys = record.refused, record.present, record.keys
+                self.addresses |= record.moved
             case "failed":
                 self.failure = record.reason
 
@@ -102,6 +110,8 @@ class Life:
         return found
 
     def first_act_after(self, instant: Instant) -> Record | None:
+        if self.acted_at <= instant:
+            return None
         return next((record for record in self.records if record.kind == "act" and record.at > instant), None)
 
 

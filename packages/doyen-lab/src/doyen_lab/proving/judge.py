@@ -195,7 +195,7 @@ def minorities(truths: Sequence[Truth], voter_count: int, ended_at: Instant) -> 
 
 
 def is_minor(truth: Truth, region: frozenset[str], lives: Iterable[str], voter_count: int) -> bool:
-    """Return whether none of these lives of a region has a majority in reach."""
+    """Return whether none of these processes of a region has a majority in reach."""
     return 2 * len(region) <= voter_count if truth.minority is None else truth.minority.issuperset(lives)
 
 

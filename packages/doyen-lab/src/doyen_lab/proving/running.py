@@ -1,4 +1,4 @@
-"""One process of a group while it runs: its life, its host, its log, and whether it is paused."""
+"""One process of a group while it runs: its incarnation, its host, its log, and whether it is paused."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +22,7 @@ class Running:
 
 
 def lives_of(group: Iterable[Running]) -> frozenset[str]:
-    """Return the lives of these processes, by name."""
+    """Return the names of these processes, each with its incarnation."""
     return frozenset(str(running.life) for running in group)
 
 

@@ -134,7 +134,7 @@ async def one_way_cut(ground: Ground) -> None:
             await ground.start(newcomer)
             ground.quiet = True
             await hold(2)
-            ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and leads no more")
+            ground.check(ground.sole_actor() == leader, f"{leader} was heard by all, and no longer leads")
         else:
             await ground.succeeded(leader, at)
         await hold()

@@ -100,11 +100,25 @@ class Witness:
 
     async def _tell_status(self, node: Any) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
+        driver = node.agent.driver
+        told: dict[str, str] = {}
         while True:
             with open("/proc/self/statm", encoding="ascii") as file:
                 resident = int(file.read().split()[1]) * page
-            present = sum(member.present for member in node.agent.stack.members())
-            self.write("status", rss=resident, present=present, refused=dict(node.agent.driver.refused))
+            members = node.agent.stack.members()
+            where = {member.node: str(driver.addresses.reach(member.node) or "") for member in members}
+            self.write(
+                "status",
+                rss=resident,
+                descriptors=len(os.listdir("/proc/self/fd")),
+                tasks=len(asyncio.all_tasks()),
+                leads=node.is_leader,
+                present=sum(member.present for member in members),
+                refused=dict(driver.refused),
+                keys=[] if driver.seal is None else [key.hex() for key in driver.seal.keyring.by_id],
+                moved={name: address for name, address in where.items() if told.get(name) != address},
+            )
+            told = where
             await asyncio.sleep(self.plan.status_every_s)
 
 

@@ -1,4 +1,4 @@
-"""The terminal's view of an item: a line per cell, and no more cells than the eye takes in."""
+"""The terminal's view of an item: one line for each cell, and only as many cells as can be read at a glance."""
 
 from collections.abc import Sequence
 

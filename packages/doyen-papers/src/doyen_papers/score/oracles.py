@@ -41,7 +41,7 @@ def _in_classes(part: Part, width: float) -> Part:
 
 
 def preference(names: Sequence[NodeId]) -> Oracle:
-    """Return an oracle that goes by a list, best first; whoever is not on it comes after all that are."""
+    """Return an oracle that goes by a list, best first; nodes that are not on it come last."""
     places = {name: len(names) - i for i, name in enumerate(names)}
     if len(places) != len(names):
         raise ConfigError("a preference list names somebody twice")

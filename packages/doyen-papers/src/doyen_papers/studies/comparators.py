@@ -45,7 +45,7 @@ class Leader(Struct, frozen=True, gc=False, array_like=True, tag="L"):
 
 
 class BeginRound(Command, frozen=True):
-    """Conduct an election; whoever gives the command counts the rounds."""
+    """Conduct an election; the study that gives the command counts the rounds."""
 
     round_no: int
 

@@ -45,13 +45,12 @@ from doyen.errors import ConfigError
 from doyen.membership.missing import MissingConfig, MissingEstimator
 from doyen.sim.engine import Traffic
 from doyen.sim.node import SimNode
-from doyen.sim.runs import Figure, figure, run_many
+from doyen.sim.runs import Figure, figure, run_many, undisturbed
 from doyen.sim.streams import Streams
-from doyen.sim.topology import Topology
 from doyen.sim.trace import Trace, combined_hash
 from doyen_papers.studies.frame import simulation
-from doyen_papers.studies.ground import Ground, build_ground, from_places, radio
-from doyen_papers.studies.memtrace import MemTrace, Player, Recorder, read
+from doyen_papers.studies.ground import Ground, build_ground, radio
+from doyen_papers.studies.memtrace import MemTrace, Player, Recorder, Stage, read
 from doyen_papers.studies.printed import PrintedCTolerant
 from doyen_papers.studies.underlay import (
     CONFIGS,
@@ -223,41 +222,55 @@ def study(
 
 
 @lru_cache(maxsize=4)
-def _routes_of(trace: str) -> dict[Any, Any]:
-    """Found once by each process: all runs over a trace have its places."""
-    return {}
+def _stage_of(path: str) -> Stage:
+    """Read once by each process: all runs over a trace have its places."""
+    return Stage(read(path))
 
 
-def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None) -> Run:
-    return Experiment(setting, seed, trace).run()
+def simulate(setting: ChurnSetting, seed: int, *, trace: Trace | None = None, stage: Stage | None = None) -> Run:
+    """Hold one election; `stage` replaces the setting's trace."""
+    with undisturbed():
+        return Experiment(setting, seed, trace, stage).run()
 
 
 def record(setting: ChurnSetting, seed: int, *, duration_s: float) -> MemTrace:
     """Record a trace of the setting's membership that begins after its warm-up: one for each run (decision 110)."""
     need(0 < duration_s <= 1e7, "seconds", f"{duration_s:g} must be positive, and at most 10,000,000")
-    experiment = Experiment(setting, seed, None)
+    with undisturbed():
+        return _recorded(Experiment(setting, seed, None, holds_elections=False), seconds(duration_s), seed)
+
+
+def _recorded(experiment: "Experiment", duration: Duration, seed: int) -> MemTrace:
+    sim, setting = experiment.sim, experiment.setting
     experiment.begin()
-    recorder = Recorder(experiment.sim, setting.membership, setting.drop, seed)
-    recorder.snapshot({node.index: experiment.view(node) for node in experiment.sim.nodes})
-    experiment.sim.run(until=experiment.sim.now + seconds(duration_s))
+    recorder = Recorder(sim, setting.membership, setting.drop, seed)
+    recorder.snapshot({node.index: experiment.view(node) for node in sim.nodes})
+    sim.run(until=sim.now + duration)
     return recorder.trace()
 
 
 class Experiment:
-    def __init__(self, setting: ChurnSetting, seed: int, trace: Trace | None) -> None:
-        self.setting = setting
-        self.recorded = read(setting.trace) if setting.trace else None
-        header = None if self.recorded is None else self.recorded.header
+    def __init__(
+        self,
+        setting: ChurnSetting,
+        seed: int,
+        trace: Trace | None,
+        stage: Stage | None = None,
+        *,
+        holds_elections: bool = True,
+    ) -> None:
+        self.setting, self.holds_elections = setting, holds_elections
+        self.stage = _stage_of(setting.trace) if stage is None and setting.trace else stage
+        header = None if self.stage is None else self.stage.trace.header
         self.drop = setting.drop if header is None else header.drop
-        if header is None:
+        if self.stage is None:
             topology = build_ground(setting.topology, setting.nodes, Streams(seed).of("ground"))
         else:
-            size = len(header.nodes)
-            topology = from_places(header.places) if header.places else Topology(size, None)
+            topology = self.stage.ground.copy()
         self.sim = simulation(seed, topology, radio(self.drop), trace)
         self.streams = self.sim.streams
         self.views = ToldViews(self.sim)
-        self.live = self.recorded is None and self.drop > 0
+        self.live = self.stage is None and self.drop > 0
         self.config = setting.config()
         width = len(str(topology.size - 1))
         called = [f"n{i:0{width}d}" for i in range(topology.size)] if header is None else header.nodes
@@ -267,8 +280,9 @@ class Experiment:
         self.worse = handicaps(names, self.drop) if setting.handicap else None
         self.nodes = [self.sim.add(name, self._setup) for name in names]
         self.ranked = sorted(self.nodes, key=lambda node: (hash_rank(node.name), node.name))
-        self.sim.watchers.append(self._on_fact)
-        self.sim.send_watchers.append(self._on_send)
+        if holds_elections:
+            self.sim.watchers.append(self._on_fact)
+            self.sim.send_watchers.append(self._on_send)
         self.began: Instant = FOREVER
         self.unicasts = 0
         self.leaders: list[NodeId] = []  # Who told that it leads, in order.
@@ -289,11 +303,11 @@ class Experiment:
         setting = self.setting
         for node in self.nodes:
             self.sim.start(node)
-        if self.recorded is not None:
+        if self.stage is not None:
             if not setting.crash_initiator:
-                self.sim.network.topology.share_routes(_routes_of(setting.trace))
-            offset = int(self.streams.of("offset").random() * ms(self.recorded.header.duration_ms))
-            Player(self.recorded, self.sim, self.views, offset=offset).start()
+                self.sim.network.topology.share_routes(self.stage.ground)
+            offset = int(self.streams.of("offset").random() * ms(self.stage.trace.header.duration_ms))
+            Player(self.stage.script(offset), self.sim, self.views).start()
         elif not self.live:
             self.views.complete(self.nodes)
         else:
@@ -453,6 +467,8 @@ class Experiment:
                 host.add(
                     "missing", lambda port: MissingEstimator(node.name, MissingConfig(), port, node.rng("missing"))
                 )
+        if not self.holds_elections:
+            return
         if self.setting.variant == "local":
             host.add(CHANNEL, lambda port: Local(node.name, port))
         else:

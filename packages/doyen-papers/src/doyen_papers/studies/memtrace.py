@@ -25,6 +25,8 @@ from doyen.core.view import Member, Status, ViewChanged
 from doyen.errors import ConfigError
 from doyen.sim.engine import Simulation
 from doyen.sim.node import SimNode
+from doyen.sim.topology import Topology
+from doyen_papers.studies.ground import from_places
 from doyen_papers.studies.underlay import Protocol
 from doyen_papers.studies.views import ToldViews
 
@@ -32,6 +34,7 @@ FORMAT: Final = "doyen-memtrace"
 VERSION: Final = 1
 REREAD: Final[Duration] = ms(200)  # Between two looks of the elections at the trace.
 
+_MS: Final = ms(1)
 _LETTER: Final = {Status.ALIVE: "a", Status.SUSPECTED: "s", Status.FAILED: "f", Status.LEFT: "l"}
 _STATUS: Final = {letter: status for status, letter in _LETTER.items()}
 _LETTERS: Final = frozenset((*_STATUS, "-"))
@@ -108,6 +111,7 @@ class Recorder:
         self.sim, self.began = sim, sim.now
         self.membership, self.drop, self.seed = membership, drop, seed
         self.changes: list[Change] = []
+        self._index = {node.name: node.index for node in sim.nodes}
         sim.watchers.append(self._on_fact)
 
     def snapshot(self, views: dict[int, Any]) -> None:
@@ -136,34 +140,55 @@ class Recorder:
                 self._note(node.index, fact.view, member)
 
     def _note(self, node: int, view: Any, member: NodeId) -> None:
-        index = self.sim.by_name[member].index
+        index = self._index[member]
         if index != node:
             held = view.members.get(member)
             letter, count = ("-", 0) if held is None else (_LETTER[held.status], held.suspicion_count)
-            self.changes.append(((self.sim.now - self.began) // ms(1), node, index, letter, count))
+            self.changes.append(((self.sim.now - self.began) // _MS, node, index, letter, count))
 
 
-class Player:
-    """Tells a simulation's nodes what a trace says, from some instant of it on, every 200 ms; then from its start."""
+#: What one node is told at once: who is new or other than before, their names in order, and who is forgotten.
+Telling = tuple[int, dict[NodeId, Member], tuple[NodeId, ...], tuple[NodeId, ...]]
 
-    def __init__(self, trace: MemTrace, sim: Simulation, views: ToldViews, *, offset: Duration = 0) -> None:
-        self.trace, self.sim, self.views = trace, sim, views
+
+class Script:
+    """What a trace says from some instant of it on, every 200 ms; at its end it goes on from its start.
+
+    It is worked out step by step, once for all elections that are held over the trace from that instant.
+    """
+
+    def __init__(self, trace: MemTrace, offset: Duration) -> None:
+        self.trace, self.offset = trace, offset
         self._names = [NodeId(name) for name in trace.header.nodes]
         self._lasts = max(trace.header.duration_ms, 1)
         self._time = offset // ms(1) % self._lasts
         self._next = self._lap = 0  # Where in the changes, and when the present lap began.
         self._members: dict[tuple[int, str, int], Member] = {}  # One object for all views that say the same.
+        self._views: list[dict[NodeId, Member]] = [{} for _ in self._names]
+        self._steps: list[list[Telling]] = []
 
-    def start(self) -> None:
-        self._reread()
+    def step(self, number: int) -> list[Telling]:
+        """Return what is told that many steps after the beginning."""
+        while len(self._steps) <= number:
+            self._steps.append(self._tell())
+            self._time += REREAD // ms(1)
+        return self._steps[number]
 
-    def _reread(self) -> None:
-        self._catch_up()
-        self._time += REREAD // ms(1)
-        self.sim.at(self.sim.now + REREAD, self._reread, "trace")
+    def _tell(self) -> list[Telling]:
+        """Return the changes up to now; what is alike at the trace's end and its start is not said twice."""
+        told = []
+        for index, news in self._news().items():
+            view = self._views[index]
+            members = {name: said for name, said in news.items() if said is not None and view.get(name) != said}
+            gone = tuple(name for name, said in news.items() if said is None and name in view)
+            view.update(members)
+            for name in gone:
+                del view[name]
+            if members or gone:
+                told.append((index, members, tuple(members), gone))
+        return told
 
-    def _catch_up(self) -> None:
-        """Notify nodes of the changes up to now; what is alike at the trace's end and its start is not said twice."""
+    def _news(self) -> dict[int, dict[NodeId, Member | None]]:
         news: dict[int, dict[NodeId, Member | None]] = {}
         changes, names, known = self.trace.changes, self._names, self._members
         while changes:
@@ -178,7 +203,33 @@ class Player:
                 said = Member(node=names[member], status=_STATUS[letter], suspicion_count=count)
                 known[member, letter, count] = said
             news.setdefault(node, {})[names[member]] = said
-        for index, members in news.items():
-            hearer = self.sim.nodes[index]
-            self.views.set(hearer, [member for member in members.values() if member is not None])
-            self.views.drop(hearer, [name for name, member in members.items() if member is None])
+        return news
+
+
+class Player:
+    """Tells the nodes of a simulation what a script says."""
+
+    def __init__(self, script: Script, sim: Simulation, views: ToldViews) -> None:
+        self.script, self.sim, self.views = script, sim, views
+        self._step = 0
+
+    def start(self) -> None:
+        """Tell the first step now, and one more every 200 ms."""
+        for index, members, changed, gone in self.script.step(self._step):
+            self.views.replay(self.sim.nodes[index], members, changed, gone)
+        self._step += 1
+        self.sim.at(self.sim.now + REREAD, self.start, "trace")
+
+
+class Stage:
+    """A trace, and what all elections over it share: places, routes, and what is told from which instant on."""
+
+    def __init__(self, trace: MemTrace) -> None:
+        self.trace, header = trace, trace.header
+        self.ground = from_places(header.places) if header.places else Topology(len(header.nodes), None)
+        self._script: Script | None = None  # The last one: all variants of a run begin at the same instant.
+
+    def script(self, offset: Duration) -> Script:
+        if self._script is None or self._script.offset != offset:
+            self._script = Script(self.trace, offset)
+        return self._script

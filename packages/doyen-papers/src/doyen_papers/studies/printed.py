@@ -2,7 +2,7 @@
 
 The paper's members cannot tell a tentative leader from a confirmed one: every LEADER stands until another comes, and an
 initiator that has all its answers says nothing more to a leader that it has notified already.  It costs less, and an
-initiator that dies in between leaves a wrong leader for ever: decision 21 is the price of not having that.
+initiator that dies in between leaves a wrong leader forever: decision 21 is the price of not having that.
 
 Deviation [CTOL Alg. 1, line 24]: who accepts which LEADER stays as it is here (decision 20), and so do messages that
   are repeated where they are lost.

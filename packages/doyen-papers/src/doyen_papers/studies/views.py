@@ -25,6 +25,19 @@ class ToldViews:
         if changed:
             self.tell(node, changed)
 
+    def replay(
+        self, node: SimNode, members: Mapping[NodeId, Member], changed: tuple[NodeId, ...], gone: tuple[NodeId, ...]
+    ) -> None:
+        """Do what `set` and `drop` did in another run from the same views: all of these differ from what is there."""
+        editor = self._editor(node.name)
+        if changed:
+            editor.put_new(members)
+            self.tell(node, changed)
+        if gone:
+            for name in gone:
+                editor.drop(name)
+            self.tell(node, gone)
+
     def drop(self, node: SimNode, gone: Iterable[NodeId]) -> None:
         editor = self._editor(node.name)
         changed = tuple(name for name in gone if name in editor.view)

@@ -1,4 +1,4 @@
-"""One election over views that lack what they are told to lack: for theorems and their counterexamples.  [CTOL §V]"""
+"""One election over views with given gaps, for theorems and their counterexamples.  [CTOL §V]"""
 
 from collections.abc import Mapping
 from typing import Any, Final

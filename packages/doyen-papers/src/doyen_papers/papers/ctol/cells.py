@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Final, Literal
 
@@ -13,11 +14,12 @@ from doyen.sim.runs import Figure, run_many
 from doyen_papers.papers.cells import Outcomes, outcomes
 from doyen_papers.papers.ctol.deployed import VARIANTS as VARIANTS
 from doyen_papers.papers.ctol.deployed import deployed
-from doyen_papers.papers.ctol.points import VIEWS_S, Point, trace_of
+from doyen_papers.papers.ctol.points import VIEWS_S, Point, code, recorded
 from doyen_papers.papers.item import Budget, Task
+from doyen_papers.papers.kept import Kept
 from doyen_papers.studies.ctolerant import FIGURES, ChurnSetting, simulate
 from doyen_papers.studies.memstats import trace_stats
-from doyen_papers.studies.memtrace import read
+from doyen_papers.studies.memtrace import Stage
 from doyen_papers.studies.weakviews import elect
 
 Results = Mapping[Task, Outcomes]
@@ -73,35 +75,37 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
         return deployed(asked.question, asked.point.drop, budget.runs)
     once: Callable[[int], dict[str, float | None]]
     if asked.question == "elect":
-        once = partial(_elected, asked.point, budget.work)
+        once = partial(_elected, asked.point)
     elif asked.question == "trace":
-        once = partial(_stated, asked.point, budget.work)
+        once = partial(_stated, asked.point)
     else:
         once = partial(_proved, asked)
+    if budget.work and asked.question in ("elect", "trace"):
+        name = f"{asked.question}-{asked.point.name.replace(', ', '-').replace(' ', '')}"
+        once = Kept(Path(budget.work) / "runs", name, f"{asked} {code()}", once)
     return outcomes(run_many(once, budget.runs, budget.seed, jobs=budget.jobs, progress=progress))
 
 
-def _elected(point: Point, work: str, seed: int) -> dict[str, float | None]:
+def _elected(point: Point, seed: int) -> dict[str, float | None]:
     """One election of each mode over the run's trace, from the same instant and by the same initiator."""
-    path = trace_of(point, work, seed)
+    stage = Stage(recorded(point, seed))
     row: dict[str, float | None] = {}
     for label, mode in MODES.items():
         if mode.exclusion == "top" and point.size != SIZE:
             continue
         setting = ChurnSetting(
             variant=mode.variant,
-            trace=path,
             missing_max=str(point.c),
             exclusion=mode.exclusion,
             confirmed=mode.confirmed,
         )
-        run = simulate(setting, seed)
+        run = simulate(setting, seed, stage=stage)
         row |= {f"{label}: {name}": getattr(run, name) for name in FIGURES} | {f"{label}: agreed": float(run.agreed)}
     return row
 
 
-def _stated(point: Point, work: str, seed: int) -> dict[str, float | None]:
-    found: dict[str, float | None] = asdict(trace_stats(read(trace_of(point, work, seed))))
+def _stated(point: Point, seed: int) -> dict[str, float | None]:
+    found: dict[str, float | None] = asdict(trace_stats(recorded(point, seed)))
     return found
 
 

@@ -1,7 +1,7 @@
 """All items of [LE] share this: settings, their runs, and a measured cell with its closed form beside it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from math import hypot, inf
 from typing import Any, Final, Literal
@@ -9,12 +9,13 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from doyen.sim.runs import Figure
+from doyen.sim.runs import Figure, run_many
 from doyen_papers.analysis.announce import NoClosedForm, value
 from doyen_papers.analysis.setting import LossModel, Setting, Variant
 from doyen_papers.papers import cells
 from doyen_papers.papers.item import Budget, Measured, Task
 from doyen_papers.studies.announce import Extensions, Summary, study
+from doyen_papers.studies.observed import By, observe
 
 Results = Mapping[Task, Summary]
 Quantity = Literal[
@@ -45,8 +46,18 @@ class Extended(Struct, frozen=True):
     extensions: Extensions
 
 
-def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Summary:
-    asked: Setting | Extended = wanted.setting
+class Observing(Struct, frozen=True):
+    """Elections by a rank that nodes observe themselves."""
+
+    by: By
+    nodes: int
+
+
+def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | None) -> Any:
+    asked: Setting | Extended | Observing = wanted.setting
+    if isinstance(asked, Observing):
+        once, seed = partial(observe, asked.by, asked.nodes), cell_seed(budget.seed, asked)
+        return cells.outcomes(run_many(once, budget.runs, seed, jobs=budget.jobs, progress=progress))
     setting, extensions = (asked, Extensions()) if isinstance(asked, Setting) else (asked.setting, asked.extensions)
     return study(
         setting,
@@ -59,7 +70,7 @@ def run_task(wanted: Task, budget: Budget, progress: Callable[[int], None] | Non
     )
 
 
-def cell_seed(seed: int, setting: Setting | Extended) -> int:
+def cell_seed(seed: int, setting: Setting | Extended | Observing) -> int:
     """Return a seed for each setting, so that the errors of neighbouring points are independent."""
     return int.from_bytes(blake2b(f"{seed}/{setting!r}".encode(), digest_size=4).digest(), "little")
 

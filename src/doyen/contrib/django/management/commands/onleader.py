@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--once", metavar="KEY", help="Once for this KEY, a date say, on all hosts together; see doyen run --help."
         )
-        parser.add_argument(CALL, metavar="MODULE:NAME", help="Call this function here and now, whoever leads.")
+        parser.add_argument(CALL, metavar="MODULE:NAME", help="Call this function here and now, leader or not.")
         parser.add_argument("words", nargs=REMAINDER, metavar="COMMAND", help="A management command and its arguments.")
 
     def handle(self, *, words: list[str], function: str | None, call: str | None, **given: Any) -> None:

@@ -1,0 +1,71 @@
+"""How much of a node's time one source gets."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from test_bad_input import NoSocket
+
+from doyen.core.ids import Address, NodeId
+from doyen.net import gate as gate_module
+from doyen.net.address_book import AddressBook
+from doyen.net.echoes import Echoes
+from doyen.net.gate import HEARD_PER_S, SPENT_PER_S, Gate
+from doyen.net.keys import CLEAR, Keyring
+from doyen.net.sealed import Seal
+from doyen.net.udp import UdpConfig
+
+EVE, MEMBER = Address("10.0.0.1", 1), Address("10.0.0.2", 2)
+KEY = bytes(range(32))
+
+
+class Times:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.used = 1000.0
+        monkeypatch.setattr(gate_module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(gate_module, "thread_time", lambda: self.used)
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> Times:
+    return Times(monkeypatch)
+
+
+def made(keys: list[bytes] | None = None) -> Gate:
+    echoes = Echoes(AddressBook(NodeId("me")), lambda: 0.0, Random(1), lambda data, to: None)
+    seal = None if keys is None else Seal(Keyring(keys), "group")
+    transport: Any = NoSocket(UdpConfig())
+    return Gate(transport, seal, echoes, Counter(), datagram_max=1400)
+
+
+def handle(gate: Gate, source: Address, times: Times, cost_s: float) -> bool:
+    if gate.is_flooded_by(source):
+        return False
+    gate.begin(source)
+    times.used += cost_s
+    gate.end()
+    return True
+
+
+def test_a_source_in_the_clear_is_read_some_hundred_times_a_second_and_others_always(times: Times) -> None:
+    gate = made()
+    for _ in range(3):
+        times.now += 1
+        heard = sum(handle(gate, EVE, times, 0) for _ in range(50_000))
+        assert heard == HEARD_PER_S
+        assert handle(gate, MEMBER, times, 0)
+
+
+def test_a_source_whose_datagrams_take_long_is_read_less_often(times: Times) -> None:
+    gate = made()
+    for _ in range(3):
+        times.now += 1
+        assert sum(handle(gate, EVE, times, 0.02) for _ in range(1000)) == SPENT_PER_S / 0.02 + 1
+        assert handle(gate, MEMBER, times, 0.02)
+
+
+@pytest.mark.parametrize(("keys", "limited"), [([KEY], False), ([KEY, CLEAR], True), ([CLEAR, KEY], True)])
+def test_with_a_key_no_source_is_limited_as_it_may_be_forged(keys: list[bytes], limited: bool, times: Times) -> None:
+    gate = made(keys)
+    assert (sum(handle(gate, EVE, times, 0) for _ in range(2000)) < 2000) is limited
