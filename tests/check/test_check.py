@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_voters import SAFETY, Broken
+from broken_voters import SAFETY, Broken, LeadsWithoutAPlace, tampered
 from msgspec.structs import replace
 
-from doyen.check.case import Case, picture, played, read, to_text, transcript
+from doyen.check.case import Case, picture, played, read, to_text, transcript, usual_of
 from doyen.check.turns import Faults
 from doyen.core.clock import ms
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.pole.config import PoleConfig
 
 POLE = Case(election="pole", horizon=ms(400), in_all=1)
@@ -82,18 +83,37 @@ def test_a_guard_that_forgets_drift_is_found_where_clocks_drift() -> None:
 def _small() -> dict[str, Any]:
     from doyen.check.case import SMALL
 
-    return dict(SMALL["pole"])
+    return dict(SMALL["pole"]["pole"])
 
 
-@pytest.mark.parametrize("election", ["by-key", "hybrid"])
-def test_an_election_that_goes_by_a_membership_is_refused(election: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A ring of one would pass, and say nothing of rings."""
+def test_an_election_without_a_bound_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     from doyen.cli import main
 
     with pytest.raises(SystemExit) as ended:
-        main(["check", election, "--voters", "3"])
+        main(["check", "announce"])
     assert ended.value.code == 2
-    assert "goes by a membership" in capsys.readouterr().err
+    assert "has no bound here that is known to end" in capsys.readouterr().err
+
+
+@pytest.mark.soak
+def test_by_key_holds_within_its_bound_and_an_owner_without_a_place_is_found(tell: Callable[[str], None]) -> None:
+    case = usual_of("by-key")
+    _, found = case.run()
+    assert (found.violations, found.exhausted, found.reigns) == ([], True, 3)
+    _, bad = case.run(tamper=tampered(LeaderByKey, LeadsWithoutAPlace))
+    assert [violation.rule for violation, _ in bad.violations] == ["alone"]
+    tell(f"check by-key: {found.states:,} states, all; the broken one is found after {bad.states:,}")
+
+
+def test_hybrid_holds_within_its_bound() -> None:
+    _, found = usual_of("hybrid").run()
+    assert (found.violations, found.exhausted, found.reigns) == ([], True, 2)
+    assert found.states > 500
+
+
+def test_an_alias_is_checked_like_its_election() -> None:
+    assert replace(usual_of("quorum"), election="pole") == usual_of("pole")
+    assert usual_of("gossip").voters == 4
 
 
 VOTERS = ["--group", "g", "--voters", "a", "--voters", "b", "--voters", "c", "--state", "d", "--election", "quorum"]

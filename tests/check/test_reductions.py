@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from broken_voters import SAFETY, Broken
-from unreduced import reduced, unreduced
+from unreduced import plain, reduced, unreduced
 
-from doyen.check import explore, quick
 from doyen.check.case import Case
-from doyen.check.explore import left_of
+from doyen.check.explore import explore, left_of
 from doyen.check.turns import Faults
 from doyen.core.clock import ms
 
@@ -64,11 +63,11 @@ def test_the_verdict_on_a_broken_voter_is_that_of_the_unreduced_search(
     ("horizon_ms", "in_all"),
     [(200, 1), pytest.param(100, 3, marks=pytest.mark.soak), pytest.param(300, 1, marks=pytest.mark.soak)],
 )
-def test_the_quick_exploration_is_the_plain_one(horizon_ms: int, in_all: int) -> None:
+def test_states_as_numbers_are_explored_like_states(horizon_ms: int, in_all: int) -> None:
     case = Case(election="pole", horizon=ms(horizon_ms), in_all=in_all)
     left = left_of(case.faults, in_all)
-    plain, fast = explore.explore(case.world(), left), quick.explore(case.world(), left)
-    assert (plain.states, plain.transitions, plain.exhausted, plain.reigns) == (
+    slow, fast = plain(case.world(), left), explore(case.world(), left)
+    assert (slow.states, slow.transitions, slow.exhausted, slow.reigns) == (
         fast.states,
         fast.transitions,
         fast.exhausted,
@@ -78,10 +77,10 @@ def test_the_quick_exploration_is_the_plain_one(horizon_ms: int, in_all: int) ->
 
 
 @pytest.mark.soak
-def test_the_quick_exploration_finds_the_same_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_as_numbers_give_the_same_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = SAFETY[0]
     broken.patch(monkeypatch)
     case = _case(broken.horizon_ms, broken.faults, broken.in_all)
     left = left_of(case.faults, broken.in_all)
-    plain, fast = (mod.explore(case.world(broken.tamper), left) for mod in (explore, quick))
-    assert plain.violations == fast.violations != []
+    slow, fast = (by(case.world(broken.tamper), left) for by in (plain, explore))
+    assert slow.violations == fast.violations != []

@@ -1,10 +1,12 @@
 """The same world, explored without reductions: one event at a time, of any node, in every order; nothing is memoised
 but the steps of machines, and a state counts as seen only with the very same faults left."""
 
+from array import array
+from collections import deque
 from typing import Any, NamedTuple
 
-from doyen.check.explore import play, prelude
-from doyen.check.turns import Left, Turn
+from doyen.check.explore import Found, path_to
+from doyen.check.turns import ALL, Left, Turn, covers
 from doyen.check.world import State, World
 
 
@@ -25,7 +27,7 @@ def quiet_of(state: State) -> Quiet:
 
 def unreduced(world: World, left: Left, *, states_max: int = 10**6) -> tuple[set[Quiet], set[str], int]:
     """Return the quiet states, the rules that are broken, and how many states there are."""
-    first = play(world, prelude(world), left)[-1][0]
+    first = world.begin
     quiet, broken = set(), set()
     todo: list[tuple[State | Midway, Left]] = [(first, left)]
     seen: set[Any] = set(todo)
@@ -103,9 +105,7 @@ def _ended(world: World, at: Midway) -> State:
 
 def reduced(world: World, left: Left) -> tuple[set[Quiet], set[str], int]:
     """Return the same of the exploration that `doyen check` makes; what breaks a rule is not followed."""
-    from doyen.check.turns import covers
-
-    first = play(world, prelude(world), left)[-1][0]
+    first = world.begin
     quiet, broken = set(), set()
     seen: dict[State, list[Left]] = {first: [left]}
     todo = [(first, left)]
@@ -124,3 +124,35 @@ def reduced(world: World, left: Left) -> tuple[set[Quiet], set[str], int]:
                 others.append(left_after)
                 todo.append((after, left_after))
     return quiet, broken, count
+
+
+def plain(world: World, left: Left) -> Found:
+    """Explore a world as `doyen check` does, but by its own steps, without numbers for states."""
+    first = world.begin
+    found = Found()
+    parents, choices = array("q", [-1]), array("q", [-1])
+    seen: dict[State, list[Left]] = {first: [left]}
+    layers: list[deque[tuple[int, State, Left]]] = [deque() for _ in range(left[ALL] + 1)]
+    layers[0].append((0, first, left))
+    for layer in layers:
+        while layer:
+            number, state, left_here = layer.popleft()
+            found.states += 1
+            found.reigns = max(found.reigns, state.reigns)
+            for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
+                found.transitions += 1
+                if violation is not None:  # The first has the fewest faults.
+                    found.violations.append((violation, [*path_to(parents, choices, number), choice]))
+                    found.exhausted = False
+                    return found
+                others = seen.get(after)
+                if others is None:
+                    seen[after] = [left_after]
+                elif any(covers(other, left_after) for other in others):
+                    continue
+                else:
+                    others.append(left_after)
+                layers[left[ALL] - left_after[ALL]].append((len(parents), after, left_after))
+                parents.append(number)
+                choices.append(choice)
+    return found

@@ -1,17 +1,21 @@
 """Voters of POLE that break safety, on purpose: what each takes to show it is stated before any run."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from doyen.core.clock import Instant, ms
 from doyen.core.ids import NodeId
+from doyen.core.machine import Hears
+from doyen.election.by_key.machine import LeaderByKey
 from doyen.election.pole.ballot import Ballot
 from doyen.election.pole.electorate import Electorate
 from doyen.election.pole.machine import Pole
 from doyen.election.pole.messages import Status
 from doyen.election.pole.promise import Voter, VoterRecord
 from doyen.election.pole.reign import Lease
+from doyen.membership.ring.messages import LeftRing
 
 
 class PromiseNotDurable(Pole):
@@ -94,3 +98,22 @@ SAFETY = [
     ),
     Broken("a restart that does not wait", CUT | {"crashes": 2}, 3, machine=PromiseForgottenByARestart, horizon_ms=200),
 ]
+
+
+class LeadsWithoutAPlace(LeaderByKey):
+    """Leads on after it has left the ring."""
+
+    def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
+        self._seat, self._next, self._claiming = None, frozenset(), False
+
+    HEARS: ClassVar[Hears] = {**LeaderByKey.HEARS, LeftRing: on_left_ring}
+
+
+def tampered(sound: type[Any], broken: type[Any]) -> Callable[[Any], None]:
+    """Return what makes a machine of that class a broken one."""
+
+    def tamper(machine: Any) -> None:
+        if type(machine) is sound:
+            machine.__class__ = broken
+
+    return tamper

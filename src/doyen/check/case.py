@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from doyen.check.explore import Found, left_of, play
+from doyen.check.explore import Found, explore, left_of, play
 from doyen.check.nodes import Nodes, Tamper
-from doyen.check.quick import explore
 from doyen.check.turns import ALL, Event, Faults
 from doyen.check.world import NOBODY, Clock, Violation, World
 from doyen.core.clock import Duration, ms
@@ -17,19 +16,25 @@ from doyen.core.ids import NodeId
 from doyen.errors import ConfigError
 from doyen.node.config import NodeConfig
 from doyen.node.layers import from_tables
+from doyen.node.registry import find_election
 from doyen.sim.lanes import Picture
 
-# Timers of the same proportions as a node's, as few of them as there can be: lease = 3 beats, T = 1 beat.
+# Timers of the same proportions as a node's, as few of them as there can be: in pole lease = 3 beats, T = 1 beat.
 SMALL: Mapping[str, Any] = {
     "pole": {
-        "election_timeout": "100ms",
-        "retry_max": "100ms",
-        "score_timeout": "100ms",
-        "lease": "300ms",
-        "heartbeat_interval": "100ms",
-        "drift_max": 0.0,
-        "resign_interval": "inf",
-    }
+        "pole": {
+            "election_timeout": "100ms",
+            "retry_max": "100ms",
+            "score_timeout": "100ms",
+            "lease": "300ms",
+            "heartbeat_interval": "100ms",
+            "drift_max": 0.0,
+            "resign_interval": "inf",
+        }
+    },
+    "by-key": {
+        "ring": {"lease": "200ms", "arbitration": "100ms", "resends": 0, "random_phases": False, "neighbours": 1}
+    },
 }
 
 
@@ -50,11 +55,16 @@ class Case(Config, frozen=True, kw_only=True):
     def names(self) -> tuple[NodeId, ...]:
         return tuple(NodeId(f"n{index}") for index in range(self.voters))
 
+    @property
+    def kind(self) -> str:
+        """Return the election's own name, also where an alias of it was given."""
+        return self.election if self.election == "none" else find_election(self.election).name
+
     def config(self) -> NodeConfig:
         """Return every node's configuration."""
         names = [str(name) for name in self.names()]
         usual = {"group": "checked", "group_size": self.voters, "voters": names, "state": "disk", "shared": "disk"}
-        tables = {key: value for key, value in SMALL.items() if key == self.election}
+        tables = SMALL.get(self.kind, {})
         return from_tables({"election": self.election, **tables, **self.node}, defaults=usual, path=("node",))
 
     def world(self, tamper: Tamper | None = None) -> World:
@@ -63,15 +73,12 @@ class Case(Config, frozen=True, kw_only=True):
             raise ConfigError(f"are {len(rates)} for {self.voters} nodes: give one each", field="rates")
         clocks = tuple(Clock(index * ms(10_000), rate) for index, rate in enumerate(rates))  # Offsets mean nothing.
         nodes = Nodes(self.config(), self.names(), draw=self.draw, tamper=tamper)
-        config = self.config()
-        kind = config.election_kind()
-        fenced = kind is None or config.promise(kind).strong
-        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections, fenced=fenced)
+        return World(nodes, clocks, horizon=self.horizon, reigns_max=1 + self.elections, cold=self.cold)
 
     def run(self, *, tamper: Tamper | None = None, states_max: int = 0) -> tuple[World, Found]:
         """Explore; return the world too, which knows what numbers stand for."""
         world = self.world(tamper)
-        return world, explore(world, left_of(self.faults, self.in_all), warm=not self.cold, states_max=states_max)
+        return world, explore(world, left_of(self.faults, self.in_all), states_max)
 
     def bound(self) -> dict[str, Any]:
         """Return within what the exploration is exhaustive, as data."""
@@ -87,6 +94,32 @@ class Case(Config, frozen=True, kw_only=True):
             "messages": "in rounds: those of one sender in order, of several in any; alike ones of one round once",
             "late_timers": "those that would do something when due; they fire when time has moved on",
         }
+
+
+_NONE = Faults(crashes=0, losses=0, timers=0, resignations=0)
+USUAL: Mapping[str, Case] = {
+    "pole": Case(election="pole"),
+    # A late timer breaks what its promise takes for granted: round trips below ring.arbitration, and no stops.
+    "by-key": Case(
+        election="by-key",
+        horizon=ms(1200),
+        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, cuts=1),
+        in_all=1,
+    ),
+    "hybrid": Case(
+        election="hybrid",
+        voters=4,
+        horizon=ms(300),
+        faults=msgspec.structs.replace(_NONE, crashes=1, losses=1, resignations=1, duplicates=1),
+        in_all=1,
+    ),
+}
+
+
+def usual_of(election: str) -> Case:
+    """Return the bound of an election where none is given; an alias counts as its name."""
+    kind = Case(election=election).kind
+    return msgspec.structs.replace(USUAL.get(kind, USUAL["pole"]), election=election)
 
 
 # Counterexamples.
@@ -110,7 +143,8 @@ def played(case: Case, choices: list[int], tamper: Tamper | None = None) -> tupl
     rows: list[Row] = []
     states = play(world, choices, left_of(case.faults, case.in_all))
     for state, events, _ in states:
-        acting = tuple(index for index in range(world.size) if state.acted >> index & 1)
+        acts = world.acting(state.nodes, state.now) | state.acted
+        acting = tuple(index for index in range(world.size) if acts >> index & 1)
         rows += [_row(world, event, state.now / 1e9, acting) for event in events if event[1] != NOBODY]
     violation = states[-1][2]
     if violation is not None and rows:

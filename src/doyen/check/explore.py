@@ -5,12 +5,13 @@ one can follow from the other.  So a counterexample has as few faults as any has
 """
 
 from array import array
-from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
 
-from doyen.check.turns import ALL, Event, Faults, Left, covers
+from doyen.check.packed import Packed
+from doyen.check.turns import ALL, Event, Faults, Left
 from doyen.check.world import State, Violation, World
 
 
@@ -31,40 +32,70 @@ def left_of(faults: Faults, in_all: int) -> Left:
     return (*each, in_all) if in_all else (0,) * (len(each) + 1)
 
 
-def explore(world: World, left: Left, *, warm: bool = True, states_max: int = 0) -> Found:
-    """Explore a world from its start, or from its first leader on; stop at `states_max` states, unless it is 0."""
-    begin = prelude(world) if warm else []
-    first = play(world, begin, left)[-1][0]
-    found = Found()
-    parents, choices = array("q", [-1]), array("q", [-1])
-    seen: dict[State, list[Left]] = {first: [left]}
-    layers: list[deque[tuple[int, State, Left]]] = [deque() for _ in range(left[ALL] + 1)]
-    layers[0].append((0, first, left))
+def explore(world: World, left: Left, states_max: int = 0) -> Found:
+    """Explore a world from where it begins; stop at `states_max` states, unless it is 0."""
+    packed = Packed(world)
+    found = _explored(packed, packed.pack(world.begin), left, states_max)
+    found.reigns = packed.reigns
+    return found
+
+
+def _explored(packed: Packed, first: int, left: Left, states_max: int) -> Found:
+    found, most = Found(), packed.lefts.of(left)
+    parents, choices = array("q", [-1]), array("h", [-1])
+    seen: dict[int, int | tuple[int, ...]] = {first: most}
+    layers = [_Layer() for _ in range(left[ALL] + 1)]
+    layers[0].add(first, most, 0)
     for layer in layers:
-        while layer:
-            number, state, left_here = layer.popleft()
+        for number, left_here, place in layer.taken():  # In order: a counterexample is as short as any.
             found.states += 1
             if 0 < states_max < found.states:
                 found.exhausted = False
                 return found
-            found.reigns = max(found.reigns, state.reigns)
-            for choice, (_, after, left_after, violation) in enumerate(world.after(state, left_here)):
+            for choice, (after, left_after, violation) in enumerate(packed.after(number, left_here)):
                 found.transitions += 1
                 if violation is not None:  # The first has the fewest faults.
-                    found.violations.append((violation, [*begin, *path_to(parents, choices, number), choice]))
+                    found.violations.append((violation, [*path_to(parents, choices, place), choice]))
                     found.exhausted = False
                     return found
                 others = seen.get(after)
                 if others is None:
-                    seen[after] = [left_after]
-                elif any(covers(other, left_after) for other in others):
+                    seen[after] = left_after
+                elif others == left_after:
                     continue
+                elif isinstance(others, int):
+                    if packed.covers(others, left_after):
+                        continue
+                    seen[after] = (others, left_after)
                 else:
-                    others.append(left_after)
-                layers[left[ALL] - left_after[ALL]].append((len(parents), after, left_after))
-                parents.append(number)
+                    if any(packed.covers(other, left_after) for other in others):
+                        continue
+                    seen[after] = (*others, left_after)
+                layers[packed.spent(left, left_after)].add(after, left_after, len(parents))
+                parents.append(place)
                 choices.append(choice)
     return found
+
+
+class _Layer:
+    """States that are to be explored, with as many faults each."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._lefts, self._places = array("h"), array("q")
+
+    def add(self, number: int, left: int, place: int) -> None:
+        self._numbers.append(number)
+        self._lefts.append(left)
+        self._places.append(place)
+
+    def taken(self) -> Iterator[tuple[int, int, int]]:
+        """Yield them in order, those that are added meanwhile as well, and forget them."""
+        at = 0
+        while at < len(self._numbers):
+            yield self._numbers[at], self._lefts[at], self._places[at]
+            at += 1
+        self._numbers.clear()
 
 
 def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[int]:
@@ -76,21 +107,9 @@ def path_to(parents: "array[int]", choices: "array[int]", number: int) -> list[i
     return path[::-1]
 
 
-def prelude(world: World) -> list[int]:
-    """Return the choices of a run without faults, in one order, until all name one that leads, and all is quiet."""
-    state, count = world.first(), 0
-    nothing = (0,) * (ALL + 1)
-    while not (state.reigns and state.turn == world.size and world.is_named(state)):
-        following = next(iter(world.after(state, nothing)), None)
-        if following is None:
-            return []  # Nobody comes to lead: begin at the start.
-        state, count = following[1], count + 1
-    return [0] * count
-
-
 def play(world: World, choices: list[int], left: Left) -> list[tuple[State, tuple[Event, ...], Violation | None]]:
     """Return the states of one run, each with the events that led to it; choices beyond the last one end it."""
-    state = world.first()
+    state = world.begin
     played: list[tuple[State, tuple[Event, ...], Violation | None]] = [(state, (), None)]
     for choice in choices:
         following = next(islice(world.after(state, left), choice, None), None)

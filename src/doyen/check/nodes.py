@@ -117,6 +117,10 @@ class Nodes:
         self._steps: dict[tuple[int, Input, Instant], Step] = {}
         self._leads: dict[tuple[int, Instant], bool] = {}
         self._named: dict[int, NodeId | None] = {}
+        self._finals: dict[int, tuple[Any, NodeId] | None] = {}
+        kind = config.election_kind()
+        self.promise = None if kind is None else config.promise(kind)
+        self.is_weak = self.promise is not None and self.promise.sort == "weak"  # Two may lead, in two regions.
 
     @property
     def count(self) -> int:
@@ -134,7 +138,7 @@ class Nodes:
                 node=self.names[index],
                 incarnation=Incarnation(incarnation),
                 address=Address(self.names[index], 0),
-                seeds=tuple(Address(name, 0) for name in self.names if name != self.names[index]) if index else (),
+                seeds=self._seeds(index, incarnation),
                 add=lambda channel, build, **follows: self._add(host, channel, build, **follows),
                 rng=lambda channel: self._draws,
                 restored=lambda channel, kind: _read(records.get(channel), kind),
@@ -146,9 +150,16 @@ class Nodes:
         host.start(now)
         return self._ended(host, index, now)
 
+    def _seeds(self, index: int, incarnation: int) -> tuple[Address, ...]:
+        """Return whom a node looks for: the first node begins the group, and the others join it there."""
+        if index == 0 and incarnation == 1:
+            return ()
+        return tuple(Address(name, 0) for name in self.names[: 1 if index else 2] if name != self.names[index])
+
     def _add(self, host: Host, channel: str, build: Callable[[Port], Any], **follows: Any) -> None:
         if channel in (LEADER, NOTES):  # They only describe members, and decide nothing.
-            build(Port(host, channel, ()))
+            port = Port(host, channel, ())
+            port.machine = build(port)
             return
         port = host.add(channel, build, **follows)
         if self._tamper is not None:
@@ -196,6 +207,13 @@ class Nodes:
             machine: Any = host.ports[ELECTION].machine
             found = self._leads[state, now] = bool(machine.leads(now))
         return found
+
+    def final(self, state: int) -> tuple[Any, NodeId] | None:
+        """Return the election, and its leader, that a node in that state holds for final."""
+        if state not in self._finals:
+            held = getattr(self._shared.restored(self._copies[state]).ports[ELECTION].machine, "held", None)
+            self._finals[state] = (held.election, held.leader) if held is not None and held.final else None
+        return self._finals[state]
 
     def leader_of(self, state: int) -> NodeId | None:
         """Return whom a node in that state names."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from doyen.check.nodes import Came, Disk, Fired, Input, Nodes, Ordered, Step, Written
 from doyen.core.clock import Instant
 from doyen.core.commands import Resign
-from doyen.core.ids import Incarnation
+from doyen.core.ids import Incarnation, NodeId
 from doyen.core.leadership import LeaderElected, LeaderLost
 from doyen.core.link import LinkBroken
 from doyen.node.stack import ELECTION
@@ -35,6 +35,7 @@ class Faults(Struct, frozen=True, kw_only=True):
 CRASHES, LOSSES, TIMERS, RESIGNATIONS, HOLDS, DUPLICATES, CUTS, BREAKS, ALL = range(9)  # ALL: of any kind.
 Left: TypeAlias = tuple[int, ...]  # The faults that are left.
 Numbers: TypeAlias = tuple[int, ...]  # Of messages or timers.
+Finals: TypeAlias = tuple[tuple[Any, NodeId], ...]  # (election, its final leader)
 Event: TypeAlias = tuple[Any, ...]  # What happens, and to which node; the rest as it needs.
 
 
@@ -50,6 +51,7 @@ class Node(NamedTuple):
     slow: bool  # The disk takes its time.
     starts: int
     has_voted: bool  # There was a record once.
+    told: int = 0  # The greatest term of a weak election that it has told of; forgotten with the disk.
 
 
 NEW: Final = Node(DOWN, 0, (), (), (), (), False, 0, False)
@@ -65,6 +67,8 @@ class Turn(NamedTuple):
     sent: tuple[Numbers, ...]  # By receiver.
     acted: bool  # Whether it has acted as the leader at any moment.
     led: Numbers  # The terms that it began to lead in.
+    finals: Finals = ()  # What it came to hold for final, in a weak election.
+    went_back: int = 0  # A term that it told of after a greater one.
 
 
 class Turns:
@@ -174,7 +178,8 @@ class Turns:
                 happens(("slow", index), turn._replace(node=node._replace(slow=True), left=less(left, HOLDS)))
         if left[CRASHES]:
             for kept_disk in (node.disk,) if not node.disk else (node.disk, ()):
-                down = NEW._replace(disk=kept_disk, starts=node.starts, has_voted=node.has_voted)
+                told = node.told if kept_disk else 0
+                down = NEW._replace(disk=kept_disk, starts=node.starts, has_voted=node.has_voted, told=told)
                 what = "crash" if kept_disk == node.disk else "crash and lose the disk"
                 happens((what, index), turn._replace(node=down, left=less(left, CRASHES)))
         if left[RESIGNATIONS] and node.mine:
@@ -194,12 +199,19 @@ class Turns:
         """Return the turn after a step."""
         node, name = turn.node, self.nodes.names[index]
         mine, led, timers, writing, sent = node.mine, turn.led, node.timers, node.writing, turn.sent
+        told, finals, went_back = node.told, turn.finals, turn.went_back
         for fact in step.facts:
             if isinstance(fact, LeaderElected):
                 mine = 0 if fact.term.leader != name else fact.term.number
                 led = (*led, mine) if mine else led
+                if self.nodes.is_weak:
+                    went_back = fact.term.number if fact.term.number < told else went_back
+                    told = max(told, fact.term.number)
             elif isinstance(fact, LeaderLost) and fact.term.leader == name and fact.term.number == mine:
                 mine = 0
+        final = self.nodes.final(step.state) if self.nodes.is_weak else None
+        if final is not None and final not in finals:
+            finals = (*finals, final)
         if step.timers:
             timers = tuple(sorted([*timers, *[(at, self._number(fired, self.timers)) for at, fired in step.timers]]))
         if step.records:
@@ -223,9 +235,10 @@ class Turns:
             node.slow,
             node.starts,
             node.has_voted or bool(step.records),
+            told,
         )
-        acted = turn.acted or (mine > 0 and self.nodes.leads(step.state, now))
-        return Turn(node, turn.inbox, turn.held, turn.left, sent, acted, led)
+        acted = turn.acted or (mine > 0 and not self.nodes.is_weak and self.nodes.leads(step.state, now))
+        return Turn(node, turn.inbox, turn.held, turn.left, sent, acted, led, finals, went_back)
 
     def _number(self, found: Any, known: list[Any]) -> int:
         number = self._numbers.get(found)

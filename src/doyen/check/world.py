@@ -11,11 +11,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from doyen.check.nodes import Nodes
-from doyen.check.turns import CUTS, NEW, Event, Left, Node, Numbers, Turn, Turns, less
-from doyen.core.clock import Duration, Instant
-from doyen.core.ids import NodeId
+from doyen.check.turns import ALL, CUTS, NEW, Event, Finals, Left, Node, Numbers, Turn, Turns, less
+from doyen.core.clock import Duration, Instant, seconds
 
 NOBODY = -1
+TOGETHER_MAX = seconds(60)  # How long a group may take to come together,
+BEFORE_MAX = 99  # and how often a node may begin to lead meanwhile.
+NO_FAULTS: Left = (0,) * (ALL + 1)
 
 
 class State(NamedTuple):
@@ -32,6 +34,7 @@ class State(NamedTuple):
     reigns: int  # How often a node began to lead.
     cut: int  # The node that is cut off, or NOBODY.
     acted: int  # Who has acted at any moment of this round, as bits.
+    finals: Finals = ()  # Of weak elections: whom anybody held for final.
 
 
 class Violation(Struct, frozen=True):
@@ -59,11 +62,10 @@ class World:
     """All that can happen in any state of the group, with the results."""
 
     def __init__(
-        self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Instant, reigns_max: int, fenced: bool = True
+        self, nodes: Nodes, clocks: tuple[Clock, ...], *, horizon: Duration, reigns_max: int, cold: bool = False
     ) -> None:
-        self.fenced = fenced  # Whether no term may have two leaders, one after the other.
+        self.fenced = nodes.promise is None or nodes.promise.strong  # No term has two leaders, one after the other.
         self.nodes, self.turns, self.clocks = nodes, Turns(nodes), clocks
-        self.horizon, self.reigns_max = horizon, reigns_max
         self.size = len(nodes.names)
         everybody = frozenset(range(self.size))
         self._reached = {
@@ -72,6 +74,19 @@ class World:
             for cut in (NOBODY, *everybody)
         }
         self._nothing: tuple[Numbers, ...] = ((),) * self.size
+        self.horizon, self.reigns_max = TOGETHER_MAX, BEFORE_MAX
+        first = self.first()
+        self.begin = first if cold else self._together(first) or first
+        self.horizon, self.reigns_max = self.begin.now + horizon, reigns_max
+
+    def _together(self, state: State) -> State | None:
+        """Return the first state in which all name one leader, in a run without faults and in one order, if any."""
+        while not (state.reigns and state.turn == self.size and self.is_named(state)):
+            following = next(iter(self.after(state, NO_FAULTS)), None)
+            if following is None:
+                return None
+            state = following[1]
+        return state._replace(reigns=1)
 
     def is_named(self, state: State) -> bool:
         """Return whether all nodes name the same leader."""
@@ -95,13 +110,17 @@ class World:
         if index == self.size:
             yield from self._quiet(state, left)
             return
-        for end, events in self.turn_ends(state, left):
+        for end, events in self._turn_ends(state, left):
             violation = self._violation(state, index, end)
             after = self._ended(state, index, end)._replace(turn=index + 1)
             yield events, after if violation else self._onward(after), end.left, violation
 
-    def turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
-        """Return every way in which the turn of the current node can end."""
+    def judged(self, state: State, left: Left) -> Iterator[tuple[Turn, Violation | None]]:
+        """Yield every way in which the turn of the current node can end, each with what it violates."""
+        for end, _ in self._turn_ends(state, left):
+            yield end, self._violation(state, state.turn, end)
+
+    def _turn_ends(self, state: State, left: Left) -> tuple[tuple[Turn, tuple[Event, ...]], ...]:
         index = state.turn
         turn = self._turn(state, index, left)
         now, reached = self.clocks[index].at(state.now), self._reached[index, state.cut]
@@ -127,24 +146,39 @@ class World:
             term=max((state.term, *turn.led)),
             reigns=state.reigns + len(turn.led),
             acted=state.acted | turn.acted << index,
+            finals=self.finals(state.finals, turn.finals),
         )
 
-    def _violation(self, state: State, index: int, turn: Turn) -> Violation | None:
-        others = [other for bit, other in enumerate(self.nodes.names) if state.acted >> bit & 1 and bit != index]
-        return self.violation(self.nodes.names[index], state.term, turn.led, others if turn.acted else [])
+    @staticmethod
+    def finals(known: Finals, new: Finals) -> Finals:
+        """Return all elections of which anybody held a leader for final."""
+        return tuple(sorted({**dict(new), **dict(known)}.items(), key=str)) if new else known
 
-    def violation(self, name: NodeId, term: int, led: Numbers, acting: list[NodeId]) -> Violation | None:
-        """Return what is wrong where a node began to lead in those terms after that one, or acts beside others."""
-        for number in led if self.fenced else ():
+    def _violation(self, state: State, index: int, turn: Turn) -> Violation | None:
+        name, names = self.nodes.names[index], self.nodes.names
+        term = state.term
+        for number in turn.led if self.fenced else ():
             if number <= term:
                 return Violation("shared", f"{name} leads in term {number}, after somebody led in term {term}")
             term = number
+        known = dict(state.finals)
+        for election, leader in turn.finals:
+            other = known.setdefault(election, leader)
+            if other != leader:
+                return Violation("final", f"{name} holds {leader} final in an election in which {other} was")
+        if turn.went_back:
+            return Violation(
+                "back", f"{name} names a leader of term {turn.went_back} after one of term {turn.node.told}"
+            )
+        acting = [other for bit, other in enumerate(names) if turn.acted and state.acted >> bit & 1 and bit != index]
         return Violation("alone", f"{name} and {acting[0]} act at once") if acting else None
 
     def _onward(self, state: State) -> State:
         """Begin the next round once all had their turns; without any message left, all is quiet."""
-        if state.turn < self.size or not any(map(any, state.outbox)):
+        if state.turn < self.size:
             return state
+        if not any(map(any, state.outbox)):
+            return state._replace(fresh=False, acted=0)  # Neither is looked at before time moves on.
         return self._begin(state._replace(fresh=False, turn=0, inbox=state.outbox, outbox=(self._nothing,) * self.size))
 
     def _begin(self, state: State) -> State:
@@ -155,20 +189,25 @@ class World:
         """Return who acts at that instant, as bits."""
         acted = 0
         for index, node in enumerate(nodes):
-            if node.mine and self.nodes.leads(node.state, self.clocks[index].at(now)):
+            if node.mine and not self.nodes.is_weak and self.nodes.leads(node.state, self.clocks[index].at(now)):
                 acted |= 1 << index
         return acted
 
+    def due_at(self, index: int, node: Node) -> Instant:
+        """Return when the next timer of a node is due."""
+        return self.clocks[index].when(node.timers[0][0]) if node.timers else self.horizon + 1
+
+    def together(self, acted: int) -> Violation | None:
+        """Return what is wrong where these act at once."""
+        acting = [name for bit, name in enumerate(self.nodes.names) if acted >> bit & 1]
+        return Violation("alone", f"{' and '.join(acting)} act at once") if len(acting) > 1 else None
+
     def _quiet(self, state: State, left: Left) -> Iterator[tuple[tuple[Event, ...], State, Left, Violation | None]]:
-        due = [
-            clock.when(node.timers[0][0]) for clock, node in zip(self.clocks, state.nodes, strict=True) if node.timers
-        ]
-        after = min(due, default=self.horizon + 1)
+        after = min(self.due_at(index, node) for index, node in enumerate(state.nodes))
         if after > self.horizon or state.reigns > self.reigns_max:
             return
         moved = self._begin(state._replace(now=max(after, state.now), fresh=True, turn=0))
-        acting = [name for bit, name in enumerate(self.nodes.names) if moved.acted >> bit & 1]
-        violation = Violation("alone", f"{' and '.join(acting)} act at once") if len(acting) > 1 else None
+        violation = self.together(moved.acted)
         yield (("wait", NOBODY, after),), moved, left, violation
         if state.cut != NOBODY:
             yield (("heal", state.cut),), moved._replace(cut=NOBODY), left, violation
