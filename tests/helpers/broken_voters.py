@@ -104,7 +104,7 @@ class LeadsWithoutAPlace(LeaderByKey):
     """Leads on after it has left the ring."""
 
     def on_left_ring(self, fact: LeftRing, now: Instant) -> None:
-        self._seat, self._next, self._claiming = None, frozenset(), False
+        """Keep the place."""
 
     HEARS: ClassVar[Hears] = {**LeaderByKey.HEARS, LeftRing: on_left_ring}
 

@@ -72,7 +72,9 @@ LAYERS = {
     "doyen.postmortem": Layer(
         "doyen.core doyen.errors doyen.eyes doyen.net doyen.node doyen.sim", "concurrent msgspec os pathlib", "files"
     ),
-    "doyen.check": Layer("doyen.core doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"),
+    "doyen.check": Layer(
+        "doyen.core doyen.election doyen.errors doyen.node doyen.sim", "array marshal msgspec pickle z3"
+    ),
     "doyen.audit": Layer("doyen.core doyen.election doyen.errors doyen.net doyen.node", "msgspec pathlib"),
     "doyen.testing": Layer(
         "doyen doyen.core doyen.election doyen.errors doyen.net doyen.node doyen.postmortem doyen.sim",

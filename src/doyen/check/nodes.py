@@ -18,6 +18,7 @@ from doyen.core.ids import Address, Incarnation, NodeId
 from doyen.core.leadership import HandOverDue
 from doyen.core.link import LinkBroken
 from doyen.core.rank import ScoreGiven, ScoreWanted
+from doyen.election.churn.machine import CTolerant
 from doyen.node.config import NodeConfig
 from doyen.node.stack import ELECTION, LEADER, NOTES, Site, Stack
 
@@ -211,7 +212,8 @@ class Nodes:
     def final(self, state: int) -> tuple[Any, NodeId] | None:
         """Return the election, and its leader, that a node in that state holds for final."""
         if state not in self._finals:
-            held = getattr(self._shared.restored(self._copies[state]).ports[ELECTION].machine, "held", None)
+            machine: Any = self._shared.restored(self._copies[state]).ports[ELECTION].machine
+            held = machine.held if isinstance(machine, CTolerant) else None
             self._finals[state] = (held.election, held.leader) if held is not None and held.final else None
         return self._finals[state]
 

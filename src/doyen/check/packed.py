@@ -72,7 +72,8 @@ class Packed:
     # From states to numbers and back.
 
     def pack(self, state: State) -> int:
-        number = self._rounds.of(_Round(state.now, *state[1:3], *state[7:]))
+        one = _Round(state.now, state.fresh, state.turn, state.term, state.reigns, state.cut, state.acted, state.finals)
+        number = self._rounds.of(one)
         for index, place in enumerate(self._places):
             box = state.inbox[index] if index >= state.turn else tuple(box[index] for box in state.outbox)
             node = self._nodes.of((state.nodes[index], state.held[index]))
@@ -86,18 +87,25 @@ class Packed:
         nothing = self._boxes.values[self._nothing]
         sent = [box if index < one.turn else nothing for index, box in enumerate(boxes)]
         return State(
-            *one[:3],
-            tuple(node for node, _ in nodes),
-            tuple(nothing if index < one.turn else box for index, box in enumerate(boxes)),
-            tuple(zip(*sent, strict=True)),
-            tuple(held for _, held in nodes),
-            *one[3:],
+            now=one.now,
+            fresh=one.fresh,
+            turn=one.turn,
+            nodes=tuple(node for node, _ in nodes),
+            inbox=tuple(nothing if index < one.turn else box for index, box in enumerate(boxes)),
+            outbox=tuple(zip(*sent, strict=True)),
+            held=tuple(held for _, held in nodes),
+            term=one.term,
+            reigns=one.reigns,
+            cut=one.cut,
+            acted=one.acted,
+            finals=one.finals,
         )
 
     @property
     def reigns(self) -> int:
         """Return how often nodes began to lead, in the run in which they did most often."""
-        return max(one.reigns for one in self._rounds.values)
+        rounds: list[_Round] = self._rounds.values
+        return max(one.reigns for one in rounds)
 
     def spent(self, most: Left, left: int) -> int:
         """Return how many faults were spent."""
