@@ -293,7 +293,7 @@ class Elector:
     def ask_leader(self, now: Instant) -> bool:
         """Ask the leader itself, as a heartbeat is missing; return False if it has been silent for too long."""
         seen = self.lookout.seen
-        if seen is None or not seen.is_own or self.lookout.is_missed(now):
+        if seen is None or not seen.is_own or now >= seen.heard_at + self.config.guard:
             return False
         self.out.send(seen.leader, self.question(now))
         self.wait_until(min(now + self.config.ask_interval, seen.heard_at + self.config.guard))
