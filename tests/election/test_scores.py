@@ -125,3 +125,16 @@ def test_the_complaint_is_logged_once_when_the_node_starts(caplog: pytest.LogCap
     asyncio.run(main(election="local"))
     asyncio.run(main(election="gossip", standing=0.5))
     assert not [line for line in caplog.records if "score" in line.message]
+
+
+def test_voters_without_a_quorum_are_complained_about(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(**fields: Any) -> None:
+        async with doyen.join("g", preset="local", control=False, voters=["a"], **fields):
+            pass
+
+    asyncio.run(main())
+    assert [line.message for line in caplog.records if "voters" in line.message] == [
+        "g: voters count for nothing: the election gossip (hybrid) has no votes; quorum has (election = quorum)"
+    ]
+    quorum = {"election": "quorum", "voters": ["a"], "volatile": True}
+    assert from_tables({"group": "g", **quorum}).unused_voters() == ""

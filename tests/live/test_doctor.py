@@ -28,12 +28,17 @@ def asked(name: str, what: str) -> Any:
     return ask(Path(os.environ["DOYEN_RUNTIME_DIR"]) / "ills" / f"{name}.sock", what)
 
 
+async def examined(*flags: str) -> tuple[int, list[dict[str, str]]]:
+    """Return the exit code, and all findings."""
+    line = [sys.executable, "-m", "doyen", "doctor", "--json", *flags]
+    done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=60)
+    return done.returncode, json.loads(done.stdout)["findings"]
+
+
 async def doctor() -> tuple[int, dict[str, str]]:
     """Return the exit code, and what is wrong with the advice to it."""
-    line = [sys.executable, "-m", "doyen", "doctor", "--json"]
-    done = await asyncio.to_thread(subprocess.run, line, capture_output=True, text=True, timeout=60)
-    findings = json.loads(done.stdout)["findings"]
-    return done.returncode, {found["what"]: found["advice"] for found in findings if found["verdict"] == "wrong"}
+    code, findings = await examined()
+    return code, {found["what"]: found["advice"] for found in findings if found["verdict"] == "wrong"}
 
 
 def advice(wrong: dict[str, str], *parts: str) -> str:
@@ -73,6 +78,8 @@ def test_what_is_wrong_here_is_called_wrong(
                     await asyncio.sleep(0.05)
             code, wrong = await doctor()
             nameless.close()
+            _, of_dumb = await examined("--group", "dumb")
+            assert not [found for found in of_dumb if "promise" in found["what"]], "dog runs fast, not the default"
             assert code == 1
             two = advice(wrong, "ills has 2 leaders here: ant (pid", "), bee (pid")
             assert two == "they run different elections: give both the same"

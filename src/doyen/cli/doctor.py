@@ -121,7 +121,10 @@ def _keys(path: Path) -> Iterator[Finding]:
 
 
 def check_configuration(config_file: Path | None, given: dict[str, Any]) -> Iterator[Finding]:
-    if config_file is None and given.get("group") is None and "DOYEN_GROUP" not in os.environ:
+    """Check the configuration that was given.  Of a group that runs here its nodes know best, unless more is given."""
+    group = given.get("group") or os.environ.get("DOYEN_GROUP")
+    more = any(value not in (None, (), False) for name, value in given.items() if name != "group")
+    if config_file is None and (group is None or (not more and local_nodes(group))):
         return
     try:
         config = chosen_node(config_file, given)

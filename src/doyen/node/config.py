@@ -173,6 +173,14 @@ class NodeConfig(Config, frozen=True, kw_only=True):
         names = " and ".join(kind.title for kind in kinds)
         return f"the score counts for nothing: the election {names} goes by {by}; gossip, fast and quorum go by scores"
 
+    def unused_voters(self) -> str:
+        """Return why the voters that are named would never vote; "": they do, or none are named."""
+        kinds = [*self.election_kinds().values()]
+        if not self.voters or any(kind.needs.voters for kind in kinds):
+            return ""
+        names = " and ".join(kind.title for kind in kinds) or "none"
+        return f"voters count for nothing: the election {names} has no votes; quorum has (election = quorum)"
+
     def check_election(self, kind: ElectionKind, membership: MembershipKind | None, *, field: str) -> None:
         """Raise `ConfigError` where this node lacks what the election needs."""
         needs, given = kind.needs, "none" if membership is None else membership.name

@@ -105,8 +105,10 @@ class Node:
             agent.ask_score = self._scores.ask
         agent.hand_over = self._hand_over
         agent.on_charter = self._on_charter
-        if (self._scores is not None or self.config.standing) and (unused := self.config.unused_score()):
-            log.warning("%s: %s", self.config.group, unused)
+        scored = self._scores is not None or self.config.standing
+        for unused in (self.config.unused_score() if scored else "", self.config.unused_voters()):
+            if unused:
+                log.warning("%s: %s", self.config.group, unused)
         try:
             await agent.start()
             agent.driver.on_close(self._on_closed)
