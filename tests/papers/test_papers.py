@@ -24,7 +24,7 @@ from doyen_papers.papers.running import expected_of, reproduce
 
 LE = [f"le/fig5.{n}" for n in range(6, 14)]
 LE += ["le/table5.1", "le/orderings", "le/reference", "le/corrections", "le/perturbations", "le/recurrences"]
-LE += ["le/extensions"]
+LE += ["le/extensions", "le/observed"]
 
 
 def invoke(*arguments: str) -> Result:

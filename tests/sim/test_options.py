@@ -108,6 +108,10 @@ LEAVES = "[[churn.events]]\ndo = 'leave'\nwho = ['leader']\nat = '5s'\n"
 CRASHES = "[[churn.events]]\ndo = 'crash'\nwho = ['leader']\nat = '5s'\nevery = '8s'\nlasting = '4s'\n"
 SIXTY = "[group]\nnodes = 60\n[run]\nlength = '12s'\n[network.delay]\nmean = '20ms'\n"
 TWENTY = "[group]\nnodes = 20\n[run]\nlength = '12s'\n[network.delay]\nmean = '1ms'\n"
+UNEVEN = (
+    "[group]\nnodes = 20\n[run]\nlength = '12s'\n[network.loss]\nmodel = 'uncorrelated'\nprob = 0.1\n"
+    "[network.delay]\nmodel = 'uniform'\nmean = '20ms'\nspread = '15ms'\n"
+)
 PLACED = "[group]\nnodes = 12\n[network.delay]\nmean = '10ms'\n[run]\nlength = '20s'\n"
 RANKED = (
     PLACED.replace("[group]", "[topology]\nshape = 'geometric'\n[group]").replace("10ms'", "10ms'\nlink_spread = '9ms'")
@@ -141,6 +145,10 @@ ROWS: dict[str, Row] = {
     "group.election.timer": Row(SIXTY, ["exponential", "uniform"], of("leader_changes"), grows=True),
     "group.election.rank_map": Row(
         SIXTY.replace("12s'", "12s'\nseed = 7"), ["perfect", "likely", "none"], of("leader_changes"), grows=True
+    ),
+    "group.election.observed_rank": Row(UNEVEN, ["none", "delay", "loss", "neighbours"], of("messages")),
+    "group.election.observe_interval": Row(
+        TWENTY + "[group.election]\nobserved_rank = 'delay'\n", ["4s", "1s"], of("messages"), grows=True
     ),
     "group.election.group_size": Row(
         TWENTY + "[group.election]\ntimer = 'exponential'\n", [2, 5000], lambda s: s.times("multicast")[0], grows=True

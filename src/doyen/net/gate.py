@@ -14,7 +14,7 @@ from doyen.net.sealed import OVERHEAD, Seal, Unproven
 from doyen.net.udp import UdpTransport
 
 HEARD_PER_S: Final = 500  # Datagrams from one address in the clear: members send a few dozens.
-
+SOURCES_MAX: Final = 4096  # Addresses that are counted at once; sources may be forged.
 SPENT_PER_S: Final = 0.1  # Seconds of a processor for them: with 100,000 made-up members each takes long.
 
 
@@ -90,7 +90,7 @@ class Gate:
         if self.echoes is None or (self.seal is not None and not self.seal.keyring.hears_clear):
             return False
         now, counts = monotonic(), self._counts
-        if now >= self._second_ends:
+        if now >= self._second_ends or len(counts) >= SOURCES_MAX:
             counts.clear()
             self._spent_s.clear()
             self._second_ends = now + 1.0
@@ -104,7 +104,7 @@ class Gate:
 
     def end(self) -> None:
         source, self.answering = self.answering, None
-        if source is not None:
+        if source in self._counts:  # Not where there is a key.
             self._spent_s[source] = self._spent_s.get(source, 0.0) + thread_time() - self._began_s
 
     def open(self, data: bytes, source: Address) -> bytes | None:

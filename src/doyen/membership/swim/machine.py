@@ -317,10 +317,8 @@ class Swim(Membership):
                 self._hear_of_myself(update, now)
                 continue
             known = members.get(node)
-            if known is not None:
-                ahead = known.incarnation - update.incarnation
-                if ahead > 0 or (ahead == 0 and WORD[known.status] >= word != _SUSPECTED):
-                    continue  # Old, as most of them are.
+            if known is not None and word != _SUSPECTED and not update.outranks(known.incarnation, WORD[known.status]):
+                continue  # Old, as most of them are.
             if word != _ALIVE and update.incarnation + 1 >= INCARNATION_MAX:
                 pass  # Its subject could not refute it.
             elif not believed and word in (_SUSPECTED, _FAILED):
