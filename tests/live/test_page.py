@@ -102,7 +102,7 @@ def test_a_hostile_name_metadata_or_reason_is_text() -> None:
                 for shown in (
                     f"{HOSTILE} runs something else: {HOSTILE}",
                     f"{HOSTILE} is suspected by {HOSTILE}",
-                    f"{HOSTILE} leads no more (term 1): {HOSTILE}",
+                    f"{HOSTILE} no longer leads (term 1): {HOSTILE}",
                 ):
                     await page.wait_for_function(
                         "(text) => document.getElementById('changes').textContent.includes(text)", arg=shown

@@ -79,10 +79,7 @@ def test_the_exit_code_is_passed_on_and_the_term_is_in_the_environment() -> None
     assert events == ["preset", "note", "warning", "elected", "ended"]
     assert "leads 'code' alone: nobody was found" in next(line["text"] for line in said if line["event"] == "warning")
     note = next(line for line in said if line["event"] == "note")
-    assert (
-        "a second sh may run across a partition, for a moment around failures, or while this process is stopped"
-        in note["text"]
-    )
+    assert "a second sh may run across a partition, around failures, or while this one is stopped" in note["text"]
     assert "no other host is looked for (--seed)" in note["text"] and len(note["text"]) <= 140
     assert "the election quorum (pole)" in note["promise_text"]
 

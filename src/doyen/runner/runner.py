@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ABOUT: Final = ("waiting", "note", "ended", "late", "once", "told", "warning")  # A colon follows these words.
 _RISKS: Final = {
-    "weak": "across a partition, for a moment around failures, or while this process is stopped",
+    "weak": "across a partition, around failures, or while this one is stopped",
     "timed": "while this one ends (up to {}), or while this process is stopped",
 }
 
