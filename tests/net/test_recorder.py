@@ -206,7 +206,7 @@ def made(folder: Path, name: str) -> str:
     "given",
     [
         {"election": "announce", "late": "le-m"},
-        {"election": "hybrid", "late": "hybrid"},
+        pytest.param({"election": "hybrid", "late": "hybrid"}, marks=pytest.mark.soak),
         {"election": "hybrid", "membership": "medley", "rank": "score", "late": "spanning"},
         {"election": "spanning", "membership": "heartbeat", "late": "local"},
         {"election": "by-key", "late": "preferred"},
