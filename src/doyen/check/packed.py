@@ -41,7 +41,7 @@ class _Table:
 
 
 class _Round(NamedTuple):
-    """What is neither a node's nor on its way; `State` says what each means."""
+    """The part of a state that is neither a node's nor on its way; `State` says what each field means."""
 
     now: Instant
     fresh: bool

@@ -39,7 +39,7 @@ class AddressBook:
         return self._addresses.get(node) or self._absent.get(node)
 
     def is_in_view(self, address: Address) -> bool:
-        """Whether a view puts a member at that address."""
+        """Return whether a view puts a member at that address."""
         return address in self._at
 
     def towards(self, address: Address, now: Instant) -> Address:

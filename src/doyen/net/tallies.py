@@ -29,7 +29,7 @@ Count: Any = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Spread(Struct, frozen=True, array_like=True):
-    """How many durations fell into which bucket, and their sums, in microseconds."""
+    """A histogram of durations: the count and the sum of each bucket, in microseconds."""
 
     buckets: Annotated[dict[Annotated[int, Meta(ge=0, lt=BUCKETS)], Count], Meta(max_length=BUCKETS)]
     sum_us: Count

@@ -57,7 +57,7 @@ class ProbeIsDue(Struct, frozen=True, gc=False):
 
 
 class Peer:
-    """What is known of one other process."""
+    """One other process, as it was observed."""
 
     __slots__ = ("heard_at", "peer_count", "trips")
 

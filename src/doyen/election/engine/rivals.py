@@ -6,7 +6,7 @@ CANDIDATES_MAX = 64
 
 
 class Rivals:
-    """Those that stand for the highest epoch that anybody stood for."""
+    """The candidates for the highest epoch that anybody stood for."""
 
     def __init__(self) -> None:
         self._epoch = 0

@@ -18,7 +18,7 @@ MOVE_SEEN_MAX_S: Final = 60.0  # Until everybody holds a member to be where it i
 
 
 class Upheavals:
-    """What befalls one group, one thing after another."""
+    """The faults of one group, one after another."""
 
     def __init__(self, ground: Ground, rng: Random) -> None:
         self.ground, self.rng, self.leader, self.leader_kills = ground, rng, "", 0

@@ -1,4 +1,4 @@
-"""How often a living member is taken for dead, or a living leader loses its lease, where packets are lost by chance.
+"""Rates at which a living member is taken for dead, or a living leader loses its lease, where packets are lost.
 
 Losses are independent, each packet's with chance l.  A round trip is lost with r = 1 − (1 − l)².
 """

@@ -1,4 +1,4 @@
-"""What two readings of the members' tallies say of the network between them, each figure with its confidence."""
+"""Read the network from two readings of the members' tallies, each figure with its confidence."""
 
 from math import sqrt
 from typing import Any, Final

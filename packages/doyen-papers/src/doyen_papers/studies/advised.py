@@ -33,7 +33,7 @@ BEAT_MIN: Final[Duration] = ms(20)
 
 
 class Promised(Struct, frozen=True, kw_only=True):
-    """What to expect of timers, from a leader's silent loss on, with 95 % confidence."""
+    """The takeover to expect of timers, from a leader's silent loss on, with 95 % confidence."""
 
     detection_median_s: float  # Until all others have given the leader up.
     detection_most_s: Interval  # 99 % take no longer.

@@ -152,7 +152,7 @@ Telling = tuple[int, dict[NodeId, Member], tuple[NodeId, ...], tuple[NodeId, ...
 
 
 class Script:
-    """What a trace says from some instant of it on, every 200 ms; at its end it goes on from its start.
+    """The views of a trace from some instant of it on, every 200 ms; at its end it goes on from its start.
 
     It is worked out step by step, once for all elections that are held over the trace from that instant.
     """

@@ -1,4 +1,4 @@
-"""What timers do on a measured network, in made-up time: takeovers, traffic, and suspicions that nobody refutes.
+"""Simulate timers on a measured network, in made-up time: takeovers, traffic, and suspicions that nobody refutes.
 
 The group is built from a running node's own configuration, as `doyen drill` does it.
 """
