@@ -10,6 +10,7 @@ from doyen.engines.url import Url
 from doyen.errors import TransportError
 
 TABLE: Final = "CREATE TABLE IF NOT EXISTS doyen_engine (key text PRIMARY KEY, record text NOT NULL)"
+OLDEST: Final = 90500  # The first that has ON CONFLICT: 9.5.
 READ: Final = "SELECT record FROM doyen_engine WHERE key = %s"
 #: What the server answers to those who create the table at the same instant; a table is also a type.
 MADE_BY_ANOTHER: Final = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
@@ -73,6 +74,9 @@ class Register:
             application_name="doyen",
         )
         try:
+            if connection.info.server_version < OLDEST:
+                told = connection.info.parameter_status("server_version")
+                raise psycopg.NotSupportedError(f"the server is PostgreSQL {told}: doyen needs 9.5 or later")
             self._make_table(connection)
         except psycopg.Error:
             connection.close()

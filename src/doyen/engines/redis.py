@@ -15,6 +15,7 @@ if (now or '') ~= ARGV[1] then return {0, now} end
 redis.call('SET', KEYS[1], ARGV[2])
 return {1, ARGV[2]}
 """
+TOO_OLD: Final = ": doyen needs scripts, which Redis has from 2.6 on"
 
 
 class Register:
@@ -25,7 +26,11 @@ class Register:
         self._url, self._key = url, key
         # What was sent may have been done: nothing is sent twice.
         self._client: Any = redis.Redis.from_url(
-            known, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+            known,
+            protocol=2,  # Every server speaks it.
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
         )
 
     def look(self) -> bytes | None:
@@ -43,4 +48,5 @@ class Register:
         try:
             return self._client.execute_command(*command)
         except redis.RedisError as error:
-            raise TransportError(f"{self._url}: {error}") from None
+            too_old = str(error).lower().startswith("unknown command")
+            raise TransportError(f"{self._url}: {error}{TOO_OLD if too_old else ''}") from None

@@ -4,7 +4,14 @@ import logging
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from doyen.engines.url import Url
@@ -82,4 +89,6 @@ class Register:
         except (KazooException, KazooTimeoutError) as error:
             self._last = None
             self.close()
+            if isinstance(error, NoAuthError | AuthFailedError):
+                raise TransportError(f"{self._url} denies access to {self._path}: see its ACL") from None
             raise TransportError(f"{self._url} did not answer: {error!r}") from None
