@@ -23,7 +23,7 @@ lint: .venv/.all
 	.venv/bin/ruff format src packages tests && .venv/bin/ruff check --fix src packages tests && .venv/bin/mypy
 
 lock: .venv/.all .venv/.site  ## requirements.lock: what is in .venv now.
-	@{ echo '# What the suite was last run with.  Made by `make lock`; CONTRIBUTING.md says how to use it.'; .venv/bin/pip freeze --exclude-editable; } > requirements.lock
+	@{ echo '# What the suite was last run with.  Made by `make lock`; CONTRIBUTING.md says how to use it.'; .venv/bin/pip freeze --exclude-editable --exclude uv; } > requirements.lock
 
 docs: .venv/.site  ## The site, in build/site; a dead link or anchor fails.
 	.venv/bin/python scripts/site.py $(ARGS)

@@ -3,13 +3,15 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from doyen.core.plain import plain_json
-from doyen.sim.runs import Figure
+
+if TYPE_CHECKING:
+    from doyen.sim.runs import Figure
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -29,7 +31,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield bar.update
 
 
-def show(figure: Figure | None, unit: str = "") -> str:
+def show(figure: "Figure | None", unit: str = "") -> str:
     """Return a figure as text: its mean, and how far that may be off."""
     if figure is None:
         return "never"

@@ -11,7 +11,6 @@ One JSON line asks, one or more answer:
 `join` and `doctor` are its users.
 """
 
-import asyncio
 import os
 import socket
 from base64 import b64decode
@@ -23,10 +22,11 @@ import msgspec
 
 from doyen.errors import ConfigError, DoyenError, LocalProtocolError, TransportError
 from doyen.net.keys import id_text
-from doyen.node.attachments import join_further
 from doyen.node.registration import answers, runtime_dir, runtime_dirs, safe
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Who asks has no use for the server's modules: they are loaded by those who serve.
+    import asyncio
+
     from doyen.node.campaign import Campaign
     from doyen.node.node import Node
 
@@ -46,6 +46,8 @@ class Control:
     @classmethod
     async def attach(cls, node: "Node") -> "Control | None":
         """Open a node's socket; return None where there is no place for one, for a node must run without it, too."""
+        import asyncio
+
         registration = node.agent.registration
         if registration is None:  # It has complained already.
             return None
@@ -77,7 +79,9 @@ class Control:
         for task in self._tasks:
             task.cancel()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
+        import asyncio
+
         if len(self._tasks) >= CONNECTIONS_MAX:
             writer.transport.abort()
             return
@@ -85,7 +89,9 @@ class Control:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: "asyncio.StreamReader", writer: "asyncio.StreamWriter") -> None:
+        import asyncio
+
         try:
             async with asyncio.timeout(10):
                 line = await reader.readline()
@@ -102,7 +108,7 @@ class Control:
             with suppress(OSError):
                 writer.close()
 
-    async def _watch(self, writer: asyncio.StreamWriter) -> None:
+    async def _watch(self, writer: "asyncio.StreamWriter") -> None:
         async for event in self._node.events():
             writer.write(msgspec.json.encode(event) + b"\n")
             await writer.drain()
@@ -139,6 +145,8 @@ class Control:
                 baton = b64decode(str(request.get("baton", "")), validate=True)
                 return self._leader(election) | {"term": await campaign.pass_on_in(request.get("term"), baton)}
             case "leave":
+                import asyncio
+
                 asyncio.get_running_loop().call_soon(lambda: node.spawn(node.leave()))
                 return self._status()
             case "join":
@@ -260,6 +268,8 @@ class Control:
     def _join(self, seeds: list[str]) -> list[str]:
         if not seeds:
             raise ConfigError("give at least one address of another member, host:port")
+        from doyen.node.attachments import join_further
+
         agent = self._node.agent
         return join_further(agent.attached, agent.driver, agent.config, seeds)
 
