@@ -191,3 +191,18 @@ def test_on_one_machine_the_second_with_another_key_waits(first_has_it: bool, tm
             time.sleep(0.2)
         first.kill()
         told(other, "elected")
+
+
+def test_a_quorum_without_its_majority_says_who_is_silent_until_that_one_comes(tmp_path: Path) -> None:
+    flags = ("--election", "quorum", "--voters", "ant,bee,cat", "--state", str(tmp_path), "--newcomer")
+    with ExitStack() as stack:
+        first = stack.enter_context(runner("--name", "ant", *flags, group="votes"))
+        warning = told(first, "warning", "nobody leads 'votes'")["text"]
+        assert "1 of 3 voters answers here, 2 must; silent: bee, cat; start them" in warning
+        assert "silent: bee, cat" in ask(find_node("votes", "ant"), "explain", election="")["sentence"]
+        second = stack.enter_context(runner("--name", "bee", *flags, group="votes"))
+        deadline = time.monotonic() + 20
+        while not (acts("votes", "ant") or acts("votes", "bee")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        second.terminate()

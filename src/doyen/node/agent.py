@@ -166,6 +166,10 @@ class Agent:
             driver.answer(TALLIES, lambda sender, data, now: self.inquiry.on_message(sender, data, now))
             self.attached = await attach(driver, self.stack, self.config, self.address, recorder, local)
             follow_own_address(self)
+            if any(kind.needs.voters for kind in self.config.election_kinds().values()):
+                from doyen.node.majority import MajorityWatch  # Few elections have voters.
+
+                MajorityWatch(driver, self.config, self.stack, self._on_silence).begin()
         except BaseException:
             driver.close()
             raise
@@ -338,6 +342,10 @@ class Agent:
         which = f"{self.config.group!r}" + (f" / {reign.name}" if reign.name else "")
         stands = "named leader of" if reign.mine is not None else "follows in"
         log.warning("%s: %s %s, but does not act yet: %s; %s", self.name, stands, which, gate.why, gate.advice)
+
+    def _on_silence(self, reign: Reign, text: str, now: Instant) -> None:
+        log.warning("%s: nobody leads %r: %s", self.name, self.config.group, text)
+        self._tell("shortage", now, election=reign.name, reason=text)
 
     def on_open(self, reign: Reign, gate: Gate, now: Instant) -> None:
         """Say it if this node begins to act alone, and notify the tasks that wait to act."""
